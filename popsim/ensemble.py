@@ -1,0 +1,71 @@
+"""Ensembles: models of one structure, stacked on a leading member axis."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from popsim.checks import check_positive_int
+
+ModelType = TypeVar("ModelType", bound=eqx.Module)
+
+
+def make_ensemble(
+    build: Callable[[Key[Array, ""]], ModelType], n_members: int, *, key: Key[Array, ""]
+) -> ModelType:
+    """Build an ensemble of models that differ in the random key that they are built from.
+
+    **Arguments:**
+
+    - `build`: makes one model from a key.
+    - `n_members`: how many members the ensemble has.
+    - `key`: member `i` is built from `fold_in(key, i)`, whatever `n_members`.
+
+    **Returns:** a model every array of which has a leading member axis.
+
+    **Raises:** `ValueError` if `n_members` is not a positive whole number.
+    """
+    check_positive_int("n_members", n_members)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_members))
+    return eqx.filter_vmap(build)(keys)
+
+
+def n_members(ensemble: eqx.Module) -> int:
+    """How many members an ensemble has.
+
+    **Raises:** `ValueError` if the arrays of `ensemble` disagree on their leading axis, or it has none.
+    """
+    leaves = [(path, leaf) for path, leaf in jax.tree.leaves_with_path(ensemble) if eqx.is_array(leaf)]
+    if not leaves:
+        raise ValueError("`ensemble` must hold at least one array, got a model without any.")
+    lengths = {
+        jax.tree_util.keystr(path): leaf.shape[0] if leaf.ndim else None for path, leaf in leaves
+    }
+    first = next(iter(lengths))
+    for name, length in lengths.items():
+        if length is None or length != lengths[first]:
+            raise ValueError(
+                "every array of an `ensemble` must have the member axis first: "
+                f"{first} has length {lengths[first]}, {name} has {length}. "
+                "Build it with `make_ensemble`."
+            )
+    return leaves[0][1].shape[0]
+
+
+def member(ensemble: ModelType, index: int) -> ModelType:
+    """One model of an ensemble.
+
+    **Arguments:**
+
+    - `ensemble`: models stacked on a leading axis.
+    - `index`: which member, from 0.
+
+    **Raises:** `ValueError` if there is no such member.
+    """
+    count = n_members(ensemble)
+    if not 0 <= index < count:
+        raise ValueError(f"`index` must be a member of the ensemble, 0 to {count - 1}, got {index}.")
+    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, ensemble)

@@ -1,0 +1,51 @@
+"""The state of a network in a loop with a body."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from popsim.delay import DelayBuffer
+from popsim.hand import HandState
+from popsim.networks import NetworkState
+from popsim.plants import AbstractPlant
+
+
+class LoopState(eqx.Module):
+    """What a `SensorimotorLoop` carries from step to step, and what a simulation records of it.
+
+    - `feedback`: by channel, what the network received at this step: delayed, with noise.
+    - `network`: the hidden units and the output of the network.
+    - `command`: the network's output with motor noise, as the body received it.
+    - `external_force`: the force of the world on the hand during this step, in N.
+    - `plant`: the state of the body.
+    - `hand`: position (m) and velocity (m/s) of the hand.
+    - `cursor`: what is seen of the hand; it differs from the hand under visual perturbations.
+    - `delays`: by channel, what was sensed and has not arrived yet; not recorded.
+    """
+
+    feedback: dict[str, Float[Array, "*axes features"]]
+    network: NetworkState
+    command: Float[Array, "*axes commands"]
+    external_force: Float[Array, "*axes space"]
+    plant: PyTree[Array]
+    hand: HandState
+    cursor: HandState
+    delays: dict[str, DelayBuffer | None]
+
+    @classmethod
+    def at_rest(
+        cls, plant: AbstractPlant, position: Float[Array, " space"], network: NetworkState
+    ) -> "LoopState":
+        """The state of a body at rest with its hand at `position` (m); nothing is sensed yet."""
+        body = plant.at_rest(position)
+        hand = plant.hand(body)
+        return cls(
+            feedback={},
+            network=network,
+            command=jnp.zeros_like(network.output),
+            external_force=jnp.zeros_like(hand.position),
+            plant=body,
+            hand=hand,
+            cursor=hand,
+            delays={},
+        )

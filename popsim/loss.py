@@ -1,0 +1,124 @@
+"""The contract of a loss: named terms, weighted and added up."""
+
+import abc
+from collections import Counter
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from popsim.model import AbstractModel
+from popsim.trial import Trial
+
+
+class LossValues(eqx.Module):
+    """The weighted value of each term of a loss. Leading axes (batch, member, trial) are free."""
+
+    terms: dict[str, Float[Array, "*axes"]]
+
+    @property
+    def total(self) -> Float[Array, "*axes"]:
+        """The sum of the weighted terms."""
+        return sum(self.terms.values())  # pyright: ignore[reportReturnType]
+
+
+class AbstractLossTerm(eqx.Module):
+    """One named term of a loss, for one trial.
+
+    A subclass supplies `name` and `__call__`. Terms are weighted and composed with `*` and `+`:
+    `PositionError() + 1e-5 * Effort()` is a `Loss`.
+
+    !!! example
+
+        ```python
+        >>> import equinox as eqx, jax.numpy as jnp, popsim
+        >>> class Stillness(popsim.AbstractLossTerm):
+        ...     name: str = eqx.field(static=True, default="stillness")
+        ...     def __call__(self, states, trial, model):
+        ...         return jnp.sum(states.hand.velocity**2)
+        >>> loss = Stillness() + 1e-5 * popsim.losses.Effort()
+        >>> sorted(loss.weights)
+        ['effort', 'stillness']
+
+        ```
+    """
+
+    name: eqx.AbstractVar[str]
+
+    @abc.abstractmethod
+    def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        """The value of the term, without its weight.
+
+        **Arguments:**
+
+        - `states`: what `simulate` returned for the trial; leaves lead with time.
+        - `trial`: the trial.
+        - `model`: the model that ran it, for terms about weights.
+
+        **Returns:** a scalar.
+        """
+
+    def __mul__(self, weight: float | Float[Array, ""]) -> "Loss":
+        return Loss((self,), {self.name: weight})
+
+    def __rmul__(self, weight: float | Float[Array, ""]) -> "Loss":
+        return self * weight
+
+    def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
+        return self * 1.0 + other
+
+
+class FunctionTerm(AbstractLossTerm):
+    """A loss term made of a function `(states, trial, model) -> scalar`."""
+
+    name: str = eqx.field(static=True)
+    function: Callable[[PyTree[Array], Trial, AbstractModel], Float[Array, ""]] = eqx.field(static=True)
+
+    def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        return self.function(states, trial, model)
+
+
+def _as_weights(weights: dict) -> dict[str, Array]:
+    return {name: jnp.asarray(weight, jnp.result_type(float)) for name, weight in weights.items()}
+
+
+class Loss(eqx.Module):
+    """A weighted sum of named terms. Made by composing terms with `*` and `+`.
+
+    **Arguments:**
+
+    - `terms`: the terms.
+    - `weights`: for each name its weight, an array leaf: it may be changed during training.
+
+    **Raises:** `ValueError` if two terms have one name, or names and weights differ.
+    """
+
+    terms: tuple[AbstractLossTerm, ...]
+    weights: dict[str, Float[Array, ""]] = eqx.field(converter=_as_weights)
+
+    def __check_init__(self):
+        names = [term.name for term in self.terms]
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"`terms` of a loss must have different names, got {twice} more than once.")
+        if set(names) != set(self.weights):
+            raise ValueError(
+                f"`weights` of a loss must be given for its terms {sorted(names)}, "
+                f"got {sorted(self.weights)}."
+            )
+
+    def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> LossValues:
+        """The weighted terms of one trial; arguments as for `AbstractLossTerm`."""
+        return LossValues({t.name: self.weights[t.name] * t(states, trial, model) for t in self.terms})
+
+    def __mul__(self, weight: float | Float[Array, ""]) -> "Loss":
+        return Loss(self.terms, {name: weight * own for name, own in self.weights.items()})
+
+    def __rmul__(self, weight: float | Float[Array, ""]) -> "Loss":
+        return self * weight
+
+    def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
+        other = other if isinstance(other, Loss) else 1.0 * other
+        both = self.weights | other.weights
+        return Loss(self.terms + other.terms, both)

@@ -1,0 +1,19 @@
+"""What the command costs."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.loop_state import LoopState
+from popsim.loss import AbstractLossTerm
+from popsim.model import AbstractModel
+from popsim.trial import Trial
+
+
+class Effort(AbstractLossTerm):
+    """Sum over time of |u_t|², u the network's command before motor noise, in its unit squared."""
+
+    name: str = eqx.field(static=True, default="effort")
+
+    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        return jnp.sum(states.network.output**2)

@@ -1,0 +1,19 @@
+"""How fast the hand still is at the end."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.loop_state import LoopState
+from popsim.loss import AbstractLossTerm
+from popsim.model import AbstractModel
+from popsim.trial import Trial
+
+
+class FinalVelocity(AbstractLossTerm):
+    """|v_hand - v_target|² at the last time step, in m²/s²."""
+
+    name: str = eqx.field(static=True, default="final velocity")
+
+    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        return jnp.sum((states.cursor.velocity[-1] - trial.targets.velocity[-1]) ** 2)

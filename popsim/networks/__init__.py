@@ -1,0 +1,6 @@
+"""Networks: what thinks between the senses and the command. One file each."""
+
+from popsim.networks.abstract import AbstractNetwork as AbstractNetwork
+from popsim.networks.abstract import NetworkState as NetworkState
+from popsim.networks.gru import GRUNetwork as GRUNetwork
+from popsim.networks.leaky_rnn import LeakyRNN as LeakyRNN

@@ -1,0 +1,99 @@
+"""A leaky rate network, the classic of computational neuroscience."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from popsim.checks import check_non_negative, check_positive, check_positive_int
+from popsim.networks.abstract import AbstractNetwork, NetworkState
+from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
+from popsim.randomness import key_stream
+
+
+class LeakyRNN(AbstractNetwork):
+    """A leaky rate network with private noise and a linear readout of the rates.
+
+    tau dx/dt = -x + W_rec r + W_in u + b + noise, r = f(x), stepped by x += (dt / tau) (-x + ...). The
+    noise of a step has standard deviation `noise_std` sqrt(2 dt / tau), so that an uncoupled unit
+    fluctuates by about `noise_std` at any dt (Song, Yang & Wang 2016, PLoS Comput Biol 12:e1004792,
+    equations 1 to 4; cited from memory).
+
+    `hidden` holds the activations x. A trial starts with x = 0.
+
+    **Arguments:**
+
+    - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `tau`: the time constant in seconds; an array leaf, so it can be trained or differ between units.
+    - `dt`: the time step in seconds, that of the trials.
+    - `nonlinearity`: f, from activation to rate.
+    - `noise_std`: see above; 0 draws no random numbers.
+    - `gain`: the standard deviation of W_rec times sqrt(n_units); above 1 the network is chaotic before
+        training (Sompolinsky, Crisanti & Sommers 1988).
+    - `key`: from which the weights are drawn.
+
+    **Raises:** `ValueError` if a size, `tau`, or `dt` is not positive, `dt` exceeds `tau`, or `noise_std`
+    or `gain` is negative.
+    """
+
+    recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
+    input_weights: Float[Array, "*members units inputs"]
+    bias: Float[Array, "*members units"]
+    readout: eqx.nn.Linear
+    tau: Float[Array, "*axes"]  # s
+    noise: AbstractNoise
+    nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
+    dt: float = eqx.field(static=True)
+    n_inputs: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_units: int,
+        n_outputs: int,
+        *,
+        tau: float = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: float = 0.0,
+        gain: float = 0.9,
+        key: Key[Array, ""],
+    ):
+        for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
+            check_positive_int(name, size)
+        check_positive("tau", tau)
+        check_positive("dt", dt)
+        check_non_negative("noise_std", noise_std)
+        check_non_negative("gain", gain)
+        if dt > tau:
+            raise ValueError(f"`dt` must not exceed tau = {tau} s, got {dt} s.")
+        normal = jax.random.normal
+        self.recurrent_weights = gain * normal(key_stream(key, "recurrent"), (n_units, n_units)) / n_units**0.5
+        self.input_weights = normal(key_stream(key, "input"), (n_units, n_inputs)) / n_inputs**0.5
+        self.bias = jnp.zeros(n_units)
+        self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
+        self.tau = jnp.asarray(tau, self.bias.dtype)
+        self.noise = _private_noise(noise_std, dt / tau)
+        self.nonlinearity = nonlinearity
+        self.dt = dt
+        self.n_inputs = n_inputs
+        self.n_outputs = n_outputs
+
+    def init(self, *, key: Key[Array, ""]) -> NetworkState:
+        return NetworkState(jnp.zeros_like(self.bias), jnp.zeros(self.n_outputs, self.bias.dtype))
+
+    def step(
+        self, inputs: Float[Array, " inputs"], state: NetworkState, *, key: Key[Array, ""]
+    ) -> NetworkState:
+        rates = self.nonlinearity(state.hidden)
+        drive = self.recurrent_weights @ rates + self.input_weights @ inputs + self.bias
+        hidden = state.hidden + (self.dt / self.tau) * (drive - state.hidden)
+        hidden = self.noise(hidden, key=key)
+        return NetworkState(hidden, self.readout(self.nonlinearity(hidden)))
+
+
+def _private_noise(noise_std: float, leak: float) -> AbstractNoise:
+    return NoNoise() if noise_std == 0 else GaussianNoise(noise_std * (2 * leak) ** 0.5)

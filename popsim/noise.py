@@ -1,0 +1,88 @@
+"""Noise on a signal: of the senses, of the motor command, of the units of a network."""
+
+import abc
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+ModelType = TypeVar("ModelType", bound=eqx.Module)
+
+
+def _as_float(value) -> Array:
+    return jnp.asarray(value, jnp.result_type(float))
+
+
+class AbstractNoise(eqx.Module):
+    """Adds noise to a signal, independent at every time step. A subclass supplies `__call__`.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp, popsim
+        >>> class UniformNoise(popsim.AbstractNoise):
+        ...     half_width: float
+        ...     def __call__(self, signal, *, key):
+        ...         return signal + jax.random.uniform(key, signal.shape, signal.dtype,
+        ...                                            -self.half_width, self.half_width)
+        >>> noisy = UniformNoise(0.1)(jnp.zeros(3), key=jax.random.key(0))
+        >>> bool(jnp.all(jnp.abs(noisy) < 0.1))
+        True
+
+        ```
+    """
+
+    @abc.abstractmethod
+    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+        """The signal with noise on it, in the unit of the signal."""
+
+
+class NoNoise(AbstractNoise):
+    """Leaves the signal as it is."""
+
+    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+        return signal
+
+
+class GaussianNoise(AbstractNoise):
+    """Adds `std` times a standard normal number to each feature.
+
+    **Arguments:**
+
+    - `std`: the standard deviation in the unit of the signal; one for all features, or one for each.
+    """
+
+    std: Float[Array, "*features"] = eqx.field(converter=_as_float)
+
+    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+        return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
+
+
+class MotorNoise(AbstractNoise):
+    """Noise that grows with the command, and noise that does not: u + k u e1 + s e2, e standard normal.
+
+    Signal-dependent noise after Harris & Wolpert 1998, Nature 394:780-784 (cited from memory).
+
+    **Arguments:**
+
+    - `signal_dependent`: k, the standard deviation as a share of the command.
+    - `constant`: s, the standard deviation at no command, in the unit of the command.
+    """
+
+    signal_dependent: Float[Array, ""] = eqx.field(converter=_as_float)
+    constant: Float[Array, ""] = eqx.field(converter=_as_float)
+
+    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+        multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
+        return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
+
+
+def without_noise(model: ModelType) -> ModelType:
+    """The same model with every noise in it replaced by `NoNoise`: what it does no longer depends on a key."""
+    return jax.tree.map(
+        lambda node: NoNoise() if isinstance(node, AbstractNoise) else node,
+        model,
+        is_leaf=lambda node: isinstance(node, AbstractNoise),
+    )

@@ -1,0 +1,82 @@
+"""A mass in the plane or in space, pushed by forces."""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from popsim.checks import check_non_negative, check_positive, check_positive_int
+from popsim.hand import HandState
+from popsim.plants.abstract import AbstractPlant
+from popsim.workspace import Workspace
+
+
+class PointMassState(eqx.Module):
+    """Position (m) and velocity (m/s) of a point mass."""
+
+    position: Float[Array, "*axes space"]
+    velocity: Float[Array, "*axes space"]
+
+
+class PointMass(AbstractPlant):
+    """A point mass: m dv/dt = command + external force - damping v.
+
+    **Arguments:**
+
+    - `mass`: m, in kg.
+    - `damping`: viscous damping, in N s/m.
+    - `workspace`: where tasks put their targets; by default a 20 cm square around the origin. Its number
+        of axes, two or three, is that of the mass.
+    - `solver`, `n_substeps`: how the equation is integrated. The default, Heun's method, is exact for an
+        undamped mass under forces held over a step.
+
+    **Raises:** `ValueError` if `mass` or `n_substeps` is not positive, or `damping` is negative.
+    """
+
+    mass: Float[Array, "*members"]
+    damping: Float[Array, "*members"]
+    workspace: Workspace
+    solver: diffrax.AbstractSolver
+    n_substeps: int = eqx.field(static=True)
+    n_commands: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        mass: float = 1.0,
+        *,
+        damping: float = 0.0,
+        workspace: Workspace | None = None,
+        solver: diffrax.AbstractSolver | None = None,
+        n_substeps: int = 1,
+    ):
+        check_positive("mass", mass)
+        check_positive_int("n_substeps", n_substeps)
+        check_non_negative("damping", damping)
+        self.workspace = Workspace.around(jnp.zeros(2), 0.2) if workspace is None else workspace
+        self.mass = jnp.asarray(mass, self.workspace.low.dtype)
+        self.damping = jnp.asarray(damping, self.workspace.low.dtype)
+        self.solver = diffrax.Heun() if solver is None else solver
+        self.n_substeps = n_substeps
+        self.n_commands = self.workspace.low.shape[0]
+
+    def vector_field(
+        self,
+        state: PointMassState,
+        command: Float[Array, " commands"],
+        external_force: Float[Array, " space"],
+    ) -> PointMassState:
+        force = command + external_force - self.damping * state.velocity
+        return PointMassState(state.velocity, force / self.mass)
+
+    def at_rest(self, position: Float[Array, " space"]) -> PointMassState:
+        return PointMassState(position, jnp.zeros_like(position))
+
+    def hand(self, state: PointMassState) -> HandState:
+        return HandState(state.position, state.velocity)
+
+    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+        return jnp.all(jnp.isfinite(position))
+
+    def proprioception(self, state: PointMassState) -> Float[Array, " features"]:
+        """Position (m) and velocity (m/s)."""
+        return jnp.concatenate([state.position, state.velocity])

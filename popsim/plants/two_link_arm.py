@@ -1,0 +1,210 @@
+"""The planar arm of two segments, driven by torques at shoulder and elbow."""
+
+import diffrax
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from popsim.checks import check_positive_int
+from popsim.hand import HandState
+from popsim.plants.abstract import AbstractPlant
+from popsim.workspace import Workspace
+
+DEGREE = jnp.pi / 180
+
+
+class JointState(eqx.Module):
+    """Angles (rad) and angular velocities (rad/s) of shoulder and elbow; the elbow's relative to the upper arm."""
+
+    angle: Float[Array, "*axes joint"]
+    velocity: Float[Array, "*axes joint"]
+
+
+class TwoLinkArm(AbstractPlant):
+    """Upper arm and forearm in a horizontal plane, moved by joint torques.
+
+    M(q) dw/dt = torque + J(q)' F_hand - h(q, w) - B w - stop(q, w), q the joint angles, w = dq/dt, with
+    the inertia matrix M and the Coriolis and centripetal torques h of a two-link chain (for instance
+    Hollerbach & Flash 1982, Biol Cybern 44:67-77, cited from memory; the tests check them by the
+    conservation of energy).
+
+    A joint beyond its limit meets a stop that is soft, so that gradients live: with e the angle beyond
+    the limit, (e / 0.1 rad)^3 times (20 N m + 2 N m s w), twice continuously differentiable. The
+    stiffness is popsim's choice.
+
+    Use `TwoLinkArm.arm26`, `TwoLinkArm.motornet` or `TwoLinkArm.li_todorov`, or give your own numbers.
+
+    **Arguments:**
+
+    - `mass`: of upper arm and forearm, in kg.
+    - `length`: of both, in m.
+    - `center_of_mass`: its distance from the nearer joint, in m.
+    - `inertia`: about the centre of mass, in kg m².
+    - `joint_limits`: lowest and highest angle of each joint, in rad.
+    - `friction`: B, viscous torque by joint velocity, in kg m²/s.
+    - `solver`, `n_substeps`: how the equation is integrated, by default Heun's method with one substep.
+
+    **Raises:** `ValueError` if a shape is wrong, or a mass, length or inertia is not positive.
+    """
+
+    mass: Float[Array, "*members 2"]
+    length: Float[Array, "*members 2"]
+    center_of_mass: Float[Array, "*members 2"]
+    inertia: Float[Array, "*members 2"]
+    joint_limits: Float[Array, "*members 2 2"]
+    friction: Float[Array, "*members 2 2"]
+    workspace: Workspace
+    solver: diffrax.AbstractSolver
+    n_substeps: int = eqx.field(static=True)
+    n_commands: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        *,
+        mass,
+        length,
+        center_of_mass,
+        inertia,
+        joint_limits,
+        friction=((0.0, 0.0), (0.0, 0.0)),
+        solver: diffrax.AbstractSolver | None = None,
+        n_substeps: int = 1,
+    ):
+        check_positive_int("n_substeps", n_substeps)
+        given = {"mass": mass, "length": length, "center_of_mass": center_of_mass, "inertia": inertia}
+        arrays = {name: jnp.asarray(value, jnp.result_type(float)) for name, value in given.items()}
+        for name, value in arrays.items():
+            if value.shape != (2,) or not bool(jnp.all(value > 0)):
+                raise ValueError(f"`{name}` of a two-link arm must be two positive numbers, got {given[name]}.")
+        self.mass, self.length = arrays["mass"], arrays["length"]
+        self.center_of_mass, self.inertia = arrays["center_of_mass"], arrays["inertia"]
+        self.joint_limits = jnp.asarray(joint_limits, self.mass.dtype)
+        self.friction = jnp.asarray(friction, self.mass.dtype)
+        for name, value in (("joint_limits", self.joint_limits), ("friction", self.friction)):
+            if value.shape != (2, 2):
+                raise ValueError(f"`{name}` of a two-link arm must have shape (2, 2), got {value.shape}.")
+        self.solver = diffrax.Heun() if solver is None else solver
+        self.n_substeps = n_substeps
+        self.n_commands = 2
+        posture = jnp.asarray([45 * DEGREE, 90 * DEGREE], self.mass.dtype)
+        self.workspace = Workspace.around(self.hand_position(posture), 0.2)
+
+    @classmethod
+    def arm26(cls, **options) -> "TwoLinkArm":
+        """The skeleton of MotorNet's arm26 (Codol et al. 2024, eLife; the values of MotorNet 0.3)."""
+        return cls(
+            mass=(1.82, 1.43),
+            length=(0.309, 0.333),
+            center_of_mass=(0.135, 0.165),
+            inertia=(0.051, 0.057),
+            joint_limits=((0.0, 135 * DEGREE), (0.0, 155 * DEGREE)),
+            **options,
+        )
+
+    @classmethod
+    def motornet(cls, **options) -> "TwoLinkArm":
+        """The default arm of MotorNet's TwoDofArm (Codol et al. 2024, eLife; the values of MotorNet 0.3)."""
+        return cls(
+            mass=(1.864572, 1.534315),
+            length=(0.309, 0.26),
+            center_of_mass=(0.180496, 0.181479),
+            inertia=(0.013193, 0.020062),
+            joint_limits=((0.0, 140 * DEGREE), (0.0, 160 * DEGREE)),
+            **options,
+        )
+
+    @classmethod
+    def li_todorov(cls, **options) -> "TwoLinkArm":
+        """The arm of Li & Todorov 2004, as in Feedbax's TwoLinkArm.
+
+        The published moments of inertia, .025 and .045 kg m², are about the joints; here about the
+        centres of mass.
+        """
+        return cls(
+            mass=(1.4, 1.0),
+            length=(0.30, 0.33),
+            center_of_mass=(0.11, 0.16),
+            inertia=(0.025 - 1.4 * 0.11**2, 0.045 - 1.0 * 0.16**2),
+            joint_limits=((0.0, 140 * DEGREE), (0.0, 160 * DEGREE)),
+            friction=((0.05, 0.025), (0.025, 0.05)),
+            **options,
+        )
+
+    def inertia_matrix(self, angle: Float[Array, " joint"]) -> Float[Array, "joint joint"]:
+        """M(q), in kg m²."""
+        m, length, c = self.mass, self.length, self.center_of_mass
+        k = m[1] * length[0] * c[1] * jnp.cos(angle[1])
+        forearm = m[1] * c[1] ** 2 + self.inertia[1]
+        upper_arm = m[0] * c[0] ** 2 + self.inertia[0] + m[1] * length[0] ** 2
+        coupled = forearm + k
+        return jnp.stack(
+            [jnp.stack([upper_arm + forearm + 2 * k, coupled]), jnp.stack([coupled, forearm])]
+        )
+
+    def coriolis(self, joints: JointState) -> Float[Array, " joint"]:
+        """h(q, w), the Coriolis and centripetal torques in N m."""
+        k = self.mass[1] * self.length[0] * self.center_of_mass[1] * jnp.sin(joints.angle[1])
+        shoulder, elbow = joints.velocity
+        return jnp.stack([-k * (2 * shoulder + elbow) * elbow, k * shoulder**2])
+
+    def joint_stop(self, joints: JointState) -> Float[Array, " joint"]:
+        """The torque of the soft stops on the joints, in N m: zero within the limits."""
+        low, high = self.joint_limits[:, 0], self.joint_limits[:, 1]
+        below = jnp.maximum(low - joints.angle, 0.0) / 0.1
+        above = jnp.maximum(joints.angle - high, 0.0) / 0.1
+        spring = 20.0 * (below**3 - above**3)
+        return spring - 2.0 * (below**3 + above**3) * joints.velocity
+
+    def jacobian(self, angle: Float[Array, " joint"]) -> Float[Array, "space joint"]:
+        """J(q) = d hand / d q, in m/rad."""
+        shoulder, reach = angle[0], angle[0] + angle[1]
+        upper, lower = self.length
+        to_elbow = upper * jnp.stack([-jnp.sin(shoulder), jnp.cos(shoulder)])
+        to_hand = lower * jnp.stack([-jnp.sin(reach), jnp.cos(reach)])
+        return jnp.stack([to_elbow + to_hand, to_hand], axis=1)
+
+    def hand_position(self, angle: Float[Array, " joint"]) -> Float[Array, " space"]:
+        """Where the hand is at given joint angles, in m from the shoulder."""
+        shoulder, reach = angle[0], angle[0] + angle[1]
+        upper, lower = self.length
+        elbow_position = upper * jnp.stack([jnp.cos(shoulder), jnp.sin(shoulder)])
+        return elbow_position + lower * jnp.stack([jnp.cos(reach), jnp.sin(reach)])
+
+    def joint_angles(self, position: Float[Array, " space"]) -> Float[Array, " joint"]:
+        """The joint angles (rad) with the hand at `position` (m) and the elbow bent as elbows bend.
+
+        For a position out of reach, those of the arm stretched (or folded) towards it.
+        """
+        upper, lower = self.length
+        cos_elbow = (jnp.sum(position**2) - upper**2 - lower**2) / (2 * upper * lower)
+        elbow = jnp.arccos(jnp.clip(cos_elbow, -1.0, 1.0))
+        direction = jnp.arctan2(position[1], position[0])
+        shoulder = direction - jnp.arctan2(lower * jnp.sin(elbow), upper + lower * jnp.cos(elbow))
+        return jnp.stack([shoulder, elbow])
+
+    def vector_field(
+        self, state: JointState, command: Float[Array, " commands"], external_force: Float[Array, " space"]
+    ) -> JointState:
+        """`command` holds the torques at shoulder and elbow, in N m."""
+        torque = command + self.jacobian(state.angle).T @ external_force
+        torque = torque - self.coriolis(state) - self.friction @ state.velocity + self.joint_stop(state)
+        (m11, m12), (_, m22) = self.inertia_matrix(state.angle)
+        acceleration = jnp.stack([m22 * torque[0] - m12 * torque[1], m11 * torque[1] - m12 * torque[0]])
+        return JointState(state.velocity, acceleration / (m11 * m22 - m12**2))
+
+    def at_rest(self, position: Float[Array, " space"]) -> JointState:
+        angle = self.joint_angles(position)
+        return JointState(angle, jnp.zeros_like(angle))
+
+    def hand(self, state: JointState) -> HandState:
+        return HandState(self.hand_position(state.angle), self.jacobian(state.angle) @ state.velocity)
+
+    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+        angle = self.joint_angles(position)
+        close = jnp.linalg.norm(self.hand_position(angle) - position) < 1e-5
+        within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])
+        return close & jnp.all(within)
+
+    def proprioception(self, state: JointState) -> Float[Array, " features"]:
+        """Joint angles (rad) and joint velocities (rad/s)."""
+        return jnp.concatenate([state.angle, state.velocity])

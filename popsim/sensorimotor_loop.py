@@ -1,0 +1,166 @@
+"""The motor model: a network that senses, thinks, acts on a body, and the body that moves."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from popsim.channels import SensoryChannel
+from popsim.checks import check_positive, n_steps_in
+from popsim.delay import DelayBuffer
+from popsim.hand import HandState
+from popsim.interventions import AbstractIntervention, intervene
+from popsim.loop_state import LoopState
+from popsim.model import AbstractModel
+from popsim.network_input import inputs_by_name, n_network_inputs, network_input
+from popsim.networks import AbstractNetwork
+from popsim.noise import AbstractNoise, NoNoise
+from popsim.plants import AbstractPlant, advance
+from popsim.randomness import key_stream
+from popsim.scaling import Scaling
+from popsim.trial import StepInput, Trial
+
+
+class SensorimotorLoop(AbstractModel):
+    """A network in a closed loop with a body. A step has four stages:
+
+    - *sense*: each channel delivers what it sensed `delay` seconds ago, with noise;
+    - *think*: the network receives the trial's inputs and the feedback, each by name in alphabetical
+      order and scaled, and puts out a command;
+    - *act*: motor noise is added to the command;
+    - *move*: the body is integrated over dt, the hand and the cursor follow.
+
+    The network receives first the inputs, then the channels. An intervention names the stage that it
+    follows. A trial starts with the body at rest at `trial.init`, a `HandState`; the delay lines are
+    filled with what is sensed there, without noise.
+
+    **Arguments:**
+
+    - `network`: its inputs as many as `n_network_inputs` says, its outputs as many as the body's commands.
+    - `plant`: the body.
+    - `channels`: the senses, by name.
+    - `motor_noise`: added to the command, in the command's unit.
+    - `scaling`: by name of a trial input or a channel, how it is scaled for the network; what is not
+        named enters in SI units.
+    - `interventions`: what trials of this model may schedule.
+    - `dt`: the time step in seconds, that of the trials.
+
+    **Raises:** `ValueError` if `dt` is not positive, a delay is not a multiple of it, the network's
+    outputs are not as many as the plant's commands, or two interventions have one name.
+    """
+
+    network: AbstractNetwork
+    plant: AbstractPlant
+    channels: dict[str, SensoryChannel] = eqx.field(converter=dict)
+    motor_noise: AbstractNoise = NoNoise()
+    scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
+    interventions: tuple[AbstractIntervention, ...] = ()
+    dt: float = eqx.field(static=True, kw_only=True)
+
+    def __check_init__(self):
+        check_positive("dt", self.dt)
+        for name in self.channels:
+            self._delay_steps(name)
+        if self.network.n_outputs != self.plant.n_commands:
+            raise ValueError(
+                f"`network` must have {self.plant.n_commands} outputs, one for each command of the plant, "
+                f"got {self.network.n_outputs}."
+            )
+        names = [intervention.name for intervention in self.interventions]
+        if len(set(names)) < len(names):
+            raise ValueError(f"`interventions` must have different names, got {names}.")
+
+    def _delay_steps(self, name: str) -> int:
+        return n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
+
+    def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
+        state = LoopState.at_rest(self.plant, trial.init.position, self.network.init(key=key))
+        sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
+        delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
+        return dataclasses.replace(state, feedback=sensed, delays=delays)
+
+    def _delay_line(self, name: str, value: Float[Array, " features"]) -> DelayBuffer | None:
+        n_steps = self._delay_steps(name)
+        return DelayBuffer.filled(value, n_steps) if n_steps else None
+
+    def step(self, step_input: StepInput, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
+        scheduled = step_input.interventions
+        keys = {name: key_stream(key, f"intervention {name}") for name in scheduled}
+        for name, stage in (
+            ("sense", self._sense),
+            ("think", self._think),
+            ("act", self._act),
+            ("move", self._move),
+        ):
+            state = stage(step_input, state, key)
+            state = intervene(self.interventions, name, scheduled, state, keys=keys)
+        return state
+
+    def _sense(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
+        feedback, delays = {}, {}
+        for name, channel in self.channels.items():
+            arriving = channel.sense(state, self.plant)
+            buffer = state.delays[name]
+            if buffer is not None:
+                arriving, buffer = buffer.push(arriving)
+            feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
+            delays[name] = buffer
+        return dataclasses.replace(state, feedback=feedback, delays=delays)
+
+    def _think(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
+        received = network_input(step_input.inputs, state.feedback, self.scaling)
+        network = self.network.step(received, state.network, key=key_stream(key, "network"))
+        return dataclasses.replace(state, network=network)
+
+    def _act(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
+        command = self.motor_noise(state.network.output, key=key_stream(key, "motor noise"))
+        no_force = jnp.zeros_like(state.external_force)
+        return dataclasses.replace(state, command=command, external_force=no_force)
+
+    def _move(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
+        body = advance(self.plant, state.plant, state.command, state.external_force, dt=self.dt)
+        hand = self.plant.hand(body)
+        return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
+
+    def check(self, trials: Trial) -> None:
+        """Refuse trials with another time step, inputs of another size, or positions out of reach.
+
+        **Raises:** `ValueError` naming what does not fit.
+        """
+        if abs(trials.timeline.dt - self.dt) > 1e-9:
+            raise ValueError(f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s.")
+        if not isinstance(trials.init, HandState):
+            raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
+        self._check_reach("init", trials.init.position)
+        if isinstance(trials.targets, HandState):
+            self._check_reach("targets", trials.targets.position)
+        unknown = set(self.scaling) - set(self.channels) - set(inputs_by_name(trials.inputs))
+        if unknown:
+            raise ValueError(f"`scaling` must name inputs of the trial or channels, got {sorted(unknown)}.")
+        unheld = set(trials.interventions) - {intervention.name for intervention in self.interventions}
+        if unheld:
+            raise ValueError(
+                f"`interventions` of the model must hold those that the trials schedule: {sorted(unheld)}."
+            )
+        n_inputs = n_network_inputs(trials, self.plant, self.channels)
+        if n_inputs != self.network.n_inputs:
+            raise ValueError(
+                f"`network` must take the {n_inputs} numbers that inputs and channels make together, "
+                f"got a network of {self.network.n_inputs} inputs. See `n_network_inputs`."
+            )
+
+    def _check_reach(self, name: str, positions: Float[Array, "*axes space"]) -> None:
+        space = self.plant.workspace.center.shape[-1]
+        if positions.shape[-1] != space:
+            raise ValueError(
+                f"`{name}.position` of a trial must have {space} coordinates, got {positions.shape[-1]}."
+            )
+        flat = positions.reshape(-1, space)
+        reachable = jax.vmap(self.plant.reachable)(flat)
+        if not bool(jnp.all(reachable)):
+            worst = flat[int(jnp.argmin(reachable))]
+            raise ValueError(
+                f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
+            )

@@ -1,0 +1,55 @@
+"""The contract of a task: trials from a key, and what counts as doing well."""
+
+import abc
+
+import equinox as eqx
+from jaxtyping import Array, Int, Key
+
+from popsim.loss import Loss
+from popsim.trial import Trial
+
+
+class AbstractTask(eqx.Module):
+    """Makes training trials from a random key, and a fixed set of validation trials.
+
+    A task knows nothing of the body that does it, of plotting, training or storage. A subclass supplies
+    `loss`, `trial` and `validation_trials`.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp, popsim
+        >>> class HoldStill(popsim.AbstractTask):
+        ...     workspace: popsim.Workspace
+        ...     loss: popsim.Loss
+        ...     def trial(self, *, batch, key):
+        ...         return self.hold_at(self.workspace.sample(key=key))
+        ...     def validation_trials(self):
+        ...         return jax.vmap(self.hold_at)(jnp.stack([self.workspace.low, self.workspace.high]))
+        ...     def hold_at(self, position):
+        ...         still = popsim.HandState(position, jnp.zeros(2))
+        ...         target = jax.tree.map(lambda x: jnp.broadcast_to(x, (50, 2)), still)
+        ...         timeline = popsim.Timeline(dt=0.01, n_steps=50)
+        ...         return popsim.Trial(still, {"target": target.position}, target, timeline)
+        >>> task = HoldStill(popsim.Workspace.around(jnp.zeros(2), 0.2), 1.0 * popsim.losses.PositionError())
+        >>> task.trial(batch=0, key=jax.random.key(0)).inputs["target"].shape
+        (50, 2)
+
+        ```
+    """
+
+    loss: eqx.AbstractVar[Loss]
+
+    @abc.abstractmethod
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        """One training trial; called under `jit` and `vmap`.
+
+        **Arguments:**
+
+        - `batch`: the number of the training batch, for curricula and phases.
+        - `key`: the key of the trial's specification.
+        """
+
+    @abc.abstractmethod
+    def validation_trials(self) -> Trial:
+        """The validation trials, stacked on a leading axis; the same at every call."""

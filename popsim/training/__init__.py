@@ -1,0 +1,11 @@
+"""Training: from a single train step to an ensemble trained on a task."""
+
+from popsim.training.history import TaskTrainerHistory as TaskTrainerHistory
+from popsim.training.log_entry import LogEntry as LogEntry
+from popsim.training.optimizers import adam as adam
+from popsim.training.optimizers import sgd as sgd
+from popsim.training.task_trainer import TaskTrainer as TaskTrainer
+from popsim.training.train_state import TrainState as TrainState
+from popsim.training.train_step import build_train_step_fn as build_train_step_fn
+from popsim.training.trainables import select_trainables as select_trainables
+from popsim.training.training_trials import training_trials as training_trials

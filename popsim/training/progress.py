@@ -1,0 +1,24 @@
+"""The progress bar."""
+
+import numpy as np
+from jaxtyping import Float
+from tqdm.auto import tqdm
+
+
+class ProgressBar:
+    """Shows loss, batches per second and time left; `disable` shows nothing."""
+
+    def __init__(self, n_batches: int, first_batch: int, *, disable: bool):
+        self._bar = tqdm(
+            total=n_batches, initial=first_batch, disable=disable, unit="batch", desc="compiling", dynamic_ncols=True
+        )
+
+    def update(self, count: int, total_loss: Float[np.ndarray, "*member"]) -> None:
+        """Advance by `count` batches and show the mean loss over members."""
+        self._bar.set_description_str("training", refresh=False)
+        self._bar.set_postfix_str(f"loss {np.mean(total_loss):.3g}", refresh=False)
+        self._bar.update(count)
+
+    def close(self) -> None:
+        """Leave the bar as it stands."""
+        self._bar.close()

@@ -1,0 +1,136 @@
+"""What happens in one trial, as data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree
+
+from popsim.checks import check_positive, check_positive_int
+
+
+class Timeline(eqx.Module):
+    """When things happen in a trial.
+
+    **Arguments:**
+
+    - `dt`: the time step in seconds.
+    - `n_steps`: how many steps the trial has.
+    - `epochs`: for each named epoch its first step and the step after its last.
+    - `events`: for each named event the step at which it happens.
+
+    **Raises:** `ValueError` if `dt` or `n_steps` is not positive.
+    """
+
+    dt: float = eqx.field(static=True)
+    n_steps: int = eqx.field(static=True)
+    epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(default_factory=dict)
+    events: dict[str, Int[Array, "*trial"]] = eqx.field(default_factory=dict)
+
+    def __check_init__(self):
+        check_positive("dt", self.dt)
+        check_positive_int("n_steps", self.n_steps)
+
+    def in_epoch(self, name: str) -> Bool[Array, " time"]:
+        """Which steps of one trial belong to the epoch called `name`."""
+        if name not in self.epochs:
+            raise ValueError(f"`name` must be an epoch of the trial, {sorted(self.epochs)}, got {name!r}.")
+        steps = jnp.arange(self.n_steps)
+        return (steps >= self.epochs[name][0]) & (steps < self.epochs[name][1])
+
+
+class InterventionSchedule(eqx.Module):
+    """When an intervention acts in a trial, and how strongly.
+
+    **Arguments:**
+
+    - `parameters`: what the intervention takes, constant over the trial.
+    - `active`: at which steps it acts.
+    """
+
+    parameters: PyTree[Array]
+    active: Bool[Array, "*trial time"]
+
+
+class StepInput(eqx.Module):
+    """A trial at one time step: what `AbstractModel.step` is given.
+
+    `inputs` are the trial's inputs at this step; `interventions` holds, for each intervention that the
+    trial schedules, its parameters and whether it is active now.
+    """
+
+    inputs: PyTree[Array]
+    interventions: dict[str, InterventionSchedule]
+
+
+class Trial(eqx.Module):
+    """One trial of a task. A batch of trials is the same object, each array with a leading axis.
+
+    Construct one trial at a time and stack by `jax.vmap`.
+
+    **Arguments:**
+
+    - `init`: from what the model's initial state is made (for a reach: the hand at its start).
+    - `inputs`: what the model is told, a PyTree of floating-point arrays that lead with time.
+    - `targets`: what it should do, a PyTree of arrays that lead with time.
+    - `timeline`: the time step, the number of steps, epochs and events.
+    - `interventions`: by name of the intervention, its parameters and when it is active.
+    - `conditions`: labels of the trial for analysis, such as the direction of its target.
+
+    **Raises:** `ValueError` if an array of `inputs`, `targets` or `interventions` does not lead with
+    `timeline.n_steps`, or if an input is not floating-point.
+    """
+
+    init: PyTree[Array]
+    inputs: PyTree[Array]
+    targets: PyTree[Array]
+    timeline: Timeline
+    interventions: dict[str, InterventionSchedule] = eqx.field(default_factory=dict)
+    conditions: dict[str, Array] = eqx.field(default_factory=dict)
+
+    def __check_init__(self):
+        n_steps = self.timeline.n_steps
+        active = {name: schedule.active for name, schedule in self.interventions.items()}
+        for name, tree in (("inputs", self.inputs), ("targets", self.targets), ("interventions", active)):
+            _check_leads_with_time(name, tree, n_steps)
+        for path, leaf in jax.tree.leaves_with_path(self.inputs):
+            if not jnp.issubdtype(leaf.dtype, jnp.floating):
+                raise ValueError(
+                    f"`inputs{jax.tree_util.keystr(path)}` of a trial must be floating-point, "
+                    f"got {leaf.dtype}."
+                )
+
+    def at_step(self, inputs: PyTree[Array], active: Mapping[str, Bool[Array, ""]]) -> StepInput:
+        """What a model is given at one step, from the inputs and the active interventions then."""
+        interventions = {
+            name: InterventionSchedule(schedule.parameters, active[name])
+            for name, schedule in self.interventions.items()
+        }
+        return StepInput(inputs, interventions)
+
+
+def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        shape = getattr(leaf, "shape", None)
+        if shape is None or len(shape) == 0 or shape[0] != n_steps:
+            given = f"an array of shape {shape}" if shape is not None else repr(leaf)
+            raise ValueError(
+                f"`{name}{jax.tree_util.keystr(path)}` of a trial must lead with its {n_steps} time steps, "
+                f"got {given}."
+            )
+
+
+def n_trials(trials: Trial) -> int:
+    """How many trials a stacked `Trial` holds."""
+    return jax.tree.leaves(trials.inputs)[0].shape[0]
+
+
+def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
+    """Every trial of a stacked `Trial`, `n_repeats` times in a row, to be run with noise of their own.
+
+    **Raises:** `ValueError` if `n_repeats` is not a positive whole number.
+    """
+    check_positive_int("n_repeats", n_repeats)
+    return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)

@@ -1,0 +1,56 @@
+"""The part of space in which a task puts starts and targets."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+
+def _as_position(value) -> Array:
+    return jnp.asarray(value, jnp.result_type(float))
+
+
+class Workspace(eqx.Module):
+    """An axis-parallel box of positions, in metres.
+
+    **Arguments:**
+
+    - `low`: the corner with the smallest coordinates.
+    - `high`: the corner with the largest coordinates.
+
+    **Raises:** `ValueError` if the corners differ in shape, or the box has no extent.
+    """
+
+    low: Float[Array, " space"] = eqx.field(converter=_as_position)
+    high: Float[Array, " space"] = eqx.field(converter=_as_position)
+
+    def __check_init__(self):
+        if self.low.ndim != 1 or self.low.shape != self.high.shape:
+            raise ValueError(
+                "`low` and `high` of a workspace must be vectors of one length, "
+                f"got shapes {self.low.shape} and {self.high.shape}."
+            )
+        if not isinstance(self.low, jax.core.Tracer) and not bool(jnp.all(self.low < self.high)):
+            raise ValueError(
+                f"`high` of a workspace must exceed `low`, got low {self.low} and high {self.high}."
+            )
+
+    @classmethod
+    def around(cls, center: Float[Array, " space"], side: float) -> "Workspace":
+        """The square (or cube) with the given `center` and `side`, in metres."""
+        center = _as_position(center)
+        return cls(center - side / 2, center + side / 2)
+
+    @property
+    def center(self) -> Float[Array, " space"]:
+        """The middle of the box, in metres."""
+        return (self.low + self.high) / 2
+
+    @property
+    def half_widths(self) -> Float[Array, " space"]:
+        """Half the extent of the box along each axis, in metres."""
+        return (self.high - self.low) / 2
+
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, " space"]:
+        """A position drawn uniformly from the box, in metres."""
+        return jax.random.uniform(key, self.low.shape, self.low.dtype, self.low, self.high)
