@@ -1,11 +1,14 @@
 """The contract of a loss: named terms, weighted and added up."""
 
 import abc
+import functools
+import operator
 from collections import Counter
 from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from popsim.model import AbstractModel
@@ -15,12 +18,12 @@ from popsim.trial import Trial
 class LossValues(eqx.Module):
     """The weighted value of each term of a loss. Leading axes (batch, member, trial) are free."""
 
-    terms: dict[str, Float[Array, "*axes"]]
+    terms: dict[str, Float[Array | np.ndarray, "*axes"]]
 
     @property
-    def total(self) -> Float[Array, "*axes"]:
+    def total(self) -> Float[Array | np.ndarray, "*axes"]:
         """The sum of the weighted terms."""
-        return sum(self.terms.values())  # pyright: ignore[reportReturnType]
+        return functools.reduce(operator.add, self.terms.values())
 
 
 class AbstractLossTerm(eqx.Module):

@@ -8,7 +8,14 @@ from jaxtyping import Array, Int, Key
 from popsim.checks import check_positive, check_positive_int
 from popsim.loss import Loss
 from popsim.task import AbstractTask
-from popsim.tasks.reach import at_direction, center_out_trials, check_reach_times, reach_loss, reach_trial
+from popsim.tasks.reach import (
+    at_direction,
+    center_out_trials,
+    check_reach_times,
+    even_directions,
+    reach_loss,
+    reach_trial,
+)
 from popsim.trial import Trial
 from popsim.workspace import Workspace
 
@@ -53,7 +60,7 @@ class CenterOutReaches(AbstractTask):
         if self.n_directions is None:
             angle = jax.random.uniform(key, maxval=2 * jnp.pi)
         else:
-            angle = jax.random.randint(key, (), 0, self.n_directions) * (2 * jnp.pi / self.n_directions)
+            angle = jax.random.choice(key, even_directions(self.n_directions))
         center = self.workspace.center
         target = at_direction(center, angle, self.distance)
         return reach_trial(center, target, n_steps=self.n_steps, dt=self.dt)

@@ -63,10 +63,16 @@ def center_out_trials(
     """
     check_positive("distance", distance)
     check_positive_int("n_directions", n_directions)
-    angles = 2 * jnp.pi * jnp.arange(n_directions) / n_directions
-    return jax.vmap(lambda angle: reach_trial(center, at_direction(center, angle, distance), n_steps=n_steps, dt=dt))(
-        angles
-    )
+
+    def reach_toward(angle):
+        return reach_trial(center, at_direction(center, angle, distance), n_steps=n_steps, dt=dt)
+
+    return jax.vmap(reach_toward)(even_directions(n_directions))
+
+
+def even_directions(n_directions: int) -> Float[Array, " direction"]:
+    """Directions evenly around the circle, in rad, the first to the right."""
+    return jnp.linspace(0.0, 2 * jnp.pi, n_directions, endpoint=False)
 
 
 def at_direction(

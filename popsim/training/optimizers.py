@@ -47,7 +47,7 @@ def _clipped(
     return optax.chain(optax.clip_by_global_norm(clip_norm), injected)
 
 
-def learning_rate_of(opt_state: PyTree) -> Float[Array, ""]:
+def learning_rate_of(opt_state: PyTree) -> Float[Array, "*member"]:
     """The learning rate of the last update, where the optimizer keeps it in its state; else NaN."""
     rates = [
         value

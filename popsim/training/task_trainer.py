@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from numpy.typing import ArrayLike
 from jaxtyping import Array, Int, Key, PyTree
 
 from popsim.checks import check_positive_int
@@ -88,8 +89,8 @@ class TaskTrainer:
         ensembled: bool = False,
         ensemble_random_trials: bool = True,
         log_step: int = 100,
-        save_model_trainables: bool | Int[np.ndarray, " kept"] = False,
-        save_trial_specs: Int[np.ndarray, " kept"] | None = None,
+        save_model_trainables: bool | ArrayLike = False,
+        save_trial_specs: ArrayLike | None = None,
         toggle_model_update_funcs: bool | PyTree = True,
         restore_checkpoint: bool = False,
         disable_tqdm: bool = False,

@@ -30,7 +30,8 @@ class TrainStep(eqx.Module):
             return loss, (new_loss_fn_state, outputs)
 
         gradients, (loss_fn_state, outputs) = jax.grad(loss_of, has_aux=True)(state.params)
-        updates, opt_state = state.optimizer_def.update(gradients, state.opt_state, state.params)
+        with jax.numpy_dtype_promotion("standard"):  # optax needs it, also where the user has set "strict"
+            updates, opt_state = state.optimizer_def.update(gradients, state.opt_state, state.params)
         next_state = dataclasses.replace(
             state,
             step=state.step + 1,

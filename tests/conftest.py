@@ -1,0 +1,73 @@
+"""What all tests share: shapes checked at run time, strict dtype promotion, keys, counted compilations."""
+
+import contextlib
+
+import jax
+import jaxtyping
+import pytest
+
+with jaxtyping.install_import_hook("popsim", "beartype.beartype"):
+    import popsim
+
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+_COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture
+def getkey():
+    """Fresh keys: `getkey()` returns another one each time, the same ones in every run."""
+    keys = iter(jax.random.split(jax.random.key(5678), 64))
+    return lambda: next(keys)
+
+
+@pytest.fixture
+def float64():
+    """Double precision for the time of the test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
+def count_compilations():
+    """`with count_compilations() as compiled:` appends to `compiled` for every program XLA compiles."""
+
+    @contextlib.contextmanager
+    def counting():
+        compiled = []
+
+        def listen(event: str, duration: float, **_) -> None:
+            if event == _COMPILE_EVENT:
+                compiled.append(duration)
+
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            yield compiled
+        finally:
+            jax.monitoring.unregister_event_duration_listener(listen)
+
+    return counting
+
+
+@pytest.fixture
+def reach_setup():
+    """A small arm model that reaches: `(task, build)`, `build(key)` makes a model."""
+    return small_reach_setup()
+
+
+def small_reach_setup(n_units: int = 8, duration: float = 0.2):
+    plant = popsim.plants.TwoLinkArm.arm26()
+    task = popsim.tasks.RandomReaches(plant.workspace, duration=duration)
+    channels = {
+        "vision": popsim.SensoryChannel(
+            popsim.vision, delay=0.03, noise=popsim.GaussianNoise([0.002, 0.002, 0.02, 0.02])
+        ),
+        "proprioception": popsim.SensoryChannel(popsim.proprioception, noise=popsim.GaussianNoise(0.02)),
+    }
+    n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
+
+    def build(key):
+        network = popsim.networks.GRUNetwork(n_inputs, n_units, plant.n_commands, key=key)
+        return popsim.SensorimotorLoop(network, plant, channels, popsim.MotorNoise(0.05, 0.01), dt=0.01)
+
+    return task, build
