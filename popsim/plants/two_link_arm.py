@@ -2,6 +2,7 @@
 
 import diffrax
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -74,7 +75,8 @@ class TwoLinkArm(AbstractPlant):
         given = {"mass": mass, "length": length, "center_of_mass": center_of_mass, "inertia": inertia}
         arrays = {name: jnp.asarray(value, jnp.result_type(float)) for name, value in given.items()}
         for name, value in arrays.items():
-            if value.shape != (2,) or not bool(jnp.all(value > 0)):
+            traced = isinstance(value, jax.core.Tracer)
+            if value.shape != (2,) or not (traced or bool(jnp.all(value > 0))):
                 raise ValueError(f"`{name}` of a two-link arm must be two positive numbers, got {given[name]}.")
         self.mass, self.length = arrays["mass"], arrays["length"]
         self.center_of_mass, self.inertia = arrays["center_of_mass"], arrays["inertia"]

@@ -137,7 +137,7 @@ class TaskTrainer:
         batch_numbers("batch_callbacks", list(callbacks), n_batches)
         member_ids = jnp.arange(n_members(model)) if ensembled else None
         shared = not ensemble_random_trials
-        state = _initial_state(model, self.optimizer, where_train, key_stream(key, "training"), ensembled)
+        state = _initial_state(model, self.optimizer, where_train, key, ensembled)
 
         def trials_of(batch: int) -> Trial:
             return trials_of_batch(
