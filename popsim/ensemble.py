@@ -41,9 +41,7 @@ def n_members(ensemble: eqx.Module) -> int:
     leaves = [(path, leaf) for path, leaf in jax.tree.leaves_with_path(ensemble) if eqx.is_array(leaf)]
     if not leaves:
         raise ValueError("`ensemble` must hold at least one array, got a model without any.")
-    lengths = {
-        jax.tree_util.keystr(path): leaf.shape[0] if leaf.ndim else None for path, leaf in leaves
-    }
+    lengths = {jax.tree_util.keystr(path): leaf.shape[0] if leaf.ndim else None for path, leaf in leaves}
     first = next(iter(lengths))
     for name, length in lengths.items():
         if length is None or length != lengths[first]:

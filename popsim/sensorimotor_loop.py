@@ -1,6 +1,7 @@
 """The motor model: a network that senses, thinks, acts on a body, and the body that moves."""
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -11,7 +12,7 @@ from popsim.channels import SensoryChannel
 from popsim.checks import check_positive, n_steps_in
 from popsim.delay import DelayBuffer
 from popsim.hand import HandState
-from popsim.interventions import AbstractIntervention, intervene
+from popsim.interventions import AbstractIntervention, Stage, intervene
 from popsim.loop_state import LoopState
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, n_network_inputs, network_input
@@ -88,12 +89,13 @@ class SensorimotorLoop(AbstractModel):
     def step(self, step_input: StepInput, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
         scheduled = step_input.interventions
         keys = {name: key_stream(key, f"intervention {name}") for name in scheduled}
-        for name, stage in (
-            ("sense", self._sense),
-            ("think", self._think),
-            ("act", self._act),
-            ("move", self._move),
-        ):
+        stages: dict[Stage, Callable[[StepInput, LoopState, Key[Array, ""]], LoopState]] = {
+            "sense": self._sense,
+            "think": self._think,
+            "act": self._act,
+            "move": self._move,
+        }
+        for name, stage in stages.items():
             state = stage(step_input, state, key)
             state = intervene(self.interventions, name, scheduled, state, keys=keys)
         return state
@@ -130,7 +132,9 @@ class SensorimotorLoop(AbstractModel):
         **Raises:** `ValueError` naming what does not fit.
         """
         if abs(trials.timeline.dt - self.dt) > 1e-9:
-            raise ValueError(f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s.")
+            raise ValueError(
+                f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s."
+            )
         if not isinstance(trials.init, HandState):
             raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
         self._check_reach("init", trials.init.position)

@@ -29,7 +29,9 @@ def draw_hand_paths(
     toward = targets - starts
     colors = direction_colors(np.arctan2(toward[:, 1], toward[:, 0]))
     for trial, color in enumerate(colors):
-        ax.add_patch(Circle(tuple(100 * targets[trial]), 100 * target_radius, facecolor="0.88", edgecolor="0.6"))
+        ax.add_patch(
+            Circle(tuple(100 * targets[trial]), 100 * target_radius, facecolor="0.88", edgecolor="0.6")
+        )
         for path in positions[:, trial]:
             whole = 100 * np.concatenate([starts[trial][None], path])
             ax.plot(*whole.T, color=color, linewidth=0.8, solid_capstyle="round")

@@ -37,6 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parse(arguments: Sequence[str]) -> Any:
+    command: Any
     match list(arguments):
         case ["train", name, *settings] if name in EXPERIMENTS:
             command, prog = train_command(EXPERIMENTS[name]), f"popsim train {name}"

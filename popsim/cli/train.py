@@ -24,7 +24,8 @@ def train_command(kind: type[AbstractExperiment]) -> type:
 
     @dataclasses.dataclass(frozen=True)
     class TrainExperiment:
-        experiment: kind
+        experiment: kind  # pyright: ignore[reportInvalidTypeForm]
+
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
         """the folder of the run; by default runs/EXPERIMENT-SEED"""
         overwrite: tyro.conf.FlagCreatePairsOff[bool] = False

@@ -81,7 +81,8 @@ def reach_table(summary: dict[str, Any]) -> str:
         for row in rows:
             numbers = [row[kind] for kind in ("noise_off_worst_target", "noise_on_mean")]
             cells = "".join(
-                f"{1000 * n['end_point_error_m']:13.2f}{100 * n['final_speed_m_per_s']:13.2f}" for n in numbers
+                f"{1000 * n['end_point_error_m']:13.2f}{100 * n['final_speed_m_per_s']:13.2f}"
+                for n in numbers
             )
             lines.append(f"{name:19}{row['member']:7d}{cells}  {'yes' if row['within_limits'] else 'no'}")
     off, on = summary["limits"]["noise_off_worst_target"], summary["limits"]["noise_on_mean"]

@@ -47,7 +47,9 @@ def write_arrays(
 
 
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(max(1, min(length, ROWS_PER_CHUNK) if axis == 0 else length) for axis, length in enumerate(shape))
+    return tuple(
+        max(1, min(length, ROWS_PER_CHUNK) if axis == 0 else length) for axis, length in enumerate(shape)
+    )
 
 
 def open_arrays(path: Path) -> Any:

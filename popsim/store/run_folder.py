@@ -79,7 +79,9 @@ class RunFolder:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
         if folder.description.exists():
             if not overwrite:
-                raise ValueError(f"`out` must not hold a run already, got {path}; use --overwrite to replace it.")
+                raise ValueError(
+                    f"`out` must not hold a run already, got {path}; use --overwrite to replace it."
+                )
             for own in folder._own():
                 shutil.rmtree(own) if own.is_dir() else own.unlink(missing_ok=True)
         elif any(own.exists() for own in folder._own()):

@@ -16,7 +16,7 @@ def _is_array(leaf) -> bool:
 
 
 def leaf_names(tree: PyTree) -> dict[str, int]:
-    """The names of the arrays of a tree, such as `network.cell.weight_hh`, and their places among its leaves."""
+    """The names of the arrays of a tree, such as `network.cell.weight_hh`, and their places in its leaves."""
     leaves = jax.tree.leaves_with_path(tree)
     named = {
         jax.tree_util.keystr(path, simple=True, separator="."): i
@@ -51,9 +51,9 @@ def read_tree(path: Path, template: PyTree) -> PyTree:
 
     if not path.is_dir():
         raise ValueError(f"there must be a folder {path}; it is missing.")
-    group = zarr.open_group(path, mode="r")
+    arrays = dict(zarr.open_group(path, mode="r").arrays())
     names = leaf_names(template)
-    stored = set(group.array_keys())
+    stored = set(arrays)
     if stored != set(names):
         raise ValueError(
             f"{path} must hold the arrays of the model: "
@@ -61,7 +61,7 @@ def read_tree(path: Path, template: PyTree) -> PyTree:
         )
     leaves, structure = jax.tree.flatten(template)
     for name, index in names.items():
-        array, expected = group[name], leaves[index]
+        array, expected = arrays[name], leaves[index]
         if array.shape != expected.shape or array.dtype != expected.dtype:
             raise ValueError(
                 f"array {name!r} of {path} must be {expected.dtype} of shape {expected.shape}, "

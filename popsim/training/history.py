@@ -79,7 +79,9 @@ class HistoryRecorder:
         """All that was recorded so far."""
         records = jax.tree.map(lambda *rows: np.concatenate(rows), *self._records)
         n_batches = records.learning_rate.shape[0]
-        kept = jax.tree.map(lambda *rows: np.concatenate(rows), *self._trainables) if self._trainables else None
+        kept = (
+            jax.tree.map(lambda *rows: np.concatenate(rows), *self._trainables) if self._trainables else None
+        )
         return TaskTrainerHistory(
             batch=np.arange(self._first_batch, self._first_batch + n_batches),
             loss=records.loss,

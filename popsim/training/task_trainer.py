@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from numpy.typing import ArrayLike
 from jaxtyping import Array, Int, Key, PyTree
+from numpy.typing import ArrayLike
 
 from popsim.checks import check_positive_int
 from popsim.ensemble import member, n_members
@@ -50,8 +50,8 @@ class TaskTrainer:
     - `checkpointing`, `chkpt_dir`: checkpoints, written only where a folder is given. Not yet.
     - `enable_tensorboard`, `tensorboard_logdir`: losses as TensorBoard scalars. Not yet.
     - `model_update_funcs`: updates of the model after each train step. Not yet.
-    - `remat`: whether gradients recompute each time step rather than keep what it computed: less memory,
-        and on a CPU less time.
+    - `remat`: whether gradients recompute each time step rather than keep what it computed: less memory
+        for more time.
     - `log_fns`: functions that are given a `LogEntry` at each logging point.
 
     **Raises:** `NotImplementedError` naming an argument that is not supported yet.
@@ -66,7 +66,7 @@ class TaskTrainer:
         tensorboard_logdir: str | Path | None = None,
         model_update_funcs: PyTree = (),
         *,
-        remat: bool = True,
+        remat: bool = False,
         log_fns: Sequence[Callable[[LogEntry], None]] = (),
     ):
         _not_yet(
@@ -132,7 +132,8 @@ class TaskTrainer:
         for name, value in (("n_batches", n_batches), ("batch_size", batch_size), ("log_step", log_step)):
             check_positive_int(name, value)
         kept = kept_batches(save_model_trainables, n_batches)
-        spec_batches = batch_numbers("save_trial_specs", () if save_trial_specs is None else save_trial_specs, n_batches)
+        asked_specs = () if save_trial_specs is None else save_trial_specs
+        spec_batches = batch_numbers("save_trial_specs", asked_specs, n_batches)
         callbacks = dict(batch_callbacks or {})
         batch_numbers("batch_callbacks", list(callbacks), n_batches)
         member_ids = jnp.arange(n_members(model)) if ensembled else None
@@ -140,8 +141,9 @@ class TaskTrainer:
         state = _initial_state(model, self.optimizer, where_train, key, ensembled)
 
         def trials_of(batch: int) -> Trial:
+            number = jnp.asarray(batch)
             return trials_of_batch(
-                task, batch_size, jnp.asarray(batch), member_ids=member_ids, shared_trials=shared, key=state.root_rng
+                task, batch_size, number, member_ids=member_ids, shared_trials=shared, key=key
             )
 
         _check_fit(task, model, trials_of(0), ensembled, shared)
