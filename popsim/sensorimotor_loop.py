@@ -131,6 +131,8 @@ class SensorimotorLoop(AbstractModel):
 
         **Raises:** `ValueError` naming what does not fit.
         """
+        if self.plant.workspace.low.ndim != 1:
+            raise ValueError("`model` must be a single model, got an ensemble: say `ensembled=True`.")
         if abs(trials.timeline.dt - self.dt) > 1e-9:
             raise ValueError(
                 f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s."

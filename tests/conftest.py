@@ -4,11 +4,13 @@ import contextlib
 
 import jax
 import jaxtyping
+import matplotlib
 import pytest
 
 with jaxtyping.install_import_hook("popsim", "beartype.beartype"):
     import popsim
 
+matplotlib.use("agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"

@@ -44,8 +44,9 @@ def figure_style() -> Iterator[None]:
 
 
 def direction_colors(angles: Float[np.ndarray, " trial"]) -> Float[np.ndarray, "trial 4"]:
-    """One colour for each direction (rad), on a cyclic map of even lightness."""
-    return matplotlib.colormaps["twilight_shifted"](0.1 + 0.8 * np.mod(angles, 2 * np.pi) / (2 * np.pi))
+    """One colour for each direction (rad), on a cyclic map, darkened so that its pale end shows on white."""
+    colors = matplotlib.colormaps["twilight_shifted"](np.mod(angles, 2 * np.pi) / (2 * np.pi))
+    return colors * [0.8, 0.8, 0.8, 1.0]
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import itertools
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -32,8 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _parse(arguments).run()
     except ValueError as error:
+        if not _is_ours(error):
+            raise
         print(f"popsim: error: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def _is_ours(error: ValueError) -> bool:
+    """Whether popsim itself raised an error, about a value that it was given; all else is a fault."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return frame.f_globals.get("__name__", "").startswith("popsim.")
 
 
 def _parse(arguments: Sequence[str]) -> Any:

@@ -53,7 +53,7 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
         return draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), dt=dt)
 
     def hidden_activity(ax: Axes) -> Axes:
-        draw_hidden_activity(ax, clean.network.hidden[0, 0], dt=dt)
+        draw_hidden_activity(ax, clean.network.hidden[0, 0], dt=dt).set_title("member 0, reach to the right")
         return ax
 
     drawings = {

@@ -63,7 +63,7 @@ class HistoryRecorder:
     @property
     def last_loss(self) -> LossValues:
         """The terms of the last batch, by member."""
-        return jax.tree.map(lambda rows: rows[-1], self._records[-1].loss)
+        return jax.tree.map(lambda rows: np.asarray(rows[-1]), self._records[-1].loss)
 
     @property
     def last_validation_loss(self) -> LossValues:
@@ -73,7 +73,7 @@ class HistoryRecorder:
     @property
     def last_learning_rate(self) -> Float[np.ndarray, "*member"]:
         """The learning rate of the last batch, by member."""
-        return self._records[-1].learning_rate[-1]
+        return np.asarray(self._records[-1].learning_rate[-1])
 
     def history(self, trial_specs: Mapping[int, Trial]) -> TaskTrainerHistory:
         """All that was recorded so far."""

@@ -18,7 +18,7 @@ class ProgressBar:
             dynamic_ncols=True,
         )
 
-    def update(self, count: int, total_loss: Float[Array | np.ndarray, "*member"]) -> None:
+    def update(self, count: int, total_loss: Float[Array | np.ndarray, "*member"] | np.floating) -> None:
         """Advance by `count` batches and show the mean loss over members."""
         self._bar.set_description_str("training", refresh=False)
         self._bar.set_postfix_str(f"loss {np.mean(total_loss):.3g}", refresh=False)

@@ -1,5 +1,6 @@
 """`TaskTrainer`: trains a model, or an ensemble, on a task."""
 
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +29,7 @@ from popsim.training.log_entry import LogEntry
 from popsim.training.optimizers import learning_rate_of
 from popsim.training.schedule import batch_numbers, kept_batches
 from popsim.training.task_loss import TaskLoss
-from popsim.training.train_state import TrainState
+from popsim.training.train_state import TrainState, initial_opt_state
 from popsim.training.train_step import TrainStep
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
@@ -85,7 +86,7 @@ class TaskTrainer:
         model: Any,
         n_batches: int,
         batch_size: int,
-        where_train: Callable[[Any], Any],
+        where_train: Callable[[Any], Any] | Mapping[int, Callable[[Any], Any]],
         ensembled: bool = False,
         ensemble_random_trials: bool = True,
         log_step: int = 100,
@@ -105,7 +106,8 @@ class TaskTrainer:
         - `task`: the task to train on.
         - `model`: a model, or an ensemble (see `make_ensemble`).
         - `n_batches`, `batch_size`: how many training batches, and how many trials in each.
-        - `where_train`: picks from the model what is trained, see `select_trainables`.
+        - `where_train`: picks from the model what is trained, see `select_trainables`. A mapping from batch
+            number to such a function: not yet.
         - `ensembled`: whether `model` is an ensemble.
         - `ensemble_random_trials`: whether each member sees trials of its own; else all see the same.
         - `log_step`: after how many batches the validation trials are run and the log functions called;
@@ -124,9 +126,10 @@ class TaskTrainer:
         **Raises:** `ValueError` naming an argument that is out of range or does not fit the others, before
         anything is compiled; `NotImplementedError` naming an argument that is not supported yet.
         """
+        if isinstance(where_train, Mapping):
+            raise NotImplementedError("`where_train` as a mapping is not supported yet.")
         _not_yet(
             restore_checkpoint=restore_checkpoint,
-            where_train=isinstance(where_train, Mapping),
             toggle_model_update_funcs=not isinstance(toggle_model_update_funcs, bool),
         )
         for name, value in (("n_batches", n_batches), ("batch_size", batch_size), ("log_step", log_step)):
@@ -185,7 +188,7 @@ def _initial_state(
 ) -> TrainState:
     state = TrainState.initial_state(model, optimizer, root_rng, where_train=where_train)
     if ensembled:
-        opt_state = jax.vmap(optimizer.init)(state.params)
+        opt_state = jax.vmap(functools.partial(initial_opt_state, optimizer))(state.params)
         state = eqx.tree_at(lambda s: s.opt_state, state, opt_state)
     if bool(jnp.all(jnp.isnan(learning_rate_of(state.opt_state)))):
         warnings.warn(
@@ -210,7 +213,7 @@ def _check_fit(task: AbstractTask, model: Any, trials: Trial, ensembled: bool, s
 
     try:
         losses = jax.eval_shape(one_trial, trial)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"`model` cannot be run on the trials of `task`: {error} "
             "(If `model` is an ensemble, say `ensembled=True`.)"

@@ -4,11 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key, PyTree
 
 from popsim.training.trainables import select_trainables
+
+
+def initial_opt_state(optimizer_def: optax.GradientTransformation, params: PyTree) -> PyTree:
+    """The optimizer's state before the first step; optax promotes dtypes, also where the user forbids it."""
+    with jax.numpy_dtype_promotion("standard"):
+        return optimizer_def.init(params)
 
 
 class TrainState(eqx.Module):
@@ -64,7 +71,7 @@ class TrainState(eqx.Module):
             root_rng=root_rng,
             params=params,
             model_without_params=rest,
-            opt_state=optimizer_def.init(params),
+            opt_state=initial_opt_state(optimizer_def, params),
             loss_fn_state=loss_fn_state,
             optimizer_def=optimizer_def,
         )
