@@ -174,14 +174,18 @@ class TwoLinkArm(AbstractPlant):
     def joint_angles(self, position: Float[Array, " space"]) -> Float[Array, " joint"]:
         """The joint angles (rad) with the hand at `position` (m) and the elbow bent as elbows bend.
 
-        For a position out of reach, those of the arm stretched (or folded) towards it.
+        Of the shoulder angles that differ by whole turns, the one nearest the middle of its limits. For a
+        position out of reach, the angles of the arm stretched (or folded) towards it.
         """
         upper, lower = self.length
         cos_elbow = (jnp.sum(position**2) - upper**2 - lower**2) / (2 * upper * lower)
-        elbow = jnp.arccos(jnp.clip(cos_elbow, -1.0, 1.0))
+        in_reach = jnp.abs(cos_elbow) < 1  # arccos has no gradient at the ends, which would make it NaN
+        bent = jnp.arccos(jnp.where(in_reach, cos_elbow, 0.0))
+        elbow = jnp.where(in_reach, bent, jnp.where(cos_elbow < 0, jnp.pi, 0.0))
         direction = jnp.arctan2(position[1], position[0])
         shoulder = direction - jnp.arctan2(lower * jnp.sin(elbow), upper + lower * jnp.cos(elbow))
-        return jnp.stack([shoulder, elbow])
+        turns = jnp.round((shoulder - jnp.mean(self.joint_limits[0])) / (2 * jnp.pi))
+        return jnp.stack([shoulder - 2 * jnp.pi * turns, elbow])
 
     def vector_field(
         self, state: JointState, command: Float[Array, " commands"], external_force: Float[Array, " space"]
