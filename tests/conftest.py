@@ -1,6 +1,7 @@
 """What all tests share: shapes checked at run time, strict dtype promotion, keys, counted compilations."""
 
 import contextlib
+import functools
 
 import jax
 import jaxtyping
@@ -15,6 +16,13 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 
+ARMS = {name: getattr(popsim.plants.TwoLinkArm, name) for name in ("arm26", "motornet", "li_todorov")}
+PLANTS = {
+    "point mass": popsim.plants.PointMass,
+    "damped mass": functools.partial(popsim.plants.PointMass, 1.3, damping=4.0),
+    **ARMS,
+}
+
 
 @pytest.fixture
 def getkey():
@@ -28,6 +36,30 @@ def float64():
     """Double precision for the time of the test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(params=ARMS.values(), ids=ARMS)
+def build_arm(request):
+    """Builds an arm of each parameter set; takes the options of `TwoLinkArm`."""
+    return request.param
+
+
+@pytest.fixture
+def arm(build_arm, float64):
+    """An arm of each parameter set, in double precision."""
+    return build_arm()
+
+
+@pytest.fixture(params=PLANTS.values(), ids=PLANTS)
+def build_plant(request):
+    """Builds every plant; takes `solver` and `n_substeps`."""
+    return request.param
+
+
+@pytest.fixture
+def plant(build_plant, float64):
+    """Every plant, in double precision."""
+    return build_plant()
 
 
 @pytest.fixture

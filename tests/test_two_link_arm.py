@@ -1,0 +1,285 @@
+"""The arm against mechanics: what it must obey whatever its parameters."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference import exact_trajectory
+
+from popsim.plants import JointState, TwoLinkArm, simulate_plant
+
+MOVING = (0.5, 2.0), (1.0, -3.5)
+
+
+def joints(angle, velocity):
+    return JointState(jnp.array(angle), jnp.array(velocity))
+
+
+def postures(arm, key, n=50):
+    """Angles within the joint limits, off their ends."""
+    low, high = arm.joint_limits.T
+    return jax.random.uniform(key, (n, 2), minval=low + 0.02, maxval=high - 0.02)
+
+
+def kinetic_energy(arm, state):
+    return state.velocity @ arm.inertia_matrix(state.angle) @ state.velocity / 2
+
+
+def free(arm):
+    return eqx.tree_at(lambda arm: arm.friction, arm, jnp.zeros((2, 2)))
+
+
+def test_energy_of_the_free_arm_is_conserved(arm):
+    start, still = joints(*MOVING), jnp.zeros((40, 2))
+    states = exact_trajectory(free(arm), start, still, still, 0.01).state
+    assert jnp.all((states.angle > arm.joint_limits[:, 0]) & (states.angle < arm.joint_limits[:, 1]))
+    assert jnp.all(jnp.ptp(states.velocity, axis=0) > 0.5)
+    energy = jax.vmap(lambda state: kinetic_energy(arm, state))(states)
+    np.testing.assert_allclose(energy, kinetic_energy(arm, start), rtol=1e-10)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(None, 0, 0))
+def power_and_its_sources(arm, angle, draws):
+    velocity, torque, force = 4 * draws
+    state = JointState(angle, velocity)
+    rate = arm.vector_field(state, torque, force)
+    _, power = jax.jvp(lambda state: kinetic_energy(arm, state), (state,), (rate,))
+    given = torque @ velocity + force @ arm.hand(state).velocity - velocity @ arm.friction @ velocity
+    return power, given
+
+
+def test_energy_changes_by_the_power_of_torque_hand_force_and_friction(arm, getkey):
+    arm = eqx.tree_at(lambda arm: arm.friction, arm, jnp.array([[0.05, 0.02], [0.02, 0.04]]))
+    draws = jax.random.normal(getkey(), (50, 3, 2))
+    power, given = power_and_its_sources(arm, postures(arm, getkey()), draws)
+    np.testing.assert_allclose(power, given, atol=1e-10)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(None, 0))
+def inertia_of_rods(arm, angle):
+    """The Hessian, by joint velocity, of the kinetic energy of both segments."""
+
+    def centers(angle):
+        along = jnp.cumsum(angle)
+        direction = jnp.stack([jnp.cos(along), jnp.sin(along)], axis=1)
+        first = arm.center_of_mass[0] * direction[0]
+        return jnp.stack([first, arm.length[0] * direction[0] + arm.center_of_mass[1] * direction[1]])
+
+    def energy(velocity):
+        _, moving = jax.jvp(centers, (angle,), (velocity,))
+        turning = jnp.cumsum(velocity)
+        return (arm.mass @ jnp.sum(moving**2, axis=1) + arm.inertia @ turning**2) / 2
+
+    return jax.hessian(energy)(jnp.zeros(2))
+
+
+def test_inertia_matrix_is_that_of_two_moving_rods(arm, getkey):
+    angles = postures(arm, getkey())
+    inertia = jax.vmap(arm.inertia_matrix)(angles)
+    np.testing.assert_allclose(inertia, inertia_of_rods(arm, angles), rtol=1e-12)
+    np.testing.assert_array_equal(inertia, inertia.mT)
+    assert jnp.all(jnp.linalg.eigvalsh(inertia) > 0)
+
+
+@eqx.filter_jit
+@eqx.filter_vmap(in_axes=(None, 0, 0))
+def coriolis_of_lagrange(arm, angle, velocity):
+    _, inertia_rate = jax.jvp(arm.inertia_matrix, (angle,), (velocity,))
+    slope = jax.grad(lambda angle: kinetic_energy(arm, JointState(angle, velocity)))(angle)
+    return inertia_rate @ velocity - slope
+
+
+def test_coriolis_torques_are_those_of_lagrange(arm, getkey):
+    angles, velocities = postures(arm, getkey()), 4 * jax.random.normal(getkey(), (50, 2))
+    coriolis = jax.vmap(lambda q, w: arm.coriolis(JointState(q, w)))(angles, velocities)
+    np.testing.assert_allclose(coriolis, coriolis_of_lagrange(arm, angles, velocities), atol=1e-12)
+
+
+def test_li_todorov_inertia_is_the_published_one(float64):
+    elbow = 1.1
+    matrix = TwoLinkArm.li_todorov().inertia_matrix(jnp.array([0.3, elbow]))
+    c = np.cos(elbow)
+    np.testing.assert_allclose(matrix, [[0.16 + 0.096 * c, 0.045 + 0.048 * c], [0.045 + 0.048 * c, 0.045]])
+
+
+def mobility(arm, s, e):
+    """J M^-1 J' in numpy, from the textbook formulas."""
+    (m1, m2), (l1, l2) = np.asarray(arm.mass), np.asarray(arm.length)
+    (c1, c2), (i1, i2) = np.asarray(arm.center_of_mass), np.asarray(arm.inertia)
+    m11 = i1 + i2 + m1 * c1**2 + m2 * (l1**2 + c2**2 + 2 * l1 * c2 * np.cos(e))
+    m12 = i2 + m2 * (c2**2 + l1 * c2 * np.cos(e))
+    inertia = np.array([[m11, m12], [m12, i2 + m2 * c2**2]])
+    to_hand = l2 * np.array([-np.sin(s + e), np.cos(s + e)])
+    jacobian = np.stack([l1 * np.array([-np.sin(s), np.cos(s)]) + to_hand, to_hand], axis=1)
+    return jacobian @ np.linalg.inv(inertia) @ jacobian.T
+
+
+def test_hand_forces_from_rest_accelerate_by_the_mobility_matrix(arm):
+    angle = jnp.deg2rad(jnp.array([40.0, 75.0]))
+    rest = JointState(angle, jnp.zeros(2))
+    directions = 2 * np.pi * np.arange(24) / 24
+    forces = np.stack([np.cos(directions), np.sin(directions)], axis=1)
+
+    def hand_acceleration(force):
+        rate = arm.vector_field(rest, jnp.zeros(2), force)
+        return jax.jvp(arm.hand, (rest,), (rate,))[1].velocity
+
+    accelerations = jax.vmap(hand_acceleration)(jnp.asarray(forces))
+    np.testing.assert_allclose(accelerations, forces @ mobility(arm, *angle).T, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "name, eigenvalues, ratio", [("li_todorov", (0.783, 2.420), 3.092), ("motornet", (0.433, 0.958), 2.211)]
+)
+def test_mobility_ellipse_is_the_known_one_across_the_forearm(float64, name, eigenvalues, ratio):
+    arm = getattr(TwoLinkArm, name)()
+    angle = jnp.deg2rad(jnp.array([45.0, 90.0]))
+    jacobian = arm.jacobian(angle)
+    values, axes = np.linalg.eigh(jacobian @ jnp.linalg.inv(arm.inertia_matrix(angle)) @ jacobian.T)
+    np.testing.assert_allclose(values, eigenvalues, atol=5e-4)
+    np.testing.assert_allclose(values[1] / values[0], ratio, atol=5e-4)
+    forearm = np.array([np.cos(angle.sum()), np.sin(angle.sum())])
+    np.testing.assert_allclose(axes[:, 1] @ forearm, 0.0, atol=1e-12)
+
+
+def test_jacobian_is_the_derivative_of_the_hand_position(arm, getkey):
+    angles = postures(arm, getkey())
+    derivative = jax.vmap(jax.jacobian(arm.hand_position))(angles)
+    np.testing.assert_allclose(jax.vmap(arm.jacobian)(angles), derivative, atol=1e-15)
+
+
+def test_hand_velocity_is_the_derivative_along_the_movement(arm):
+    state = joints(*MOVING)
+    position, velocity = jax.jvp(arm.hand_position, (state.angle,), (state.velocity,))
+    np.testing.assert_allclose(arm.hand(state).position, position)
+    np.testing.assert_allclose(arm.hand(state).velocity, velocity)
+
+
+def test_joint_angles_invert_the_hand_position_over_the_whole_joint_range(arm, getkey):
+    angles = postures(arm, getkey(), n=500)
+    positions = jax.vmap(arm.hand_position)(angles)
+    np.testing.assert_allclose(jax.vmap(arm.joint_angles)(positions), angles, atol=1e-9)
+    assert jnp.all(jax.vmap(arm.reachable)(positions))
+    assert jnp.all(positions[:, 0].min() < -0.2)
+
+
+def test_at_rest_is_still_with_the_hand_at_the_position(arm):
+    hand = arm.hand(arm.at_rest(arm.workspace.high))
+    np.testing.assert_allclose(hand.position, arm.workspace.high)
+    np.testing.assert_array_equal(hand.velocity, 0.0)
+
+
+def test_workspace_is_a_20_cm_square_around_the_hand_at_45_and_90_degrees(arm):
+    np.testing.assert_allclose(arm.joint_angles(arm.workspace.center), jnp.deg2rad(jnp.array([45.0, 90.0])))
+    np.testing.assert_allclose(arm.workspace.half_widths, 0.1)
+    corners = jnp.stack(jnp.meshgrid(*jnp.stack([arm.workspace.low, arm.workspace.high]).T)).reshape(2, 4).T
+    assert jnp.all(jax.vmap(arm.reachable)(corners))
+
+
+OUT_OF_REACH = {
+    "too far": (0.5, 0.5),
+    "too near": (0.01, 0.0),
+    "shoulder behind": (0.3, -0.3),
+    "shoulder too far": (-0.54, 0.02),
+    "elbow too bent": (0.05, 0.08),
+}
+
+
+@eqx.filter_jit
+def rest_and_its_derivatives(arm, position):
+    rest = arm.at_rest(position)
+    rate = arm.vector_field(rest, jnp.zeros(2), jnp.zeros(2))
+    return rest, rate, jax.jacobian(lambda position: arm.hand(arm.at_rest(position)))(position)
+
+
+@pytest.mark.parametrize("position", OUT_OF_REACH.values(), ids=OUT_OF_REACH)
+def test_out_of_reach_is_said_and_never_nan(arm, position):
+    assert not arm.reachable(jnp.array(position))
+    finite = jax.tree.map(jnp.isfinite, rest_and_its_derivatives(arm, jnp.array(position)))
+    assert jax.tree.all(jax.tree.map(jnp.all, finite))
+
+
+def test_too_far_is_answered_by_the_arm_stretched_towards_it(arm):
+    position = jnp.array([0.6, 0.8])
+    np.testing.assert_allclose(arm.hand_position(arm.joint_angles(position)), position * arm.length.sum())
+
+
+def test_nan_is_out_of_reach(arm):
+    assert not arm.reachable(jnp.array([jnp.nan, 0.3]))
+
+
+def at_elbow(arm, angle, velocity=0.0):
+    return arm.joint_stop(joints([1.0, angle], [0.0, velocity]))[1]
+
+
+def test_joint_stop_is_absent_within_the_limits(arm, getkey):
+    velocity = jnp.array([3.0, -3.0])
+    stop = jax.vmap(lambda angle: arm.joint_stop(JointState(angle, velocity)))(postures(arm, getkey()))
+    np.testing.assert_array_equal(stop, 0.0)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["lowest", "highest"])
+def test_joint_stop_pushes_back_and_brakes(arm, side):
+    limit, outward = arm.joint_limits[1, side], 2 * side - 1
+    beyond = limit + outward * jnp.array([0.05, 0.1, 0.2, 0.4])
+    push = -outward * jax.vmap(lambda angle: at_elbow(arm, angle))(beyond)
+    assert jnp.all(push > 0) and jnp.all(jnp.diff(push) > 0)
+    for velocity in (-3.0, 3.0):
+        moving = jax.vmap(lambda angle, v=velocity: at_elbow(arm, angle, v))(beyond)
+        assert jnp.all((moving + outward * push) * velocity < 0)
+
+
+@pytest.mark.parametrize("side", [0, 1], ids=["lowest", "highest"])
+@pytest.mark.parametrize("beyond", [0.0, 0.3], ids=["first touch", "full contact"])
+def test_joint_stop_is_twice_continuously_differentiable(arm, side, beyond):
+    seam = arm.joint_limits[1, side] + (2 * side - 1) * beyond
+    stop = at_elbow
+    for order in range(3):
+        below, above = stop(arm, seam - 1e-9, 2.0), stop(arm, seam + 1e-9, 2.0)
+        np.testing.assert_allclose(below, above, atol=1e-4 if order == 2 else 1e-5)
+        assert jnp.isfinite(stop(arm, seam, 2.0))
+        stop = jax.grad(stop, argnums=1)
+
+
+@eqx.filter_jit
+def end_of_constant_torque(arm, torque):
+    def hand_at_end(torque):
+        hand = simulate_plant(arm, jnp.broadcast_to(torque, (60, 2)), dt=0.01).hand.position[-1]
+        return hand, hand
+
+    gradient, hand = jax.jacrev(hand_at_end, has_aux=True)(torque)
+    return hand, gradient
+
+
+@pytest.mark.parametrize("torque", [(-20.0, 20.0), (20.0, -20.0)], ids=["bending", "stretching"])
+def test_a_violent_hit_on_the_stops_neither_blows_up_nor_kills_the_gradient(build_arm, torque):
+    hand, gradient = end_of_constant_torque(build_arm(), jnp.array(torque))  # float32, as in training
+    assert jnp.all(jnp.isfinite(hand)) and jnp.all(jnp.isfinite(gradient)) and jnp.any(gradient != 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mass": (1.0, 0.0)},
+        {"length": (0.3, -0.3)},
+        {"inertia": (0.01, float("nan"))},
+        {"center_of_mass": (0.1, 0.1, 0.1)},
+        {"joint_limits": (0.0, 1.0)},
+        {"friction": (0.1, 0.1)},
+        {"n_substeps": 0},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_bad_numbers_are_refused_by_name(options):
+    good = {
+        "mass": (1.0, 1.0),
+        "length": (0.3, 0.3),
+        "center_of_mass": (0.1, 0.1),
+        "inertia": (0.01, 0.01),
+        "joint_limits": ((0.0, 2.0), (0.0, 2.0)),
+    }
+    with pytest.raises(ValueError, match=f"`{next(iter(options))}`"):
+        TwoLinkArm(**good | options)
