@@ -20,7 +20,7 @@ def make_ensemble(
 
     **Arguments:**
 
-    - `build`: makes one model from a key.
+    - `build`: makes one model from a key; called once, under `jit` and `vmap`.
     - `n_members`: how many members the ensemble has.
     - `key`: member `i` is built from `fold_in(key, i)`, whatever `n_members`.
 
@@ -30,6 +30,11 @@ def make_ensemble(
     """
     check_positive_int("n_members", n_members)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_members))
+    return _build_members(build, keys)
+
+
+@eqx.filter_jit
+def _build_members(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Array, " member"]) -> ModelType:
     return eqx.filter_vmap(build)(keys)
 
 

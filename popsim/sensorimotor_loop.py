@@ -6,7 +6,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from popsim.channels import SensoryChannel
 from popsim.checks import check_positive, n_steps_in
@@ -164,9 +164,14 @@ class SensorimotorLoop(AbstractModel):
                 f"`{name}.position` of a trial must have {space} coordinates, got {positions.shape[-1]}."
             )
         flat = positions.reshape(-1, space)
-        reachable = jax.vmap(self.plant.reachable)(flat)
+        reachable = _reachable(self.plant, flat)
         if not bool(jnp.all(reachable)):
             worst = flat[int(jnp.argmin(reachable))]
             raise ValueError(
                 f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
             )
+
+
+@eqx.filter_jit
+def _reachable(plant: AbstractPlant, positions: Float[Array, "position space"]) -> Bool[Array, " position"]:
+    return jax.vmap(plant.reachable)(positions)

@@ -41,8 +41,8 @@ def run_experiment(
 
     **Raises:** `ValueError` if `out` holds something already, or cannot be written.
     """
-    task, untrained = experiment.build_task(), experiment.build_ensemble()
     folder = RunFolder.create(Path(out), overwrite=overwrite)
+    task, untrained = experiment.build_task(), experiment.build_ensemble()
     description = {
         "format": FORMAT,
         "popsim": __version__,

@@ -3,6 +3,7 @@
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from popsim.checks import check_positive_int, is_traced
@@ -75,7 +76,7 @@ class TwoLinkArm(AbstractPlant):
         given = {"mass": mass, "length": length, "center_of_mass": center_of_mass, "inertia": inertia}
         arrays = {name: jnp.asarray(value, jnp.result_type(float)) for name, value in given.items()}
         for name, value in arrays.items():
-            if value.shape != (2,) or not (is_traced(value) or bool(jnp.all(value > 0))):
+            if value.shape != (2,) or not (is_traced(given[name]) or np.all(np.asarray(given[name]) > 0)):
                 raise ValueError(
                     f"`{name}` of a two-link arm must be two positive numbers, got {given[name]}."
                 )
