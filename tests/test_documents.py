@@ -3,8 +3,9 @@
 import re
 from pathlib import Path
 
-import popsim
 import pytest
+
+import popsim
 
 ROOT = Path(popsim.__file__).parents[1]
 pytestmark = pytest.mark.skipif(
