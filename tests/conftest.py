@@ -8,7 +8,8 @@ import jaxtyping
 import matplotlib
 import pytest
 
-with jaxtyping.install_import_hook("popsim", "beartype.beartype"):
+_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
+with jaxtyping.install_import_hook("popsim", _CHECKER):
     import popsim
 
 matplotlib.use("agg")

@@ -1,6 +1,5 @@
 """`TaskTrainer`: trains a model, or an ensemble, on a task."""
 
-import functools
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,7 +28,7 @@ from popsim.training.log_entry import LogEntry
 from popsim.training.optimizers import learning_rate_of
 from popsim.training.schedule import batch_numbers, kept_batches
 from popsim.training.task_loss import TaskLoss
-from popsim.training.train_state import TrainState, initial_opt_state
+from popsim.training.train_state import TrainState
 from popsim.training.train_step import TrainStep
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
@@ -186,10 +185,8 @@ def _initial_state(
     root_rng: Key[Array, ""],
     ensembled: bool,
 ) -> TrainState:
-    state = TrainState.initial_state(model, optimizer, root_rng, where_train=where_train)
-    if ensembled:
-        opt_state = jax.vmap(functools.partial(initial_opt_state, optimizer))(state.params)
-        state = eqx.tree_at(lambda s: s.opt_state, state, opt_state)
+    initial = TrainState.initial_ensemble if ensembled else TrainState.initial_state
+    state = initial(model, optimizer, root_rng, where_train=where_train)
     if bool(jnp.all(jnp.isnan(learning_rate_of(state.opt_state)))):
         warnings.warn(
             "the optimizer does not tell its learning rate: it is NaN in the history. "
