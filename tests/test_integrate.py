@@ -2,7 +2,6 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from conftest import ARMS, PLANTS
 from reference import exact_trajectory
