@@ -3,13 +3,18 @@
 import diffrax
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from popsim.plants import PlantTrajectory
 
 
-@eqx.filter_jit
 def exact_trajectory(plant, state, commands, forces, dt):
     """What `simulate_plant` approximates: an adaptive solver of order 8 at a tolerance of 1e-11."""
+    return _exact_trajectory(plant, state, commands, forces, jnp.asarray(dt))
+
+
+@eqx.filter_jit
+def _exact_trajectory(plant, state, commands, forces, dt):
     control = diffrax.PIDController(rtol=1e-11, atol=1e-13)
 
     def step(state, driven_by):

@@ -78,7 +78,7 @@ class LeakyRNN(AbstractNetwork):
         self.bias = jnp.zeros(n_units)
         self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
         self.tau = jnp.asarray(tau, self.bias.dtype)
-        self.noise = _private_noise(noise_std, dt / tau)
+        self.noise = GaussianNoise(noise_std) if noise_std > 0 else NoNoise()
         self.nonlinearity = nonlinearity
         self.dt = dt
         self.n_inputs = n_inputs
@@ -92,10 +92,7 @@ class LeakyRNN(AbstractNetwork):
     ) -> NetworkState:
         rates = self.nonlinearity(state.hidden)
         drive = self.recurrent_weights @ rates + self.input_weights @ inputs + self.bias
-        hidden = state.hidden + (self.dt / self.tau) * (drive - state.hidden)
-        hidden = self.noise(hidden, key=key)
+        leak = self.dt / self.tau
+        noise = self.noise(jnp.zeros_like(state.hidden), key=key)
+        hidden = state.hidden + leak * (drive - state.hidden) + jnp.sqrt(2 * leak) * noise
         return NetworkState(hidden, self.readout(self.nonlinearity(hidden)))
-
-
-def _private_noise(noise_std: float, leak: float) -> AbstractNoise:
-    return NoNoise() if noise_std == 0 else GaussianNoise(noise_std * (2 * leak) ** 0.5)

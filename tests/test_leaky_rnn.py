@@ -1,0 +1,100 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.networks import LeakyRNN, NetworkState
+
+
+def hidden_over_time(network, start, n_steps, key, inputs=None):
+    inputs = jnp.zeros(network.n_inputs) if inputs is None else inputs
+
+    def step(state, key):
+        state = network.step(inputs, state, key=key)
+        return state, state.hidden
+
+    start = NetworkState(start, jnp.zeros(network.n_outputs))
+    return jax.lax.scan(step, start, jax.random.split(key, n_steps))[1]
+
+
+def with_field(network, name, value):
+    return eqx.tree_at(lambda network: getattr(network, name), network, value)
+
+
+def uncoupled(network):
+    return with_field(network, "recurrent_weights", jnp.zeros_like(network.recurrent_weights))
+
+
+def test_a_step_is_the_hand_written_equation(float64, getkey):
+    network = LeakyRNN(3, 5, 2, tau=0.04, dt=0.01, key=getkey())
+    network = with_field(network, "bias", jax.random.normal(getkey(), (5,)))
+    inputs, x = jax.random.normal(getkey(), (3,)), jax.random.normal(getkey(), (5,))
+    state = network.step(inputs, NetworkState(x, jnp.zeros(2)), key=getkey())
+
+    w_rec, w_in, b = (np.asarray(w) for w in (network.recurrent_weights, network.input_weights, network.bias))
+    x = np.asarray(x)
+    expected = x + 0.01 / 0.04 * (-x + w_rec @ np.tanh(x) + w_in @ np.asarray(inputs) + b)
+    np.testing.assert_allclose(state.hidden, expected, rtol=1e-14)
+    readout = np.asarray(network.readout.weight) @ np.tanh(expected) + np.asarray(network.readout.bias)
+    np.testing.assert_allclose(state.output, readout, rtol=1e-14)
+
+
+def test_recurrent_weights_lead_with_the_receiving_unit(getkey):
+    network = LeakyRNN(1, 3, 1, nonlinearity=jax.nn.relu, key=getkey())
+    only = jnp.zeros((3, 3)).at[2, 0].set(1.0)  # from unit 0 to unit 2
+    network = with_field(network, "recurrent_weights", only)
+    after = hidden_over_time(network, jnp.array([1.0, 0.0, 0.0]), 1, getkey())[0]
+    assert after[2] > 0 and after[1] == 0
+
+
+def test_an_uncoupled_unit_decays_with_its_time_constant(float64, getkey):
+    network = uncoupled(LeakyRNN(1, 2, 1, tau=0.1, dt=0.001, key=getkey()))
+    network = with_field(network, "tau", jnp.array([0.1, 0.2]))
+    hidden = hidden_over_time(network, jnp.ones(2), 100, getkey())[-1]
+    np.testing.assert_allclose(hidden, [(1 - 0.001 / 0.1) ** 100, (1 - 0.001 / 0.2) ** 100], rtol=1e-12)
+    np.testing.assert_allclose(hidden, np.exp([-0.1 / 0.1, -0.1 / 0.2]), rtol=0.01)
+
+
+@pytest.mark.parametrize("dt, tau", [(0.001, 0.05), (0.02, 0.05)])
+def test_an_uncoupled_unit_fluctuates_by_noise_std_at_any_dt_and_tau(getkey, dt, tau):
+    """Exactly: an autoregression of coefficient 1 - a with noise variance 2 a noise_std², a = dt / tau."""
+    network = uncoupled(LeakyRNN(1, 400, 1, tau=0.1, dt=dt, noise_std=0.3, key=getkey()))
+    network = with_field(network, "tau", jnp.full(400, tau))  # also where tau has been changed
+    steps = round(10 * tau / dt)
+    stationary = hidden_over_time(network, jnp.zeros(400), 2 * steps, getkey())[steps:]
+    a = dt / tau
+    expected = 0.3 * np.sqrt(2 * a / (1 - (1 - a) ** 2))
+    np.testing.assert_allclose(stationary.std(), expected, rtol=0.05)
+    np.testing.assert_allclose(expected, 0.3, rtol=0.12)
+    units = np.corrcoef(stationary[:, :30].T)[np.triu_indices(30, 1)]
+    assert abs(units.mean()) < 0.05
+
+
+def test_silent_units_draw_no_random_numbers(getkey):
+    network = LeakyRNN(1, 3, 1, key=getkey())
+    jaxpr = str(jax.make_jaxpr(lambda key: hidden_over_time(network, jnp.zeros(3), 2, key))(getkey()))
+    assert "random_bits" not in jaxpr
+
+
+def test_gain_is_the_spectral_radius_of_the_recurrent_weights(getkey):
+    weights = LeakyRNN(1, 300, 1, gain=1.5, key=getkey()).recurrent_weights
+    np.testing.assert_allclose(np.abs(np.linalg.eigvals(weights)).max(), 1.5, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    "sizes, options, name",
+    [
+        ((0, 5, 2), {}, "n_inputs"),
+        ((3, -1, 2), {}, "n_units"),
+        ((3, 5, 0), {}, "n_outputs"),
+        ((3, 5, 2), {"tau": 0.0}, "tau"),
+        ((3, 5, 2), {"dt": -0.01}, "dt"),
+        ((3, 5, 2), {"tau": 0.01, "dt": 0.02}, "dt"),
+        ((3, 5, 2), {"noise_std": -0.1}, "noise_std"),
+        ((3, 5, 2), {"gain": -1.0}, "gain"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(getkey, sizes, options, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        LeakyRNN(*sizes, **options, key=getkey())

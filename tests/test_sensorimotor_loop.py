@@ -1,0 +1,182 @@
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, Relay, reach, relay_loop, stacked
+
+import popsim
+from popsim import GaussianNoise, MotorNoise, Scaling, SensoryChannel
+
+
+def at_start_of_steps(states, model, trial, n_delayed=0):
+    """Position and velocity of the hand at the start of each step, `n_delayed` steps ago."""
+    start = model.init(trial, key=jax.random.key(0)).hand
+    seen = jnp.concatenate([states.hand.position, states.hand.velocity], axis=1)
+    first = jnp.concatenate([start.position, start.velocity])
+    n_steps = trial.timeline.n_steps
+    return jnp.concatenate([jnp.tile(first, (n_delayed + 1, 1)), seen])[:n_steps]
+
+
+@pytest.mark.parametrize(
+    "delay, n_delayed", [(0.0, 0), (0.01, 1), (0.05, 5), (0.07, 7), (0.29, 29), (0.0300005, 3)]
+)
+def test_a_delay_of_d_seconds_is_exactly_d_over_dt_steps(getkey, delay, n_delayed):
+    """With delay 0 the network at step t senses the state at the start of step t."""
+    channels = {
+        "vision": SensoryChannel(popsim.vision, delay=delay),
+        "proprioception": SensoryChannel(popsim.proprioception, delay=0.02),
+    }
+    model, trial = relay_loop(channels), reach(35)
+    states = popsim.simulate(model, trial, key=getkey())
+    assert jnp.all(jnp.ptp(states.hand.position, axis=0) > 0.01)
+    for name, n in (("vision", n_delayed), ("proprioception", 2)):
+        expected = at_start_of_steps(states, model, trial, n)
+        np.testing.assert_array_equal(states.feedback[name], expected)
+
+
+@pytest.mark.parametrize("delay", [0.015, 0.0100011, 0.004, -0.01, float("nan")])
+def test_a_delay_that_is_no_multiple_of_dt_is_refused(delay):
+    with pytest.raises(ValueError, match="delay"):
+        relay_loop({"vision": SensoryChannel(popsim.vision, delay=delay)})
+
+
+def test_delay_lines_start_with_the_initial_state_without_noise(getkey):
+    channels = {"vision": SensoryChannel(popsim.vision, delay=0.03, noise=GaussianNoise(1.0))}
+    start = relay_loop(channels).init(reach(), key=getkey())
+    np.testing.assert_array_equal(
+        start.delays["vision"].values, jnp.tile(jnp.array([0.02, 0.03, 0, 0]), (3, 1))
+    )
+
+
+def test_feedback_noise_has_the_stated_deviation_and_is_independent(getkey):
+    std = np.array([0.002, 0.003, 0.02, 0.05])
+    noisy = SensoryChannel(popsim.vision, delay=0.02, noise=GaussianNoise(std))
+    model, trial = relay_loop({"one": noisy, "two": noisy}), reach()
+    states = jax.vmap(lambda key: popsim.simulate(model, trial, key=key))(jax.random.split(getkey(), 3000))
+    expected = jax.vmap(lambda states: at_start_of_steps(states, model, trial, 2))(states)
+    noise = np.stack([(states.feedback[name] - expected) / std for name in ("one", "two")], axis=1)
+    np.testing.assert_allclose(noise.std((0, 1, 2)), 1.0, atol=5 / (2 * 3000 * 24) ** 0.5)
+    np.testing.assert_allclose(noise.mean((0, 1, 2)), 0.0, atol=5 / (3000 * 24) ** 0.5)
+    flat = noise.reshape(3000, -1)  # by channel, time and feature
+    np.testing.assert_allclose(np.corrcoef(flat.T), np.eye(flat.shape[1]), atol=6 / 3000**0.5)
+
+
+def test_motor_noise_is_on_the_command_that_moves_the_body_and_not_on_the_output(getkey):
+    model, trial = relay_loop({}, motor_noise=MotorNoise(0.1, 0.3)), reach()
+    states = jax.vmap(lambda key: popsim.simulate(model, trial, key=key))(jax.random.split(getkey(), 3000))
+    np.testing.assert_array_equal(
+        states.network.output, jnp.broadcast_to(model.network.command, (3000, 12, 2))
+    )
+    noise = np.asarray(states.command - states.network.output)
+    expected = np.hypot(0.1 * np.asarray(model.network.command), 0.3)
+    np.testing.assert_allclose(noise.std((0, 1)), expected, rtol=5 / (2 * 3000 * 12) ** 0.5)
+    impulse = jnp.cumsum(states.command, axis=1) * DT
+    np.testing.assert_allclose(states.hand.velocity, impulse, atol=1e-6)
+
+
+def test_the_network_receives_inputs_then_feedback_by_name_and_scaled(getkey):
+    channels = {
+        "vision": SensoryChannel(popsim.vision),
+        "body": SensoryChannel(popsim.proprioception, delay=0.01),
+    }
+    scaling = {"target": Scaling([0.1, 0.0], 0.2), "vision": Scaling(0.0, [0.1, 0.1, 1.0, 2.0])}
+    model, trial = relay_loop(channels, scaling=scaling), reach()
+    states = popsim.simulate(model, trial, key=getkey())
+    target = (trial.inputs["target"] - jnp.array([0.1, 0.0])) / 0.2
+    vision = states.feedback["vision"] / jnp.array([0.1, 0.1, 1.0, 2.0])
+    expected = jnp.concatenate([target, states.feedback["body"], vision], axis=1)
+    np.testing.assert_allclose(states.network.hidden, expected, rtol=1e-6)
+
+
+def test_a_trial_starts_at_rest_at_its_start(getkey):
+    plant = popsim.plants.TwoLinkArm.arm26()
+    start = plant.workspace.high
+    model = relay_loop({}, plant=plant)
+    state = model.init(reach(start=start, target=start), key=getkey())
+    for seen in (state.hand, state.cursor):
+        np.testing.assert_allclose(seen.position, start, atol=1e-6)
+        np.testing.assert_array_equal(seen.velocity, 0.0)
+
+
+def test_hand_cursor_and_body_agree(getkey):
+    plant = popsim.plants.TwoLinkArm.arm26()
+    trial = reach(start=plant.workspace.center, target=plant.workspace.center)
+    states = popsim.simulate(relay_loop({}, plant=plant), trial, key=getkey())
+    hand = jax.vmap(plant.hand)(states.plant)
+    for seen in (states.hand, states.cursor):
+        np.testing.assert_allclose(seen.position, hand.position, rtol=1e-6)
+        np.testing.assert_allclose(seen.velocity, hand.velocity, rtol=1e-5, atol=1e-7)
+
+
+def test_a_network_must_put_out_as_many_commands_as_the_plant_takes():
+    with pytest.raises(ValueError, match="`network` must have 2 outputs.*got 3"):
+        popsim.SensorimotorLoop(Relay(jnp.zeros(3), 2, 3), popsim.plants.PointMass(), {}, dt=DT)
+
+
+def test_two_interventions_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="`interventions`"):
+        relay_loop({}, interventions=(popsim.CurlField(), popsim.CurlField()))
+
+
+@pytest.mark.parametrize("dt", [0.0, -0.01, float("inf")])
+def test_a_time_step_that_is_not_positive_is_refused(dt):
+    with pytest.raises(ValueError, match="`dt`"):
+        popsim.SensorimotorLoop(Relay(jnp.zeros(2), 2), popsim.plants.PointMass(), {}, dt=dt)
+
+
+ARM = popsim.plants.TwoLinkArm.arm26()
+CENTER, FAR = ARM.workspace.center, (0.5, 0.5)
+SCHEDULED = {"curl field": popsim.InterventionSchedule(jnp.array(1.0), jnp.ones(12, bool))}
+
+
+def arm_reaches(**options):
+    """Two trials: one that an arm can do, and one with options."""
+    within = {"start": CENTER, "target": CENTER}
+    common = {name: options[name] for name in ("dt", "interventions") if name in options}
+    return stacked(reach(**within | common), reach(**within | options))
+
+
+@pytest.mark.parametrize(
+    "trial, message",
+    [
+        ({"start": FAR}, r"`init.position`.*reach.*\[0.5, 0.5\]"),
+        ({"target": FAR}, r"`targets.position`.*reach.*\[0.5, 0.5\]"),
+        ({"target": (float("nan"), 0.4)}, "`targets.position`.*reach"),
+        ({"dt": 0.02}, "`dt`.*0.01 s, got 0.02"),
+        ({"interventions": SCHEDULED}, "`interventions`.*curl field"),
+    ],
+    ids=["start out of reach", "target out of reach", "target no number", "other dt", "unknown intervention"],
+)
+def test_trials_that_do_not_fit_are_refused_by_name(trial, message):
+    model = relay_loop({"vision": SensoryChannel(popsim.vision)}, plant=ARM)
+    model.check(arm_reaches())
+    with pytest.raises(ValueError, match=message):
+        model.check(arm_reaches(**trial))
+
+
+def test_positions_must_have_the_dimensions_of_the_plant():
+    in_space = stacked(reach(start=(0.0, 0.4, 0.0), target=(0.0, 0.4, 0.0)))
+    with pytest.raises(ValueError, match="`init.position`.*2 coordinates, got 3"):
+        relay_loop({}, plant=ARM).check(in_space)
+
+
+def test_scaling_of_an_unknown_name_is_refused():
+    scaling = {"target": Scaling(0.0, 1.0), "visoin": Scaling(0.0, 1.0)}
+    model = relay_loop({"vision": SensoryChannel(popsim.vision)}, plant=ARM, scaling=scaling)
+    with pytest.raises(ValueError, match=r"`scaling`.*\['visoin'\]"):
+        model.check(arm_reaches())
+
+
+def test_a_network_of_the_wrong_input_size_is_refused():
+    channels = {"vision": SensoryChannel(popsim.vision)}
+    model = popsim.SensorimotorLoop(Relay(jnp.zeros(2), 7), ARM, channels, dt=DT)
+    with pytest.raises(ValueError, match="`network` must take the 6 numbers.*7 inputs"):
+        model.check(arm_reaches())
+
+
+def test_trials_must_start_from_a_hand():
+    trial = dataclasses.replace(reach(start=CENTER, target=CENTER), init=jnp.zeros(2))
+    with pytest.raises(ValueError, match="`init`.*HandState"):
+        relay_loop({}, plant=ARM).check(stacked(trial))

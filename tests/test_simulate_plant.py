@@ -1,0 +1,150 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from reference import exact_trajectory
+
+from popsim.plants import JointState, PointMass, PointMassState, simulate_plant
+
+N_STEPS, DT = 40, 0.01
+
+
+@eqx.filter_jit
+def hand_of(plant, state, commands, force):
+    return simulate_plant(plant, commands, initial_state=state, external_force=force, dt=DT).hand
+
+
+def still(plant):
+    return plant.at_rest(plant.workspace.center)
+
+
+def held(value, n_steps=N_STEPS):
+    return jnp.broadcast_to(jnp.asarray(value), (n_steps, len(value)))
+
+
+def test_a_constant_hand_force_displaces_a_mass_by_half_a_t_squared(float64):
+    force = jnp.array([0.6, -0.8])
+    hand = hand_of(PointMass(2.0), still(PointMass()), held([0.0, 0.0]), force)
+    time = DT * np.arange(1, N_STEPS + 1)[:, None]
+    np.testing.assert_allclose(hand.position, force / 2.0 * time**2 / 2, atol=1e-15)
+    np.testing.assert_allclose(hand.velocity, force / 2.0 * time, atol=1e-15)
+
+
+def test_a_constant_hand_force_displaces_an_arm_as_its_dynamics_say(arm):
+    force, no_torque = jnp.array([0.6, -0.8]), held([0.0, 0.0])
+    hand = hand_of(arm, still(arm), no_torque, force)
+    exact = exact_trajectory(arm, still(arm), no_torque, held(force), DT).hand
+    assert jnp.linalg.norm(exact.position[-1] - exact.position[0]) > 0.01
+    np.testing.assert_allclose(hand.position, exact.position, atol=2e-6)
+
+    angle = still(arm).angle
+    mobility = arm.jacobian(angle) @ jnp.linalg.inv(arm.inertia_matrix(angle)) @ arm.jacobian(angle).T
+    moved = exact.position[2] - arm.workspace.center
+    np.testing.assert_allclose(moved, mobility @ force * (3 * DT) ** 2 / 2, rtol=0.02)
+
+
+def test_a_hand_force_is_the_torque_of_its_transposed_jacobian(arm):
+    force = jnp.array([3.0, -2.0])
+    state = JointState(jnp.array([0.5, 1.8]), jnp.array([1.0, -3.5]))
+    by_force = arm.vector_field(state, jnp.zeros(2), force)
+    by_torque = arm.vector_field(state, arm.jacobian(state.angle).T @ force, jnp.zeros(2))
+    np.testing.assert_allclose(by_force.velocity, by_torque.velocity, rtol=1e-14)
+
+
+def test_row_t_is_the_state_at_the_end_of_step_t(float64):
+    pushed = jnp.zeros((5, 2)).at[2].set(1.0)
+    velocity = simulate_plant(PointMass(), pushed, dt=DT).hand.velocity[:, 0]
+    np.testing.assert_allclose(velocity, [0.0, 0.0, DT, DT, DT])
+
+
+def test_a_force_may_change_from_step_to_step(float64):
+    forces = jnp.zeros((5, 2)).at[2].set(1.0)
+    by_force = simulate_plant(PointMass(), jnp.zeros((5, 2)), external_force=forces, dt=DT)
+    by_command = simulate_plant(PointMass(), forces, dt=DT)
+    np.testing.assert_array_equal(by_force.hand.position, by_command.hand.position)
+
+
+def test_a_plant_starts_at_rest_amid_its_workspace_by_default(plant):
+    given = hand_of(plant, still(plant), held([0.5, -0.5]), jnp.zeros(2))
+    default = hand_of(plant, None, held([0.5, -0.5]), None)
+    np.testing.assert_array_equal(default.position, given.position)
+
+
+def states(plant, key, n):
+    """States in which an arm is within its joint limits."""
+    first, second = jax.random.uniform(key, (2, n, 2), minval=-1.0, maxval=1.0)
+    if isinstance(plant, PointMass):
+        return PointMassState(first, second)
+    return JointState(jnp.array([0.8, 1.5]) + first / 4, 3 * second)
+
+
+def test_plants_run_under_jit_and_vmap(plant, getkey):
+    starts, force = states(plant, getkey(), 3), jnp.array([0.2, 0.1])
+    commands = jax.random.normal(getkey(), (3, 5, plant.n_commands))
+    together = eqx.filter_jit(jax.vmap(lambda s, c: hand_of(plant, s, c, force)))(starts, commands)
+    for i in range(3):
+        start = jax.tree.map(lambda leaf, i=i: leaf[i], starts)
+        alone = hand_of(plant, start, commands[i], force)
+        np.testing.assert_allclose(together.position[i], alone.position, atol=1e-14)
+        np.testing.assert_allclose(together.velocity[i], alone.velocity, atol=1e-13)
+
+
+@eqx.filter_jit
+def end_and_gradient(inputs):
+    """Some mixture of end point and end velocity, and its gradient by all that it depends on."""
+
+    def end(inputs):
+        hand = hand_of(*inputs)
+        return hand.position[-1] @ jnp.array([1.0, -0.7]) + hand.velocity[-1] @ jnp.array([0.3, 0.2])
+
+    return eqx.filter_value_and_grad(end)(inputs)
+
+
+def assert_gradients_agree_with_central_differences(inputs, key, h=1e-5):
+    leaves, structure = jax.tree.flatten(inputs)
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(inputs)]
+    gradients = jax.tree.leaves(end_and_gradient(inputs)[1])
+    assert len(gradients) == len(leaves)
+    without_effect = [path for path, g in zip(paths, gradients, strict=True) if not jnp.any(g)]
+    for i, (path, leaf, gradient) in enumerate(zip(paths, leaves, gradients, strict=True)):
+        direction = jax.random.normal(jax.random.fold_in(key, i), leaf.shape)
+
+        def shifted(by, i=i, leaf=leaf, direction=direction):
+            moved = [*leaves[:i], leaf + by * direction, *leaves[i + 1 :]]
+            return end_and_gradient(jax.tree.unflatten(structure, moved))[0]
+
+        difference = (shifted(h) - shifted(-h)) / (2 * h)
+        np.testing.assert_allclose(
+            jnp.sum(gradient * direction), difference, rtol=1e-6, atol=1e-9, err_msg=path
+        )
+    return without_effect
+
+
+def test_gradients_agree_with_central_differences(plant, getkey):
+    start = jax.tree.map(lambda leaf: leaf[0], states(plant, getkey(), 1))
+    commands = jax.random.normal(getkey(), (10, plant.n_commands))
+    inputs = (plant, start, commands, jnp.array([0.5, -0.3]))
+    without_effect = assert_gradients_agree_with_central_differences(inputs, getkey())
+    assert all(".workspace" in path or ".joint_limits" in path for path in without_effect)
+
+
+def test_gradients_inside_the_joint_stops_agree_with_central_differences(arm, getkey):
+    start = JointState(arm.joint_limits[:, 1] + jnp.array([0.1, 0.2]), jnp.array([-1.0, 1.0]))
+    inputs = (arm, start, jax.random.normal(getkey(), (10, 2)), jnp.array([0.5, -0.3]))
+    without_effect = assert_gradients_agree_with_central_differences(inputs, getkey())
+    assert all(".workspace" in path for path in without_effect)
+
+
+@pytest.mark.parametrize(
+    "commands, options, name",
+    [
+        (jnp.zeros((5, 3)), {}, "commands"),
+        (jnp.zeros((5, 2)), {"external_force": jnp.zeros(3)}, "external_force"),
+        (jnp.zeros((5, 2)), {"dt": 0.0}, "dt"),
+        (jnp.zeros((5, 2)), {"dt": -0.01}, "dt"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(commands, options, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        simulate_plant(PointMass(), commands, **{"dt": DT} | options)
