@@ -47,11 +47,11 @@ class InterventionSchedule(eqx.Module):
     **Arguments:**
 
     - `parameters`: what the intervention takes, constant over the trial.
-    - `active`: at which steps it acts.
+    - `active`: at which steps it acts; in a `StepInput`, whether it acts now.
     """
 
     parameters: PyTree[Array]
-    active: Bool[Array, "*trial time"]
+    active: Bool[Array, "*trial_and_time"]
 
 
 class StepInput(eqx.Module):
@@ -124,7 +124,7 @@ def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
 
 def n_trials(trials: Trial) -> int:
     """How many trials a stacked `Trial` holds."""
-    return jax.tree.leaves(trials.inputs)[0].shape[0]
+    return jax.tree.leaves(trials)[0].shape[0]
 
 
 def repeat_trials(trials: Trial, n_repeats: int) -> Trial:

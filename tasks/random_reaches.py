@@ -3,6 +3,7 @@
 import equinox as eqx
 from jaxtyping import Array, Int, Key
 
+from popsim.checks import check_positive
 from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
@@ -14,8 +15,7 @@ from popsim.workspace import Workspace
 class RandomReaches(AbstractTask):
     """Reaches between two points drawn uniformly from a workspace.
 
-    The validation trials are centre-out reaches: eight directions, as far as the workspace allows or
-    as `validation_distance` says.
+    The validation trials are reaches from the centre in eight directions.
 
     **Arguments:**
 
@@ -37,6 +37,7 @@ class RandomReaches(AbstractTask):
 
     def __check_init__(self):
         check_reach_times(self.duration, self.dt)
+        check_positive("validation_distance", self.validation_distance)
 
     @property
     def n_steps(self) -> int:

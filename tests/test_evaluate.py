@@ -1,0 +1,119 @@
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, Relay, reach, stacked
+
+import popsim
+
+
+@pytest.fixture(scope="module")
+def setup():
+    plant = popsim.plants.PointMass()
+    noise, motor_noise = popsim.GaussianNoise(0.01), popsim.MotorNoise(0.1, 0.1)
+    channels = {
+        "vision": popsim.SensoryChannel(popsim.vision, delay=0.02, noise=noise),
+        "body": popsim.SensoryChannel(popsim.proprioception, noise=noise),
+    }
+
+    def build(key):
+        network = popsim.networks.GRUNetwork(10, 4, 2, key=key)
+        return popsim.SensorimotorLoop(network, plant, channels, motor_noise, dt=DT)
+
+    task = popsim.tasks.RandomReaches(plant.workspace, duration=0.1)
+    return task, popsim.make_ensemble(build, 3, key=jax.random.key(0))
+
+
+def first(trials, n):
+    return jax.tree.map(lambda leaf: leaf[:n], trials)
+
+
+def identical(first, second):
+    return jax.tree.all(jax.tree.map(lambda a, b: jnp.array_equal(a, b), first, second))
+
+
+def drawn_noise(evaluation):
+    """What the noise of the first step added: nothing else has touched these numbers."""
+    return {name: values[..., 0, :] for name, values in evaluation.states.feedback.items()}
+
+
+def test_without_noise_the_key_changes_no_bit(setup, getkey):
+    task, ensemble = setup
+    silent = popsim.without_noise(popsim.member(ensemble, 1))
+    first, second = (popsim.evaluate(silent, task, key=getkey()) for _ in range(2))
+    assert identical(first, second)
+
+
+def test_with_noise_the_key_decides_and_trials_differ(setup, getkey):
+    task, ensemble = setup
+    model, key = popsim.member(ensemble, 1), getkey()
+    twice = popsim.repeat_trials(first(task.validation_trials(), 4), 2)
+    once, again, other = (popsim.evaluate(model, task, trials=twice, key=k) for k in (key, key, getkey()))
+    assert identical(once, again)
+    for a, b in zip(jax.tree.leaves(drawn_noise(once)), jax.tree.leaves(drawn_noise(other)), strict=True):
+        assert not np.any(a == b)
+        assert not np.any(a[0::2] == a[1::2])
+
+
+def test_noise_of_a_trial_does_not_depend_on_the_number_of_trials(setup):
+    task, ensemble = setup
+    model, trials, key = popsim.member(ensemble, 0), task.validation_trials(), jax.random.key(5)
+    few = popsim.evaluate(model, task, trials=first(trials, 3), key=key)
+    all_of_them = popsim.evaluate(model, task, trials=trials, key=key)
+    assert identical(drawn_noise(few), first(drawn_noise(all_of_them), 3))
+    np.testing.assert_allclose(few.losses.total, all_of_them.losses.total[:3], rtol=1e-5)
+
+
+def test_noise_of_a_member_does_not_depend_on_the_number_of_members(setup):
+    task, ensemble = setup
+    key = jax.random.key(5)
+    three = popsim.evaluate_ensemble(ensemble, task, key=key)
+    two = popsim.evaluate_ensemble(
+        jax.tree.map(lambda leaf: leaf[:2] if eqx.is_array(leaf) else leaf, ensemble), task, key=key
+    )
+    assert identical(drawn_noise(two), first(drawn_noise(three), 2))
+    noise = np.stack(jax.tree.leaves(drawn_noise(three)))
+    assert not np.any(noise[:, 0] == noise[:, 1])
+
+
+def test_an_ensemble_is_evaluated_as_its_members_are_one_by_one(setup):
+    task, ensemble = setup
+    key = jax.random.key(5)
+    together = popsim.evaluate_ensemble(popsim.without_noise(ensemble), task, key=key)
+    for i in range(3):
+        alone = popsim.evaluate(popsim.without_noise(popsim.member(ensemble, i)), task, key=key)
+        np.testing.assert_allclose(together.losses.total[i], alone.losses.total, rtol=1e-5)
+        np.testing.assert_allclose(together.states.hand.position[i], alone.states.hand.position, atol=1e-6)
+
+
+def test_losses_are_those_of_the_task_on_its_validation_trials(setup):
+    task, ensemble = setup
+    model = popsim.member(ensemble, 0)
+    evaluation = popsim.evaluate(model, task, key=jax.random.key(5))
+    assert evaluation.states.hand.position.shape == (8, 10, 2)
+    expected = jax.vmap(lambda states, trial: task.loss(states, trial, model))(
+        evaluation.states, task.validation_trials()
+    )
+    np.testing.assert_allclose(evaluation.losses.total, expected.total, rtol=1e-6)
+
+
+def test_trials_that_the_model_refuses_are_refused_by_name(setup):
+    _, ensemble = setup
+    slower = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.2, dt=0.02)
+    with pytest.raises(ValueError, match="`dt`"):
+        popsim.evaluate(popsim.member(ensemble, 0), slower, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="`dt`"):
+        popsim.evaluate_ensemble(ensemble, slower, key=jax.random.key(0))
+
+
+def test_trials_without_inputs_can_be_evaluated():
+    channels = {"vision": popsim.SensoryChannel(popsim.vision)}
+    model = popsim.SensorimotorLoop(Relay(jnp.ones(2), 4), popsim.plants.PointMass(), channels, dt=DT)
+    task = popsim.tasks.CenterOutReaches(model.plant.workspace)
+    trial = dataclasses.replace(reach(), inputs={})
+    evaluation = popsim.evaluate(model, task, trials=stacked(trial, trial), key=jax.random.key(0))
+    assert evaluation.states.hand.position.shape == (2, 12, 2)
+    assert evaluation.losses.total.shape == (2,)

@@ -1,0 +1,156 @@
+import dataclasses
+from collections.abc import Callable
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, reach, relay_loop
+
+import popsim
+from popsim import CurlField, GaussianNoise, InterventionSchedule, MotorNoise, SensoryChannel
+
+
+class Kick(popsim.AbstractIntervention):
+    """Adds a force on the hand."""
+
+    name: str = eqx.field(static=True, default="kick")
+    follows: str = eqx.field(static=True, default="act")
+
+    def apply(self, parameters, state, *, key):
+        return dataclasses.replace(state, external_force=state.external_force + parameters)
+
+
+class Set(popsim.AbstractIntervention):
+    """Sets a part of the state."""
+
+    name: str = eqx.field(static=True)
+    follows: str = eqx.field(static=True)
+    where: Callable = eqx.field(static=True)
+
+    def apply(self, parameters, state, *, key):
+        return eqx.tree_at(self.where, state, parameters)
+
+
+class Shake(popsim.AbstractIntervention):
+    """Draws a random force."""
+
+    name: str = eqx.field(static=True, default="shake")
+    follows: str = eqx.field(static=True, default="act")
+
+    def apply(self, parameters, state, *, key):
+        force = parameters * jax.random.normal(key, state.external_force.shape)
+        return dataclasses.replace(state, external_force=state.external_force + force)
+
+
+def schedule(parameters, active):
+    return InterventionSchedule(jnp.asarray(parameters), jnp.asarray(active))
+
+
+def turned(hand):
+    """By how much the velocity turns from step to step, in rad."""
+    angle = np.unwrap(np.arctan2(hand.velocity[:, 1], hand.velocity[:, 0]))
+    return np.diff(angle)
+
+
+@pytest.mark.parametrize("b", [4.0, -4.0])
+def test_an_uncontrolled_mass_in_a_curl_field_goes_round_in_a_circle(float64, getkey, b):
+    """By Euler's method the velocity turns by atan(b dt / m) and grows by sqrt(1 + (b dt / m)²) a step."""
+    mass, speed, n_steps = 2.0, 0.3, 320
+    plant = popsim.plants.PointMass(mass, solver=diffrax.Euler())
+    model = relay_loop({}, plant=plant, command=(0.0, 0.0), interventions=(CurlField(), Kick()))
+    step = np.arange(n_steps)
+    trial = reach(
+        n_steps,
+        interventions={
+            "kick": schedule([mass * speed / DT, 0.0], step == 0),
+            "curl field": schedule(b, step > 0),
+        },
+    )
+    hand = popsim.simulate(model, trial, key=getkey()).hand
+    ratio = b * DT / mass
+    np.testing.assert_allclose(turned(hand), -np.arctan(ratio), rtol=1e-10)  # clockwise for b > 0
+    speeds = np.linalg.norm(hand.velocity, axis=1)
+    np.testing.assert_allclose(speeds, speed * (1 + ratio**2) ** (step / 2), rtol=1e-12)
+
+    radius = mass * speed / abs(b)
+    center = np.asarray(hand.position[0]) + [0.0, -np.sign(b) * radius]
+    first_turn = slice(0, round(2 * np.pi / abs(ratio)))
+    np.testing.assert_allclose(np.linalg.norm(hand.position - center, axis=1)[first_turn], radius, rtol=0.08)
+
+
+def test_the_curl_force_is_that_of_the_velocity_at_the_start_of_the_step(float64, getkey):
+    model = relay_loop({}, interventions=(CurlField(),))
+    states = popsim.simulate(
+        model, reach(interventions={"curl field": schedule(3.0, np.ones(12, bool))}), key=getkey()
+    )
+    velocity = np.concatenate([np.zeros((1, 2)), states.hand.velocity[:-1]])
+    expected = 3.0 * np.stack([velocity[:, 1], -velocity[:, 0]], axis=1)
+    np.testing.assert_allclose(states.external_force, expected, rtol=1e-14)
+
+
+def test_an_intervention_acts_at_its_steps_alone(getkey):
+    active = np.isin(np.arange(12), [3, 4, 9])
+    model = relay_loop({}, interventions=(Kick(),))
+    trial = reach(interventions={"kick": schedule([1.0, -2.0], active)})
+    states = popsim.simulate(model, trial, key=getkey())
+    np.testing.assert_array_equal(states.external_force, active[:, None] * np.array([1.0, -2.0]))
+
+
+def noisy_loop(*interventions):
+    channels = {"vision": SensoryChannel(popsim.vision, delay=0.02, noise=GaussianNoise(0.01))}
+    return relay_loop(channels, motor_noise=MotorNoise(0.1, 0.1), interventions=interventions)
+
+
+def test_an_inactive_intervention_changes_no_bit(getkey):
+    key = getkey()
+    never = {"curl field": schedule(5.0, np.zeros(12, bool))}
+    scheduled = popsim.simulate(noisy_loop(CurlField()), reach(interventions=never), key=key)
+    unscheduled = popsim.simulate(noisy_loop(CurlField()), reach(), key=key)
+    without = popsim.simulate(noisy_loop(), reach(), key=key)
+    for other in (scheduled, unscheduled):
+        assert jax.tree.all(jax.tree.map(lambda a, b: jnp.all(a == b), other, without))
+
+
+def test_an_intervention_that_is_not_scheduled_adds_no_operation(getkey):
+    def program(*interventions):
+        model = noisy_loop(*interventions)
+        return str(jax.make_jaxpr(lambda key: popsim.simulate(model, reach(), key=key))(getkey()))
+
+    assert program(CurlField(), Shake()) == program()
+
+
+def test_random_interventions_draw_from_a_stream_of_their_own(getkey):
+    key = getkey()
+    active = {"shake": schedule(1.0, np.ones(12, bool))}
+    shaken = popsim.simulate(noisy_loop(Shake()), reach(interventions=active), key=key)
+    calm = popsim.simulate(noisy_loop(Shake()), reach(), key=key)
+    np.testing.assert_array_equal(shaken.command, calm.command)
+    assert len(np.unique(shaken.external_force)) == 24
+
+
+def test_an_intervention_acts_right_after_the_stage_that_it_follows(getkey):
+    """So each of these is used by the next stage, and overwrites what its own stage has made."""
+    interventions = (
+        Set("blind", "sense", lambda state: state.feedback["vision"]),
+        Set("paralyse", "think", lambda state: state.network.output),
+        Set("shift", "move", lambda state: state.cursor.position),
+        Set("shift again", "move", lambda state: state.cursor.position),
+    )
+    values = {
+        "blind": [1.0, 2.0, 3.0, 4.0],
+        "paralyse": [5.0, 6.0],
+        "shift": [7.0, 7.0],
+        "shift again": [8.0, 9.0],
+    }
+    trial = reach(
+        3, interventions={name: schedule(value, np.ones(3, bool)) for name, value in values.items()}
+    )
+    model = relay_loop({"vision": SensoryChannel(popsim.vision)}, interventions=interventions)
+    states = popsim.simulate(model, trial, key=getkey())
+    np.testing.assert_array_equal(states.network.hidden[:, 2:], np.tile(values["blind"], (3, 1)))
+    np.testing.assert_array_equal(states.command, np.tile(values["paralyse"], (3, 1)))
+    np.testing.assert_array_equal(states.cursor.position, np.tile(values["shift again"], (3, 1)))
+    np.testing.assert_allclose(states.hand.velocity[-1], [0.15, 0.18], rtol=1e-6)

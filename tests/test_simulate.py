@@ -1,0 +1,98 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, reach, relay_loop
+
+import popsim
+from popsim import GaussianNoise, MotorNoise, SensoryChannel
+
+
+class Counter(popsim.AbstractModel):
+    """Counts its steps, and draws a number at each."""
+
+    def init(self, trial, *, key):
+        return {"count": jnp.array(0), "draw": jax.random.uniform(key)}
+
+    def step(self, step_input, state, *, key):
+        return {"count": state["count"] + 1, "draw": jax.random.uniform(key)}
+
+
+def test_row_t_is_the_state_after_step_t(getkey):
+    states = popsim.simulate(Counter(), reach(5), key=getkey())
+    np.testing.assert_array_equal(states["count"], [1, 2, 3, 4, 5])
+
+
+def test_row_t_is_at_time_t_plus_1_times_dt(float64, getkey):
+    model = relay_loop({}, command=(1.0, 0.0))
+    velocity = popsim.simulate(model, reach(5), key=getkey()).hand.velocity[:, 0]
+    np.testing.assert_allclose(velocity, DT * np.arange(1, 6))
+
+
+def test_the_key_of_a_step_depends_on_the_trial_key_and_the_step_alone(getkey):
+    key = getkey()
+    short, long = (popsim.simulate(Counter(), reach(n), key=key)["draw"] for n in (4, 9))
+    np.testing.assert_array_equal(short, long[:4])
+    other = popsim.simulate(Counter(), reach(9), key=getkey())["draw"]
+    start = Counter().init(reach(9), key=popsim.key_stream(key, "initial state"))["draw"]
+    assert len(np.unique(np.concatenate([long, other, start[None]]))) == 19
+
+
+def test_delay_lines_are_not_recorded_and_all_else_is(getkey):
+    channels = {"vision": SensoryChannel(popsim.vision, delay=0.03)}
+    states = popsim.simulate(relay_loop(channels), reach(), key=getkey())
+    assert jax.tree.leaves(states.delays) == []
+    leaves = jax.tree.leaves(states)
+    assert len(leaves) == 1 + 2 + 1 + 1 + 2 + 2 + 2  # feedback, network, command, force, body, hand, cursor
+    assert all(leaf.shape[0] == 12 for leaf in leaves)
+
+
+class OnlyCursor(popsim.AbstractModel):
+    """A model that wraps another and keeps the path of the cursor alone."""
+
+    model: popsim.SensorimotorLoop
+
+    def init(self, trial, *, key):
+        return self.model.init(trial, key=key)
+
+    def step(self, step_input, state, *, key):
+        return self.model.step(step_input, state, key=key)
+
+    def record(self, state):
+        return state.cursor.position
+
+
+def test_a_model_says_what_is_recorded(getkey):
+    model = relay_loop({})
+    path = popsim.simulate(OnlyCursor(model), reach(), key=jax.random.key(0))
+    whole = popsim.simulate(model, reach(), key=jax.random.key(0))
+    np.testing.assert_array_equal(path, whole.cursor.position)
+
+
+@pytest.fixture(scope="module")
+def reacher():
+    plant = popsim.plants.PointMass()
+    channels = {"vision": SensoryChannel(popsim.vision, delay=0.02, noise=GaussianNoise(0.01))}
+    network = popsim.networks.GRUNetwork(6, 5, 2, key=jax.random.key(1))
+    return popsim.SensorimotorLoop(network, plant, channels, MotorNoise(0.1, 0.1), dt=DT), reach()
+
+
+def test_remat_changes_neither_states_nor_gradients(reacher):
+    model, trial = reacher
+
+    @eqx.filter_jit
+    def states_and_gradient(model, remat):
+        def loss(model):
+            states = popsim.simulate(model, trial, remat=remat, key=jax.random.key(2))
+            return jnp.sum((states.hand.position - trial.targets.position) ** 2), states
+
+        (_, states), gradient = eqx.filter_value_and_grad(loss, has_aux=True)(model)
+        return states, gradient
+
+    (kept, kept_gradient), (again, again_gradient) = (states_and_gradient(model, r) for r in (False, True))
+    for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(again), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+    for a, b in zip(jax.tree.leaves(kept_gradient), jax.tree.leaves(again_gradient), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert jnp.any(kept_gradient.network.cell.weight_hh != 0)

@@ -1,0 +1,125 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim.tasks import CenterOutReaches, RandomReaches
+
+WORKSPACE = popsim.Workspace([-0.1, 0.3], [0.2, 0.5])
+CENTER = np.array([0.05, 0.4])
+TASKS = {
+    "random": RandomReaches(WORKSPACE),
+    "center-out": CenterOutReaches(WORKSPACE),
+    "whole circle": CenterOutReaches(WORKSPACE, n_directions=None),
+}
+
+
+def many_trials(task, key, n=2000):
+    return jax.jit(jax.vmap(lambda key: task.trial(batch=0, key=key)))(jax.random.split(key, n))
+
+
+def start_and_target(trials):
+    return np.asarray(trials.init.position), np.asarray(trials.targets.position[:, 0])
+
+
+@pytest.fixture(params=TASKS.values(), ids=TASKS)
+def task(request):
+    return request.param
+
+
+def test_the_key_decides_the_trial(task, getkey):
+    key = getkey()
+    first, again, other = (task.trial(batch=0, key=k) for k in (key, key, getkey()))
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, first, again))
+    different = many_trials(task, getkey(), 20)
+    assert len(np.unique(different.targets.position[:, 0, 0])) > 1
+    assert first.timeline.n_steps == other.timeline.n_steps == 100
+
+
+def test_a_reach_shows_its_target_throughout_and_asks_for_rest_there(task, getkey):
+    trials = many_trials(task, getkey(), 5)
+    np.testing.assert_array_equal(trials.inputs["target"], trials.targets.position)
+    np.testing.assert_array_equal(np.ptp(trials.targets.position, axis=1), 0.0)
+    for still in (trials.init.velocity, trials.targets.velocity):
+        np.testing.assert_array_equal(still, 0.0)
+    start, target = start_and_target(trials)
+    direction = np.arctan2(*(target - start).T[::-1])
+    np.testing.assert_allclose(trials.conditions["direction"], direction, atol=1e-5)
+    assert trials.inputs["target"].shape == (5, 100, 2)
+    assert jnp.all(trials.timeline.epochs["movement"] == jnp.array([0, 100]))
+
+
+def test_random_reaches_start_and_end_uniformly_in_the_workspace(getkey):
+    start, target = start_and_target(many_trials(TASKS["random"], getkey()))
+    width = np.array([0.3, 0.2])
+    for positions in (start, target):
+        unit = (positions - np.array([-0.1, 0.3])) / width
+        assert unit.min() >= 0 and unit.max() <= 1
+        np.testing.assert_allclose(unit.mean(0), 0.5, atol=5 / (12 * 2000) ** 0.5)
+        np.testing.assert_allclose(unit.var(0), 1 / 12, atol=5 / (180 * 2000) ** 0.5)
+    correlation = np.corrcoef(np.concatenate([start, target], axis=1).T)
+    np.testing.assert_allclose(correlation, np.eye(4), atol=5 / 2000**0.5)
+
+
+def test_center_out_targets_are_in_all_directions_alike_at_the_distance(getkey):
+    start, target = start_and_target(many_trials(TASKS["center-out"], getkey()))
+    np.testing.assert_allclose(start, np.tile(CENTER, (2000, 1)), rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(target - start, axis=1), 0.1, rtol=1e-5)
+    eighths = np.arctan2(*(target - start).T[::-1]) / (np.pi / 4)
+    np.testing.assert_allclose(eighths, np.round(eighths), atol=1e-4)
+    counts = np.bincount(np.round(eighths).astype(int) % 8, minlength=8)
+    np.testing.assert_allclose(counts, 250, atol=5 * (2000 / 8 * 7 / 8) ** 0.5)
+
+
+def test_center_out_targets_can_be_anywhere_on_the_circle(getkey):
+    start, target = start_and_target(many_trials(TASKS["whole circle"], getkey()))
+    np.testing.assert_allclose(np.linalg.norm(target - start, axis=1), 0.1, rtol=1e-5)
+    turns = np.arctan2(*(target - start).T[::-1]) / (2 * np.pi) % 1
+    np.testing.assert_allclose(np.histogram(turns, 10, (0, 1))[0], 200, atol=5 * (200 * 0.9) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    "task, n_directions, distance",
+    [
+        (RandomReaches(WORKSPACE), 8, 0.1),
+        (RandomReaches(WORKSPACE, validation_distance=0.05), 8, 0.05),
+        (CenterOutReaches(WORKSPACE, distance=0.07), 8, 0.07),
+        (CenterOutReaches(WORKSPACE, n_directions=3), 3, 0.1),
+        (CenterOutReaches(WORKSPACE, n_directions=None), 8, 0.1),
+    ],
+)
+def test_validation_trials_go_evenly_around_from_the_center(task, n_directions, distance):
+    start, target = start_and_target(task.validation_trials())
+    angle = 2 * np.pi * np.arange(n_directions) / n_directions
+    around = CENTER + distance * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    np.testing.assert_allclose(start, np.tile(CENTER, (n_directions, 1)), rtol=1e-6)
+    np.testing.assert_allclose(target, around, atol=1e-6)
+
+
+def test_reaches_in_space_are_in_the_plane_of_the_first_two_axes(getkey):
+    task = CenterOutReaches(popsim.Workspace([0.0, 0.0, 0.0], [0.2, 0.2, 0.2]))
+    for trials in (task.validation_trials(), many_trials(task, getkey(), 3)):
+        np.testing.assert_allclose(trials.targets.position[..., 2], 0.1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "task, options, name",
+    [
+        *(
+            (task, {name: value}, name)
+            for task in (RandomReaches, CenterOutReaches)
+            for name, value in (("dt", 0.0), ("dt", -0.01), ("duration", 0.0), ("duration", -1.0))
+        ),
+        (RandomReaches, {"duration": 0.995, "dt": 0.01}, "duration"),
+        (CenterOutReaches, {"duration": 1.0, "dt": 0.03}, "duration"),
+        (CenterOutReaches, {"distance": 0.0}, "distance"),
+        (CenterOutReaches, {"distance": float("inf")}, "distance"),
+        (CenterOutReaches, {"n_directions": 0}, "n_directions"),
+        (RandomReaches, {"validation_distance": 0.0}, "validation_distance"),
+        (RandomReaches, {"validation_distance": -0.1}, "validation_distance"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(task, options, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        task(WORKSPACE, **options)
