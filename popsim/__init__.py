@@ -1,5 +1,8 @@
 """popsim trains populations of neural-network models on neuroscience tasks."""
 
+from typing import TYPE_CHECKING
+
+from popsim import analysis as analysis
 from popsim import losses as losses
 from popsim import networks as networks
 from popsim import plants as plants
@@ -41,3 +44,15 @@ from popsim.trial import Trial as Trial
 from popsim.trial import repeat_trials as repeat_trials
 from popsim.version import __version__ as __version__
 from popsim.workspace import Workspace as Workspace
+
+if TYPE_CHECKING:
+    from popsim.experiments import open_run as open_run
+
+
+def __getattr__(name: str):
+    """`open_run`, found only when asked for: training in memory needs none of the packages that it needs."""
+    if name == "open_run":
+        from popsim.experiments import open_run
+
+        return open_run
+    raise AttributeError(f"module 'popsim' has no attribute {name!r}")

@@ -2,6 +2,8 @@
 
 import math
 
+import jax.core
+
 
 def check_positive_int(name: str, value: object) -> None:
     """Raise `ValueError` unless `value` is a whole number of at least one."""
@@ -39,3 +41,8 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
     if abs(n_steps * dt - seconds) > 1e-6:
         raise ValueError(f"`{name}` must be a multiple of the time step dt = {dt} s, got {seconds} s.")
     return n_steps
+
+
+def is_traced(value: object) -> bool:
+    """Whether JAX is tracing `value`, so that its numbers cannot be looked at."""
+    return isinstance(value, jax.core.Tracer)

@@ -20,7 +20,7 @@ def make_ensemble(
 
     **Arguments:**
 
-    - `build`: makes one model from a key.
+    - `build`: makes one model from a key; called once, under `jit` and `vmap`.
     - `n_members`: how many members the ensemble has.
     - `key`: member `i` is built from `fold_in(key, i)`, whatever `n_members`.
 
@@ -30,6 +30,11 @@ def make_ensemble(
     """
     check_positive_int("n_members", n_members)
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_members))
+    return _build_members(build, keys)
+
+
+@eqx.filter_jit
+def _build_members(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Array, " member"]) -> ModelType:
     return eqx.filter_vmap(build)(keys)
 
 
@@ -41,9 +46,7 @@ def n_members(ensemble: eqx.Module) -> int:
     leaves = [(path, leaf) for path, leaf in jax.tree.leaves_with_path(ensemble) if eqx.is_array(leaf)]
     if not leaves:
         raise ValueError("`ensemble` must hold at least one array, got a model without any.")
-    lengths = {
-        jax.tree_util.keystr(path): leaf.shape[0] if leaf.ndim else None for path, leaf in leaves
-    }
+    lengths = {jax.tree_util.keystr(path): leaf.shape[0] if leaf.ndim else None for path, leaf in leaves}
     first = next(iter(lengths))
     for name, length in lengths.items():
         if length is None or length != lengths[first]:

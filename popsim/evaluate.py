@@ -57,7 +57,6 @@ def evaluate_ensemble(
     return _evaluate_ensemble(ensemble, task, trials, key, member_ids)
 
 
-
 @eqx.filter_jit
 def _evaluate(
     model: AbstractModel, task: AbstractTask, trials: Trial, key: Key[Array, ""], member_id: Int[Array, ""]
@@ -71,7 +70,11 @@ def _evaluate(
 
 @eqx.filter_jit
 def _evaluate_ensemble(
-    ensemble: AbstractModel, task: AbstractTask, trials: Trial, key: Key[Array, ""], member_ids: Int[Array, " member"]
+    ensemble: AbstractModel,
+    task: AbstractTask,
+    trials: Trial,
+    key: Key[Array, ""],
+    member_ids: Int[Array, " member"],
 ) -> Evaluation:
     in_axes = (eqx.if_array(0), None, None, None, 0)
     return eqx.filter_vmap(_evaluate, in_axes=in_axes)(ensemble, task, trials, key, member_ids)

@@ -21,7 +21,7 @@ class LossValues(eqx.Module):
     terms: dict[str, Float[Array | np.ndarray, "*axes"]]
 
     @property
-    def total(self) -> Float[Array | np.ndarray, "*axes"]:
+    def total(self) -> Float[Array | np.ndarray, "*axes"] | np.floating:
         """The sum of the weighted terms."""
         return functools.reduce(operator.add, self.terms.values())
 

@@ -35,14 +35,18 @@ class AbstractNoise(eqx.Module):
     """
 
     @abc.abstractmethod
-    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+    def __call__(
+        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
+    ) -> Float[Array, " features"]:
         """The signal with noise on it, in the unit of the signal."""
 
 
 class NoNoise(AbstractNoise):
     """Leaves the signal as it is."""
 
-    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+    def __call__(
+        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
+    ) -> Float[Array, " features"]:
         return signal
 
 
@@ -56,7 +60,9 @@ class GaussianNoise(AbstractNoise):
 
     std: Float[Array, "*features"] = eqx.field(converter=_as_float)
 
-    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+    def __call__(
+        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
+    ) -> Float[Array, " features"]:
         return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
 
 
@@ -74,13 +80,15 @@ class MotorNoise(AbstractNoise):
     signal_dependent: Float[Array, ""] = eqx.field(converter=_as_float)
     constant: Float[Array, ""] = eqx.field(converter=_as_float)
 
-    def __call__(self, signal: Float[Array, " features"], *, key: Key[Array, ""]) -> Float[Array, " features"]:
+    def __call__(
+        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
+    ) -> Float[Array, " features"]:
         multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
         return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
 
 
 def without_noise(model: ModelType) -> ModelType:
-    """The same model with every noise in it replaced by `NoNoise`: what it does no longer depends on a key."""
+    """The same model with every noise replaced by `NoNoise`: what it does no longer depends on a key."""
     return jax.tree.map(
         lambda node: NoNoise() if isinstance(node, AbstractNoise) else node,
         model,

@@ -1,17 +1,18 @@
 """The motor model: a network that senses, thinks, acts on a body, and the body that moves."""
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from popsim.channels import SensoryChannel
 from popsim.checks import check_positive, n_steps_in
 from popsim.delay import DelayBuffer
 from popsim.hand import HandState
-from popsim.interventions import AbstractIntervention, intervene
+from popsim.interventions import AbstractIntervention, Stage, intervene
 from popsim.loop_state import LoopState
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, n_network_inputs, network_input
@@ -88,12 +89,13 @@ class SensorimotorLoop(AbstractModel):
     def step(self, step_input: StepInput, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
         scheduled = step_input.interventions
         keys = {name: key_stream(key, f"intervention {name}") for name in scheduled}
-        for name, stage in (
-            ("sense", self._sense),
-            ("think", self._think),
-            ("act", self._act),
-            ("move", self._move),
-        ):
+        stages: dict[Stage, Callable[[StepInput, LoopState, Key[Array, ""]], LoopState]] = {
+            "sense": self._sense,
+            "think": self._think,
+            "act": self._act,
+            "move": self._move,
+        }
+        for name, stage in stages.items():
             state = stage(step_input, state, key)
             state = intervene(self.interventions, name, scheduled, state, keys=keys)
         return state
@@ -129,8 +131,12 @@ class SensorimotorLoop(AbstractModel):
 
         **Raises:** `ValueError` naming what does not fit.
         """
+        if self.plant.workspace.low.ndim != 1:
+            raise ValueError("`model` must be a single model, got an ensemble: say `ensembled=True`.")
         if abs(trials.timeline.dt - self.dt) > 1e-9:
-            raise ValueError(f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s.")
+            raise ValueError(
+                f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s."
+            )
         if not isinstance(trials.init, HandState):
             raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
         self._check_reach("init", trials.init.position)
@@ -158,9 +164,14 @@ class SensorimotorLoop(AbstractModel):
                 f"`{name}.position` of a trial must have {space} coordinates, got {positions.shape[-1]}."
             )
         flat = positions.reshape(-1, space)
-        reachable = jax.vmap(self.plant.reachable)(flat)
+        reachable = _reachable(self.plant, flat)
         if not bool(jnp.all(reachable)):
             worst = flat[int(jnp.argmin(reachable))]
             raise ValueError(
                 f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
             )
+
+
+@eqx.filter_jit
+def _reachable(plant: AbstractPlant, positions: Float[Array, "position space"]) -> Bool[Array, " position"]:
+    return jax.vmap(plant.reachable)(positions)

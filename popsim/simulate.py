@@ -21,8 +21,8 @@ def simulate(
 
     - `model`: the model.
     - `trial`: one trial.
-    - `remat`: whether gradients recompute each step rather than keep what it computed: less memory, and
-        on a CPU usually less time.
+    - `remat`: whether gradients recompute each step rather than keep what it computed: less memory
+        for more time.
     - `key`: the key of the trial; the noise of step t depends on it and on t alone.
 
     **Returns:** what `model.record` keeps of the states, each leaf with a leading time axis. Row t is the

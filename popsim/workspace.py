@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from popsim.checks import is_traced
+
 
 def _as_position(value) -> Array:
     return jnp.asarray(value, jnp.result_type(float))
@@ -30,7 +32,7 @@ class Workspace(eqx.Module):
                 "`low` and `high` of a workspace must be vectors of one length, "
                 f"got shapes {self.low.shape} and {self.high.shape}."
             )
-        if not isinstance(self.low, jax.core.Tracer) and not bool(jnp.all(self.low < self.high)):
+        if not is_traced(self.low) and not bool(jnp.all(self.low < self.high)):
             raise ValueError(
                 f"`high` of a workspace must exceed `low`, got low {self.low} and high {self.high}."
             )

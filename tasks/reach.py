@@ -18,9 +18,7 @@ def reach_loss() -> Loss:
     units. The proportions are those of Feedbax's simple reaches, with position and velocity weighted up
     because reaches of 10 cm make small numbers.
     """
-    return (
-        PositionError() + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
-    )
+    return PositionError() + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
 
 
 def check_reach_times(duration: float, dt: float) -> int:

@@ -5,11 +5,14 @@ import functools
 
 import jax
 import jaxtyping
+import matplotlib
 import pytest
 
-with jaxtyping.install_import_hook("popsim", "beartype.beartype"):
+_CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
+with jaxtyping.install_import_hook("popsim", _CHECKER):
     import popsim
 
+matplotlib.use("agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"

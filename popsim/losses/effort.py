@@ -13,7 +13,7 @@ from popsim.trial import Trial
 class Effort(AbstractLossTerm):
     """Sum over time of |u_t|², u the network's command before motor noise, in its unit squared."""
 
-    name: str = eqx.field(static=True, default="effort")
+    name: str = eqx.field(static=True, default="effort", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return jnp.sum(states.network.output**2)

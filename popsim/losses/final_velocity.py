@@ -13,7 +13,7 @@ from popsim.trial import Trial
 class FinalVelocity(AbstractLossTerm):
     """|v_hand - v_target|² at the last time step, in m²/s²."""
 
-    name: str = eqx.field(static=True, default="final velocity")
+    name: str = eqx.field(static=True, default="final velocity", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return jnp.sum((states.cursor.velocity[-1] - trial.targets.velocity[-1]) ** 2)

@@ -13,7 +13,7 @@ from popsim.trial import Trial
 class HiddenActivity(AbstractLossTerm):
     """Sum over time of |h_t|², h the hidden units of the network."""
 
-    name: str = eqx.field(static=True, default="hidden activity")
+    name: str = eqx.field(static=True, default="hidden activity", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return jnp.sum(states.network.hidden**2)

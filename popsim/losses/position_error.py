@@ -19,8 +19,8 @@ class PositionError(AbstractLossTerm):
     - `profile`: w, how much each time step counts.
     """
 
-    profile: AbstractTimeProfile = PowerProfile()
-    name: str = eqx.field(static=True, default="position error")
+    profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
+    name: str = eqx.field(static=True, default="position error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = jnp.sum((states.cursor.position - trial.targets.position) ** 2, axis=-1)

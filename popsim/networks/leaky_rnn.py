@@ -71,7 +71,9 @@ class LeakyRNN(AbstractNetwork):
         if dt > tau:
             raise ValueError(f"`dt` must not exceed tau = {tau} s, got {dt} s.")
         normal = jax.random.normal
-        self.recurrent_weights = gain * normal(key_stream(key, "recurrent"), (n_units, n_units)) / n_units**0.5
+        self.recurrent_weights = (
+            gain * normal(key_stream(key, "recurrent"), (n_units, n_units)) / n_units**0.5
+        )
         self.input_weights = normal(key_stream(key, "input"), (n_units, n_inputs)) / n_inputs**0.5
         self.bias = jnp.zeros(n_units)
         self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))

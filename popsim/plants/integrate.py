@@ -33,14 +33,14 @@ def advance(
 
     def substep(carry, _):
         y, solver_state = carry
-        y, _, _, solver_state, _ = plant.solver.step(
-            term, 0.0, step, y, None, solver_state, made_jump=False
-        )
+        y, _, _, solver_state, _ = plant.solver.step(term, 0.0, step, y, None, solver_state, made_jump=False)
         return (y, solver_state), None
 
     carry = (state, plant.solver.init(term, 0.0, step, state, None))
     if plant.n_substeps == 1:
         (state, _), _ = substep(carry, None)
     else:
-        (state, _), _ = jax.lax.scan(substep, carry, None, length=plant.n_substeps, unroll=min(4, plant.n_substeps))
+        (state, _), _ = jax.lax.scan(
+            substep, carry, None, length=plant.n_substeps, unroll=min(4, plant.n_substeps)
+        )
     return state

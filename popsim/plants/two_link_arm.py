@@ -3,9 +3,10 @@
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim.checks import check_positive_int
+from popsim.checks import check_positive_int, is_traced
 from popsim.hand import HandState
 from popsim.plants.abstract import AbstractPlant
 from popsim.workspace import Workspace
@@ -14,7 +15,7 @@ DEGREE = jnp.pi / 180
 
 
 class JointState(eqx.Module):
-    """Angles (rad) and angular velocities (rad/s) of shoulder and elbow; the elbow's relative to the upper arm."""
+    """Angles (rad) and velocities (rad/s) of shoulder and elbow, the elbow's relative to the upper arm."""
 
     angle: Float[Array, "*axes joint"]
     velocity: Float[Array, "*axes joint"]
@@ -75,8 +76,10 @@ class TwoLinkArm(AbstractPlant):
         given = {"mass": mass, "length": length, "center_of_mass": center_of_mass, "inertia": inertia}
         arrays = {name: jnp.asarray(value, jnp.result_type(float)) for name, value in given.items()}
         for name, value in arrays.items():
-            if value.shape != (2,) or not bool(jnp.all(value > 0)):
-                raise ValueError(f"`{name}` of a two-link arm must be two positive numbers, got {given[name]}.")
+            if value.shape != (2,) or not (is_traced(given[name]) or np.all(np.asarray(given[name]) > 0)):
+                raise ValueError(
+                    f"`{name}` of a two-link arm must be two positive numbers, got {given[name]}."
+                )
         self.mass, self.length = arrays["mass"], arrays["length"]
         self.center_of_mass, self.inertia = arrays["center_of_mass"], arrays["inertia"]
         self.joint_limits = jnp.asarray(joint_limits, self.mass.dtype)
@@ -138,9 +141,7 @@ class TwoLinkArm(AbstractPlant):
         forearm = m[1] * c[1] ** 2 + self.inertia[1]
         upper_arm = m[0] * c[0] ** 2 + self.inertia[0] + m[1] * length[0] ** 2
         coupled = forearm + k
-        return jnp.stack(
-            [jnp.stack([upper_arm + forearm + 2 * k, coupled]), jnp.stack([coupled, forearm])]
-        )
+        return jnp.stack([jnp.stack([upper_arm + forearm + 2 * k, coupled]), jnp.stack([coupled, forearm])])
 
     def coriolis(self, joints: JointState) -> Float[Array, " joint"]:
         """h(q, w), the Coriolis and centripetal torques in N m."""

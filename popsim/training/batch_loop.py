@@ -47,7 +47,7 @@ class BatchLoop(eqx.Module):
     keeps_trainables: bool = eqx.field(static=True)
 
     def __call__(
-        self, state: TrainState, n_steps: int, trainable_rows: Int[Array, " capacity"]
+        self, state: TrainState, n_steps: int, trainable_rows: Int[Array, " capacity"] | None = None
     ) -> tuple[TrainState, LoopBuffers]:
         """Make `n_steps` train steps.
 
@@ -55,11 +55,13 @@ class BatchLoop(eqx.Module):
 
         - `state`: the state before them; its arrays are donated and cannot be used afterwards.
         - `n_steps`: how many, up to `capacity`.
-        - `trainable_rows`: for each of them the row in which its trainables are kept, or `capacity` for
-            none.
+        - `trainable_rows`: for each of them the row in which its trainables are kept, or `capacity` where
+            they are not; by default nowhere.
 
         **Returns:** the state after them and the filled buffers; rows past `n_steps` hold NaN.
         """
+        if trainable_rows is None:
+            trainable_rows = jnp.full(self.capacity, self.capacity)
         return _run(self, (state, jnp.asarray(n_steps), trainable_rows))
 
     def step(self, state: TrainState) -> tuple[TrainState, BatchRecord]:

@@ -63,7 +63,7 @@ class HistoryRecorder:
     @property
     def last_loss(self) -> LossValues:
         """The terms of the last batch, by member."""
-        return jax.tree.map(lambda rows: rows[-1], self._records[-1].loss)
+        return jax.tree.map(lambda rows: np.asarray(rows[-1]), self._records[-1].loss)
 
     @property
     def last_validation_loss(self) -> LossValues:
@@ -73,13 +73,15 @@ class HistoryRecorder:
     @property
     def last_learning_rate(self) -> Float[np.ndarray, "*member"]:
         """The learning rate of the last batch, by member."""
-        return self._records[-1].learning_rate[-1]
+        return np.asarray(self._records[-1].learning_rate[-1])
 
     def history(self, trial_specs: Mapping[int, Trial]) -> TaskTrainerHistory:
         """All that was recorded so far."""
         records = jax.tree.map(lambda *rows: np.concatenate(rows), *self._records)
         n_batches = records.learning_rate.shape[0]
-        kept = jax.tree.map(lambda *rows: np.concatenate(rows), *self._trainables) if self._trainables else None
+        kept = (
+            jax.tree.map(lambda *rows: np.concatenate(rows), *self._trainables) if self._trainables else None
+        )
         return TaskTrainerHistory(
             batch=np.arange(self._first_batch, self._first_batch + n_batches),
             loss=records.loss,

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, PyTree
 
 from popsim.checks import check_positive
 
-ScheduleOrRate = float | Callable[[Array], Array]
+ScheduleOrRate = float | optax.Schedule
 
 
 def adam(

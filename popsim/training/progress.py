@@ -1,7 +1,7 @@
 """The progress bar."""
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 from tqdm.auto import tqdm
 
 
@@ -10,10 +10,15 @@ class ProgressBar:
 
     def __init__(self, n_batches: int, first_batch: int, *, disable: bool):
         self._bar = tqdm(
-            total=n_batches, initial=first_batch, disable=disable, unit="batch", desc="compiling", dynamic_ncols=True
+            total=n_batches,
+            initial=first_batch,
+            disable=disable,
+            unit="batch",
+            desc="compiling",
+            dynamic_ncols=True,
         )
 
-    def update(self, count: int, total_loss: Float[np.ndarray, "*member"]) -> None:
+    def update(self, count: int, total_loss: Float[Array | np.ndarray, "*member"] | np.floating) -> None:
         """Advance by `count` batches and show the mean loss over members."""
         self._bar.set_description_str("training", refresh=False)
         self._bar.set_postfix_str(f"loss {np.mean(total_loss):.3g}", refresh=False)

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from numpy.typing import ArrayLike
 from jaxtyping import Array, Int, Key, PyTree
+from numpy.typing import ArrayLike
 
 from popsim.checks import check_positive_int
 from popsim.ensemble import member, n_members
@@ -50,8 +50,8 @@ class TaskTrainer:
     - `checkpointing`, `chkpt_dir`: checkpoints, written only where a folder is given. Not yet.
     - `enable_tensorboard`, `tensorboard_logdir`: losses as TensorBoard scalars. Not yet.
     - `model_update_funcs`: updates of the model after each train step. Not yet.
-    - `remat`: whether gradients recompute each time step rather than keep what it computed: less memory,
-        and on a CPU less time.
+    - `remat`: whether gradients recompute each time step rather than keep what it computed: less memory
+        for more time.
     - `log_fns`: functions that are given a `LogEntry` at each logging point.
 
     **Raises:** `NotImplementedError` naming an argument that is not supported yet.
@@ -66,7 +66,7 @@ class TaskTrainer:
         tensorboard_logdir: str | Path | None = None,
         model_update_funcs: PyTree = (),
         *,
-        remat: bool = True,
+        remat: bool = False,
         log_fns: Sequence[Callable[[LogEntry], None]] = (),
     ):
         _not_yet(
@@ -85,7 +85,7 @@ class TaskTrainer:
         model: Any,
         n_batches: int,
         batch_size: int,
-        where_train: Callable[[Any], Any],
+        where_train: Callable[[Any], Any] | Mapping[int, Callable[[Any], Any]],
         ensembled: bool = False,
         ensemble_random_trials: bool = True,
         log_step: int = 100,
@@ -105,7 +105,8 @@ class TaskTrainer:
         - `task`: the task to train on.
         - `model`: a model, or an ensemble (see `make_ensemble`).
         - `n_batches`, `batch_size`: how many training batches, and how many trials in each.
-        - `where_train`: picks from the model what is trained, see `select_trainables`.
+        - `where_train`: picks from the model what is trained, see `select_trainables`. A mapping from batch
+            number to such a function: not yet.
         - `ensembled`: whether `model` is an ensemble.
         - `ensemble_random_trials`: whether each member sees trials of its own; else all see the same.
         - `log_step`: after how many batches the validation trials are run and the log functions called;
@@ -124,24 +125,27 @@ class TaskTrainer:
         **Raises:** `ValueError` naming an argument that is out of range or does not fit the others, before
         anything is compiled; `NotImplementedError` naming an argument that is not supported yet.
         """
+        if isinstance(where_train, Mapping):
+            raise NotImplementedError("`where_train` as a mapping is not supported yet.")
         _not_yet(
             restore_checkpoint=restore_checkpoint,
-            where_train=isinstance(where_train, Mapping),
             toggle_model_update_funcs=not isinstance(toggle_model_update_funcs, bool),
         )
         for name, value in (("n_batches", n_batches), ("batch_size", batch_size), ("log_step", log_step)):
             check_positive_int(name, value)
         kept = kept_batches(save_model_trainables, n_batches)
-        spec_batches = batch_numbers("save_trial_specs", () if save_trial_specs is None else save_trial_specs, n_batches)
+        asked_specs = () if save_trial_specs is None else save_trial_specs
+        spec_batches = batch_numbers("save_trial_specs", asked_specs, n_batches)
         callbacks = dict(batch_callbacks or {})
         batch_numbers("batch_callbacks", list(callbacks), n_batches)
         member_ids = jnp.arange(n_members(model)) if ensembled else None
         shared = not ensemble_random_trials
-        state = _initial_state(model, self.optimizer, where_train, key_stream(key, "training"), ensembled)
+        state = _initial_state(model, self.optimizer, where_train, key, ensembled)
 
         def trials_of(batch: int) -> Trial:
+            number = jnp.asarray(batch)
             return trials_of_batch(
-                task, batch_size, jnp.asarray(batch), member_ids=member_ids, shared_trials=shared, key=state.root_rng
+                task, batch_size, number, member_ids=member_ids, shared_trials=shared, key=key
             )
 
         _check_fit(task, model, trials_of(0), ensembled, shared)
@@ -181,10 +185,8 @@ def _initial_state(
     root_rng: Key[Array, ""],
     ensembled: bool,
 ) -> TrainState:
-    state = TrainState.initial_state(model, optimizer, root_rng, where_train=where_train)
-    if ensembled:
-        opt_state = jax.vmap(optimizer.init)(state.params)
-        state = eqx.tree_at(lambda s: s.opt_state, state, opt_state)
+    initial = TrainState.initial_ensemble if ensembled else TrainState.initial_state
+    state = initial(model, optimizer, root_rng, where_train=where_train)
     if bool(jnp.all(jnp.isnan(learning_rate_of(state.opt_state)))):
         warnings.warn(
             "the optimizer does not tell its learning rate: it is NaN in the history. "
@@ -208,7 +210,7 @@ def _check_fit(task: AbstractTask, model: Any, trials: Trial, ensembled: bool, s
 
     try:
         losses = jax.eval_shape(one_trial, trial)
-    except (TypeError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError) as error:
         raise ValueError(
             f"`model` cannot be run on the trials of `task`: {error} "
             "(If `model` is an ensemble, say `ensembled=True`.)"

@@ -1,9 +1,11 @@
 """All that training needs to continue."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key, PyTree
@@ -59,12 +61,24 @@ class TrainState(eqx.Module):
         **Raises:** `ValueError` if nothing is trained.
         """
         params, rest = select_trainables(model, where_train)
-        return cls(
-            step=jnp.asarray(0),
-            root_rng=root_rng,
-            params=params,
-            model_without_params=rest,
-            opt_state=optimizer_def.init(params),
-            loss_fn_state=loss_fn_state,
-            optimizer_def=optimizer_def,
-        )
+        with jax.numpy_dtype_promotion("standard"):  # optax needs it, also where the user has set "strict"
+            opt_state = optimizer_def.init(params)
+        return cls(jnp.asarray(0), root_rng, params, rest, opt_state, loss_fn_state, optimizer_def)
+
+    @classmethod
+    def initial_ensemble(
+        cls,
+        ensemble: PyTree,
+        optimizer_def: optax.GradientTransformation,
+        root_rng: Key[Array, ""],
+        *,
+        where_train: Callable[[Any], Any] | None = None,
+    ) -> "TrainState":
+        """`initial_state` of an ensemble: each member has an optimizer state of its own.
+
+        `step` and `root_rng` are those of all members.
+        """
+        state = cls.initial_state(ensemble, optimizer_def, root_rng, where_train=where_train)
+        with jax.numpy_dtype_promotion("standard"):
+            opt_state = jax.vmap(optimizer_def.init)(state.params)
+        return dataclasses.replace(state, opt_state=opt_state)

@@ -88,9 +88,7 @@ def build_train_step_fn(
     @eqx.filter_jit(donate="all-except-first")
     def donating(kept, params, opt_state, loss_fn_state):
         rest, inputs = kept
-        state = dataclasses.replace(
-            rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state
-        )
+        state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
         return step(state, **inputs)
 
     def train_step(state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:

@@ -1,0 +1,9 @@
+"""Figures: every function takes and returns matplotlib axes. SI units in, readable units out."""
+
+from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
+from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
+from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
+from popsim.analysis.figures.speed_profiles import draw_speed_profiles as draw_speed_profiles
+from popsim.analysis.figures.style import direction_colors as direction_colors
+from popsim.analysis.figures.style import figure_style as figure_style
+from popsim.analysis.figures.style import save_figure as save_figure

@@ -1,0 +1,27 @@
+"""How the hand moved: speed and end-point error."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.hand import HandState
+
+
+def hand_speed(hand: HandState) -> Float[Array, "*axes time"]:
+    """Tangential speed of the hand at each time step, in m/s.
+
+    **Arguments:**
+
+    - `hand`: with leading axes such as (member, trial, time).
+    """
+    return jnp.linalg.norm(hand.velocity, axis=-1)
+
+
+def end_point_error(hand: HandState, targets: HandState) -> Float[Array, "*axes trial"]:
+    """Distance from hand to target at the last time step, in m.
+
+    **Arguments:**
+
+    - `hand`: with leading axes such as (member, trial, time).
+    - `targets`: those of the trials, with leading axes (trial, time).
+    """
+    return jnp.linalg.norm(hand.position[..., -1, :] - targets.position[:, -1], axis=-1)

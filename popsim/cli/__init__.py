@@ -1,0 +1,3 @@
+"""The command line: `popsim train`, `popsim show`, `popsim list`."""
+
+from popsim.cli.main import main as main

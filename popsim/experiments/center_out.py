@@ -1,0 +1,125 @@
+"""The main job: networks learn to reach with an arm, through delayed and noisy senses."""
+
+import dataclasses
+from typing import Any, ClassVar, Literal
+
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Key
+from matplotlib.figure import Figure
+
+from popsim.channels import SensoryChannel, proprioception, vision
+from popsim.checks import check_positive, check_positive_int, n_steps_in
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.plant_choice import PLANTS
+from popsim.experiments.reach_figures import draw_reach_figures
+from popsim.experiments.reach_summary import reach_table, summarize_reaches
+from popsim.network_input import n_network_inputs
+from popsim.networks import GRUNetwork
+from popsim.noise import GaussianNoise, MotorNoise
+from popsim.plants import AbstractPlant
+from popsim.scaling import Scaling
+from popsim.sensorimotor_loop import SensorimotorLoop
+from popsim.tasks import RandomReaches
+from popsim.training import TaskTrainer, adam
+
+
+@dataclasses.dataclass(frozen=True)
+class CenterOut(AbstractExperiment):
+    """Networks of gated recurrent units learn to reach, and are tested on eight targets at 10 cm.
+
+    Trained on random reaches in a 20 cm square. Noise is given as standard deviations of position and of
+    velocity.
+    """
+
+    name: ClassVar[str] = "center-out"
+
+    plant: Literal["arm26", "motornet-arm", "li-todorov-arm", "point-mass"] = "arm26"
+    """the body"""
+    n_units: int = 64
+    """the size of each network"""
+    learning_rate: float = 5e-3
+    """of Adam at the start; it falls to zero as a cosine"""
+    vision_delay: float = 0.07
+    """s"""
+    vision_noise: tuple[float, float] = (0.002, 0.02)
+    """m and m/s"""
+    proprioception_delay: float = 0.02
+    """s"""
+    proprioception_noise: tuple[float, float] = (0.02, 0.1)
+    """rad and rad/s (for a point mass m and m/s)"""
+    motor_noise: tuple[float, float] = (0.05, 0.01)
+    """as a share of the command, and constant in N m (for a point mass N)"""
+    duration: float = 1.0
+    """of a trial, s"""
+    dt: float = 0.01
+    """the time step, s"""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.plant not in PLANTS:
+            raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
+        check_positive_int("n_units", self.n_units)
+        check_positive("learning_rate", self.learning_rate)
+        check_positive("dt", self.dt)
+        check_positive("duration", self.duration)
+        for name in ("duration", "vision_delay", "proprioception_delay"):
+            n_steps_in(name, getattr(self, name), self.dt)
+
+    def build_plant(self) -> AbstractPlant:
+        """The body."""
+        return PLANTS[self.plant]()
+
+    def build_task(self) -> RandomReaches:
+        return RandomReaches(self.build_plant().workspace, duration=self.duration, dt=self.dt)
+
+    def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
+        plant = self.build_plant()
+        channels = {
+            "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise)),
+            "proprioception": SensoryChannel(
+                proprioception, self.proprioception_delay, _noise(self.proprioception_noise)
+            ),
+        }
+        n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
+        return SensorimotorLoop(
+            GRUNetwork(n_inputs, self.n_units, plant.n_commands, key=key),
+            plant,
+            channels,
+            MotorNoise(*self.motor_noise),
+            scaling=_scaling(plant),
+            dt=self.dt,
+        )
+
+    def build_trainer(self, **options: Any) -> TaskTrainer:
+        schedule = optax.cosine_decay_schedule(self.learning_rate, self.n_batches)
+        return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
+
+    def where_train(self, model: Any) -> Any:
+        return model.network
+
+    def summarize(self, ensemble: Any) -> dict[str, Any]:
+        return summarize_reaches(self, ensemble)
+
+    def table(self, summary: dict[str, Any]) -> str:
+        return reach_table(summary)
+
+    def draw_figures(self, run: Any) -> dict[str, Figure]:
+        return draw_reach_figures(run)
+
+
+def _noise(std: tuple[float, float]) -> GaussianNoise:
+    """Noise of a sense with two position-like and two velocity-like features."""
+    return GaussianNoise(jnp.repeat(jnp.asarray(std), 2))
+
+
+def _scaling(plant: AbstractPlant) -> dict[str, Scaling]:
+    """What the network receives is of order one: positions in half workspaces around its centre."""
+    workspace = plant.workspace
+    hand = jnp.concatenate([workspace.center, jnp.zeros(2)])
+    posture = plant.proprioception(plant.at_rest(workspace.center))
+    return {
+        "target": Scaling(workspace.center, workspace.half_widths),
+        "vision": Scaling(hand, jnp.concatenate([workspace.half_widths, jnp.full(2, 0.5)])),
+        "proprioception": Scaling(posture, jnp.array([0.3, 0.3, 1.5, 1.5])),
+    }

@@ -1,0 +1,73 @@
+"""The figures of a run that learned to reach."""
+
+from typing import Any
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from popsim.analysis import hand_speed
+from popsim.analysis.figures import (
+    draw_hand_paths,
+    draw_hidden_activity,
+    draw_learning_curves,
+    draw_speed_profiles,
+    figure_style,
+)
+from popsim.noise import without_noise
+
+
+def draw_reach_figures(run: Any) -> dict[str, Figure]:
+    """Learning curves, hand paths, speed profiles and hidden activity, each alone and all in one.
+
+    The states are those of the validation trials: hand paths with noise, the rest without.
+
+    **Arguments:**
+
+    - `run`: a `Run` whose task reaches.
+    """
+    trials = run.task.validation_trials()
+    noisy, clean = (
+        jax.tree.map(np.asarray, run.evaluate(ensemble).states)
+        for ensemble in (run.ensemble, without_noise(run.ensemble))
+    )
+    dt = trials.timeline.dt
+    history = run.history
+
+    def learning_curves(ax: Axes) -> Axes:
+        draw_learning_curves(ax, history.batch.values, history.loss.sum("term").values)
+        validation = history.validation_loss.sum("term")
+        draw_learning_curves(
+            ax, history.validation_batch.values, validation.values, label="validation", color="#D55E00"
+        )
+        ax.legend()
+        return ax
+
+    def hand_paths(ax: Axes) -> Axes:
+        starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
+        return draw_hand_paths(ax, noisy.hand.position, starts, targets)
+
+    def speed_profiles(ax: Axes) -> Axes:
+        return draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), dt=dt)
+
+    def hidden_activity(ax: Axes) -> Axes:
+        draw_hidden_activity(ax, clean.network.hidden[0, 0], dt=dt).set_title("member 0, reach to the right")
+        return ax
+
+    drawings = {
+        "learning_curves": learning_curves,
+        "hand_paths": hand_paths,
+        "speed_profiles": speed_profiles,
+        "hidden_activity": hidden_activity,
+    }
+    with figure_style():
+        figures = {}
+        for name, draw in drawings.items():
+            figures[name], ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+            draw(ax)
+        figures["overview"], axes = plt.subplots(2, 2, figsize=(6.9, 5.4), layout="constrained")
+        for letter, ax, draw in zip("abcd", axes.flat, drawings.values(), strict=True):
+            draw(ax).set_title(letter, loc="left", fontweight="bold")
+    return figures

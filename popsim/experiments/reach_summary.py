@@ -1,0 +1,92 @@
+"""How well an ensemble reaches: end-point error and final speed, with controls that must do worse."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from popsim.analysis import end_point_error, hand_speed
+from popsim.evaluate import evaluate_ensemble
+from popsim.noise import without_noise
+from popsim.trial import Trial, repeat_trials
+
+N_REPEATS = 16
+CLEAN_LIMITS = {"end_point_error_m": 0.002, "final_speed_m_per_s": 0.01}
+NOISY_LIMITS = {"end_point_error_m": 0.005, "final_speed_m_per_s": 0.02}
+
+
+def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
+    """Error and speed at the last step, for each member of the ensemble and of two controls.
+
+    Without noise the worst of the eight targets is given; with noise the mean over targets and
+    `N_REPEATS` repeats of each. The controls are the untrained ensemble, and the trained networks with
+    all delays doubled.
+
+    **Arguments:**
+
+    - `experiment`: a `CenterOut` or one with its settings.
+    - `ensemble`: the trained ensemble.
+    """
+    slow = dataclasses.replace(
+        experiment,
+        vision_delay=2 * experiment.vision_delay,
+        proprioception_delay=2 * experiment.proprioception_delay,
+    )
+    delayed = eqx.tree_at(lambda model: model.network, slow.build_ensemble(), ensemble.network)
+    members = {
+        "trained": _accuracy(experiment, ensemble),
+        "control: untrained": _accuracy(experiment, experiment.build_ensemble()),
+        "control: delays doubled": _accuracy(experiment, delayed),
+    }
+    return {
+        "n_repeats": N_REPEATS,
+        "limits": {"noise_off_worst_target": CLEAN_LIMITS, "noise_on_mean": NOISY_LIMITS},
+        "ensembles": members,
+    }
+
+
+def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
+    task, key = experiment.build_task(), experiment.key("evaluation")
+    trials = task.validation_trials()
+    clean = _at_the_end(task, without_noise(ensemble), trials, key)
+    noisy = _at_the_end(task, ensemble, repeat_trials(trials, N_REPEATS), key)
+    rows = []
+    for index in range(experiment.n_members):
+        off = {name: float(jnp.max(values[index])) for name, values in clean.items()}
+        on = {name: float(jnp.mean(values[index])) for name, values in noisy.items()}
+        within = all(off[name] < limit for name, limit in CLEAN_LIMITS.items())
+        within = within and all(on[name] < limit for name, limit in NOISY_LIMITS.items())
+        rows.append(
+            {"member": index, "noise_off_worst_target": off, "noise_on_mean": on, "within_limits": within}
+        )
+    return rows
+
+
+def _at_the_end(task: Any, ensemble: Any, trials: Trial, key: Any) -> dict[str, Any]:
+    hand = evaluate_ensemble(ensemble, task, trials=trials, key=key).states.hand
+    return {
+        "end_point_error_m": end_point_error(hand, trials.targets),
+        "final_speed_m_per_s": hand_speed(hand)[..., -1],
+    }
+
+
+def reach_table(summary: dict[str, Any]) -> str:
+    """The summary as a table in mm and cm/s."""
+    lines = [
+        f"{'':26}{'noise off, worst target':>26}{'noise on, mean':>26}",
+        f"{'':19}{'member':>7}" + 2 * f"{'error (mm)':>13}{'speed (cm/s)':>13}" + "  within limits",
+    ]
+    for name, rows in summary["ensembles"].items():
+        for row in rows:
+            numbers = [row[kind] for kind in ("noise_off_worst_target", "noise_on_mean")]
+            cells = "".join(
+                f"{1000 * n['end_point_error_m']:13.2f}{100 * n['final_speed_m_per_s']:13.2f}"
+                for n in numbers
+            )
+            lines.append(f"{name:19}{row['member']:7d}{cells}  {'yes' if row['within_limits'] else 'no'}")
+    off, on = summary["limits"]["noise_off_worst_target"], summary["limits"]["noise_on_mean"]
+    cells = "".join(
+        f"{1000 * n['end_point_error_m']:13.2f}{100 * n['final_speed_m_per_s']:13.2f}" for n in (off, on)
+    )
+    return "\n".join([*lines, f"{'limits':26}{cells}"])

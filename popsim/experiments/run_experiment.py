@@ -1,0 +1,104 @@
+"""From settings to a finished run on disk."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from popsim.analysis.figures import save_figure
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.history_arrays import history_arrays
+from popsim.experiments.run import Run
+from popsim.loss import LossValues
+from popsim.store import RunFolder, append_json_line, write_arrays, write_json, write_tree
+from popsim.store.run_folder import FORMAT
+from popsim.training import LogEntry
+from popsim.version import __version__
+
+
+def run_experiment(
+    experiment: AbstractExperiment,
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    quiet: bool = False,
+    save_model_trainables: bool | ArrayLike | None = None,
+) -> Run:
+    """Train an experiment's ensemble and save the run: settings, log, ensemble, history, summary, figures.
+
+    **Arguments:**
+
+    - `experiment`: what to train.
+    - `out`: the folder of the run.
+    - `overwrite`: whether a run that is there is replaced.
+    - `quiet`: whether to show no progress bar.
+    - `save_model_trainables`: after which batches to keep the trainable arrays; by default at the logging
+        points.
+
+    **Returns:** the run, as `open_run` would open it.
+
+    **Raises:** `ValueError` if `out` holds something already, or cannot be written.
+    """
+    folder = RunFolder.create(Path(out), overwrite=overwrite)
+    task, untrained = experiment.build_task(), experiment.build_ensemble()
+    description = {
+        "format": FORMAT,
+        "popsim": __version__,
+        "experiment": experiment.name,
+        "settings": dataclasses.asdict(experiment),
+    }
+    write_json(folder.description, description)
+    if save_model_trainables is None:
+        save_model_trainables = np.arange(experiment.log_step - 1, experiment.n_batches, experiment.log_step)
+    trainer = experiment.build_trainer(log_fns=[lambda entry: append_json_line(folder.log, _log_line(entry))])
+    ensemble, history = trainer(
+        task,
+        untrained,
+        experiment.n_batches,
+        experiment.batch_size,
+        experiment.where_train,
+        ensembled=True,
+        log_step=experiment.log_step,
+        save_model_trainables=save_model_trainables,
+        disable_tqdm=quiet,
+        key=experiment.key("training"),
+    )
+    write_tree(folder.ensemble, ensemble)
+    arrays, attributes = history_arrays(history)
+    write_arrays(folder.history, arrays, attributes=attributes)
+    write_json(folder.summary, experiment.summarize(ensemble))
+    run = Run(folder, experiment)
+    save_figures(run)
+    return run
+
+
+def save_figures(run: Run) -> list[Path]:
+    """Draw all figures of a run into its folder; the paths of the PNG files."""
+    import matplotlib.pyplot as plt
+
+    paths = []
+    for name, figure in run.experiment.draw_figures(run).items():
+        paths.append(save_figure(figure, run.folder.figures, name)[0])
+        plt.close(figure)
+    return paths
+
+
+def _log_line(entry: LogEntry) -> dict[str, Any]:
+    return {
+        "batch": entry.batch,
+        "seconds": round(entry.seconds, 3),
+        "loss": _by_term(entry.loss),
+        "validation_loss": _by_term(entry.validation_loss),
+        "learning_rate": _plain(entry.learning_rate),
+    }
+
+
+def _by_term(loss: LossValues) -> dict[str, list[float | None]]:
+    return {name: _plain(values) for name, values in loss.terms.items()}
+
+
+def _plain(values: Any) -> list[float | None]:
+    """Numbers for JSON, which knows neither NaN nor infinity: they become null."""
+    return [value if np.isfinite(value) else None for value in np.asarray(values, float).tolist()]

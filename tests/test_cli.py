@@ -1,0 +1,83 @@
+import numpy as np
+import pytest
+
+from popsim.cli import main
+
+TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
+TRAIN += ["--duration", "0.1", "--quiet"]
+
+
+def complaint(arguments, capsys) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    assert end.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["train", "center-out", "--members", "0"], "n_members"),
+        (["train", "center-out", "--members", "many"], "--members"),
+        (["train", "center-out", "--plant", "octopus"], "--plant"),
+        (["train", "center-out", "--wings", "2"], "--wings"),
+        (["train", "no-such-task"], "experiment"),
+        (["train"], "EXPERIMENT"),
+        (["juggle"], "juggle"),
+        ([], "train"),
+        (["show", "no-such-run"], "no-such-run"),
+        ([*TRAIN, "--out", "/proc/popsim"], "out"),
+    ],
+)
+def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys):
+    assert named in complaint(arguments, capsys)
+
+
+def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    main(TRAIN)
+    trained = capsys.readouterr()
+    assert trained.err == ""
+    run = tmp_path / "runs" / "center-out-0"
+    figure = run / "figures" / "overview.png"
+    assert "within limits" in trained.out and str(figure.relative_to(tmp_path)) in trained.out
+    figure.unlink()
+
+    main(["show", str(run)])
+    assert figure.exists() and "within limits" in capsys.readouterr().out
+
+    assert "--overwrite" in complaint(TRAIN, capsys)
+    main([*TRAIN, "--overwrite"])
+
+
+def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys):
+    main([argument for argument in TRAIN if argument != "--quiet"] + ["--out", str(tmp_path / "run")])
+    bar = capsys.readouterr().err
+    assert "2/2" in bar and "loss" in bar and ("batch/s" in bar or "s/batch" in bar)
+
+
+def test_list_names_experiments_tasks_and_plants(capsys):
+    main(["list"])
+    out = capsys.readouterr().out
+    for name in ("center-out", "RandomReaches", "CenterOutReaches", "arm26", "point-mass"):
+        assert name in out
+
+
+def test_help_lists_the_settings_of_an_experiment(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", "center-out", "--help"])
+    assert not end.value.code
+    out = capsys.readouterr().out
+    for flag in ("out", "members", "n-batches", "batch-size", "seed", "plant", "overwrite", "quiet"):
+        assert f"--{flag}" in out
+
+
+def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):
+    def fail(*_, **__):
+        np.zeros(2).reshape(3)
+
+    monkeypatch.setattr("popsim.cli.train.run_experiment", fail)
+    with pytest.raises(ValueError, match="reshape"):
+        main([*TRAIN, "--out", str(tmp_path)])

@@ -1,0 +1,134 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import popsim
+from popsim.experiments import EXPERIMENTS, CenterOut, open_run, register_experiment, run_experiment
+from popsim.store import read_json, write_json
+
+SMALL = CenterOut(n_members=2, n_batches=6, batch_size=4, n_units=8, duration=0.2, log_step=3, seed=7)
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory):
+    return run_experiment(SMALL, tmp_path_factory.mktemp("runs") / "small", quiet=True)
+
+
+def test_a_run_folder_holds_everything(small_run):
+    run = open_run(small_run.folder.path)
+    assert run.experiment == SMALL
+    assert run.history.loss.dims == ("batch", "member", "term") and run.history.sizes["batch"] == 6
+    assert sorted(run.history.term.values) == sorted(run.task.loss.weights)
+    assert [line["batch"] for line in run.log] == [2, 5]
+    assert run.summary["ensembles"].keys() == {"trained", "control: untrained", "control: delays doubled"}
+    assert {path.suffix for path in run.folder.figures.iterdir()} == {".png", ".pdf"}
+    last = run.history.loss.sel(batch=5).sum("term").values
+    np.testing.assert_allclose(last, np.sum(list(run.log[1]["loss"].values()), axis=0), rtol=1e-6)
+
+
+def test_a_fresh_process_gets_the_same_losses_bit_for_bit(small_run):
+    code = """
+import sys, popsim
+run = popsim.open_run(sys.argv[1])
+losses = popsim.evaluate_ensemble(run.ensemble, run.task, key=run.experiment.key("evaluation")).losses
+print(losses.total.tobytes().hex())
+"""
+    command = [sys.executable, "-c", code, str(small_run.folder.path)]
+    root = Path(popsim.__file__).parents[1]
+    fresh = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout.strip()
+    here = np.asarray(small_run.evaluate().losses.total)
+    np.testing.assert_array_equal(np.frombuffer(bytes.fromhex(fresh), here.dtype).reshape(here.shape), here)
+
+
+def test_the_ensemble_at_a_recorded_batch(small_run):
+    last = small_run.ensemble_at(5)
+    for one, other in zip(jax.tree.leaves(last), jax.tree.leaves(small_run.ensemble), strict=True):
+        np.testing.assert_array_equal(one, other)
+    earlier = small_run.ensemble_at(2)
+    assert not np.array_equal(earlier.network.readout.weight, last.network.readout.weight)
+    with pytest.raises(ValueError, match="batch"):
+        small_run.ensemble_at(3)
+
+
+def test_the_trials_of_a_batch_are_regenerated(small_run):
+    trials = small_run.training_trials(4)
+    ensemble = SMALL.build_ensemble()
+    _, history = SMALL.build_trainer()(
+        SMALL.build_task(),
+        ensemble,
+        SMALL.n_batches,
+        SMALL.batch_size,
+        SMALL.where_train,
+        ensembled=True,
+        save_trial_specs=np.array([4]),
+        disable_tqdm=True,
+        key=SMALL.key("training"),
+    )
+    np.testing.assert_array_equal(trials.init.position, history.trial_specs[4].init.position)
+    np.testing.assert_array_equal(history.loss.total, small_run.history.loss.sum("term").values.astype("f4"))
+
+
+def test_a_run_of_an_unknown_experiment_or_with_strange_settings_is_refused(small_run, tmp_path):
+    description = read_json(small_run.folder.description)
+    (tmp_path / "ensemble.zarr").mkdir()
+    write_json(tmp_path / "run.json", description | {"experiment": "os.system"})
+    with pytest.raises(ValueError, match="registered"):
+        open_run(tmp_path)
+    write_json(tmp_path / "run.json", description | {"settings": {"n_wings": 2}})
+    with pytest.raises(ValueError, match="n_wings"):
+        open_run(tmp_path)
+
+
+def test_an_experiment_is_known_by_one_name():
+    assert register_experiment(CenterOut) is EXPERIMENTS["center-out"]
+    with pytest.raises(ValueError, match="center-out"):
+        register_experiment(type("Other", (CenterOut,), {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("n_members", 0),
+        ("n_batches", -1),
+        ("seed", -1),
+        ("dt", 0.0),
+        ("duration", 0.015),
+        ("vision_delay", 0.015),
+    ]
+    + [("learning_rate", 0.0), ("n_units", 0), ("log_step", 0)],
+)
+def test_settings_out_of_range_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=name):
+        CenterOut(**{name: value})
+
+
+@pytest.mark.parametrize("plant", ["arm26", "motornet-arm", "li-todorov-arm", "point-mass"])
+def test_every_plant_builds_and_its_targets_are_within_reach(plant):
+    experiment = CenterOut(plant=plant, n_members=1, n_units=4)
+    task = experiment.build_task()
+    popsim.member(experiment.build_ensemble(), 0).check(task.validation_trials())
+    assert task.validation_trials().targets.position.shape == (8, 100, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_main_job_reaches_and_its_controls_do_not(seed, tmp_path):
+    """Noise off: under 2 mm and 1 cm/s at every target; noise on: under 5 mm and 2 cm/s on average."""
+    run = run_experiment(CenterOut(seed=seed), tmp_path / "run", quiet=True)
+    ensembles = json.loads(run.folder.summary.read_text())["ensembles"]
+    for name, rows in ensembles.items():
+        assert len(rows) == 5
+        for row in rows:
+            off, on = row["noise_off_worst_target"], row["noise_on_mean"]
+            reaches = (
+                off["end_point_error_m"] < 0.002
+                and off["final_speed_m_per_s"] < 0.01
+                and on["end_point_error_m"] < 0.005
+                and on["final_speed_m_per_s"] < 0.02
+            )
+            assert reaches == row["within_limits"] == (name == "trained"), (name, row)

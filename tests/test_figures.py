@@ -1,0 +1,70 @@
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from popsim.analysis.figures import (
+    direction_colors,
+    draw_hand_paths,
+    draw_hidden_activity,
+    draw_learning_curves,
+    draw_speed_profiles,
+    figure_style,
+    save_figure,
+)
+
+
+@pytest.fixture
+def ax():
+    figure, ax = plt.subplots()
+    yield ax
+    plt.close(figure)
+
+
+def test_learning_curves_have_thin_members_and_their_geometric_mean(ax):
+    loss = np.array([[1.0, 4.0], [0.01, 0.04]])
+    assert draw_learning_curves(ax, np.arange(2), loss) is ax
+    *members, mean = ax.lines
+    assert len(members) == 2 and all(line.get_linewidth() < mean.get_linewidth() for line in members)
+    np.testing.assert_allclose(mean.get_ydata(), [2.0, 0.02])
+    assert ax.get_yscale() == "log" and ax.get_xlabel() == "training batch"
+
+
+def test_hand_paths_are_in_centimetres_and_begin_at_the_start(ax):
+    positions = np.full((2, 1, 3, 2), 0.1)
+    assert draw_hand_paths(ax, positions, np.zeros((1, 2)), np.full((1, 2), 0.1)) is ax
+    x, y = ax.lines[0].get_data()
+    assert (x[0], y[0]) == (0.0, 0.0) and (x[-1], y[-1]) == (10.0, 10.0)
+    assert ax.patches[0].center == (10.0, 10.0) and "cm" in ax.get_xlabel()
+
+
+def test_speed_profiles_start_at_the_first_step(ax):
+    speed = np.ones((2, 4, 5)) * [[[0.1]], [[0.2]]]
+    assert draw_speed_profiles(ax, speed, dt=0.01) is ax
+    time, mean = ax.lines[1].get_data()
+    np.testing.assert_allclose(time, [0.01, 0.02, 0.03, 0.04, 0.05])
+    np.testing.assert_allclose(mean, 0.2)
+
+
+def test_hidden_activity_shows_every_unit_on_a_symmetric_scale(ax):
+    hidden = np.random.default_rng(0).normal(size=(20, 6))
+    assert draw_hidden_activity(ax, hidden, dt=0.01) is ax
+    image = ax.images[0]
+    assert image.get_array().shape == (6, 20) and image.get_clim() == (
+        -np.abs(hidden).max(),
+        np.abs(hidden).max(),
+    )
+
+
+def test_directions_have_colours_that_show_on_white():
+    colors = direction_colors(np.linspace(0, 2 * np.pi, 8, endpoint=False))
+    assert len(np.unique(colors, axis=0)) == 8 and colors[:, :3].mean(axis=1).max() < 0.8
+
+
+def test_the_style_ends_with_its_block_and_text_stays_editable(ax, tmp_path):
+    before = matplotlib.rcParams["font.size"]
+    with figure_style():
+        assert matplotlib.rcParams["pdf.fonttype"] == 42
+        paths = save_figure(ax.figure, tmp_path / "figures", "empty")
+    assert matplotlib.rcParams["font.size"] == before
+    assert [path.name for path in paths] == ["empty.png", "empty.pdf"] and all(p.exists() for p in paths)

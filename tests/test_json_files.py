@@ -1,0 +1,40 @@
+import pytest
+
+from popsim.store import append_json_line, read_json, read_json_lines, write_json
+
+
+def test_round_trip_and_replacement(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"x": 1})
+    write_json(path, {"x": [2.5, None]})
+    assert read_json(path) == {"x": [2.5, None]}
+    assert [file.name for file in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, 1)
+    for bad in (float("nan"), object()):
+        with pytest.raises((ValueError, TypeError)):
+            write_json(path, bad)
+    assert read_json(path) == 1
+
+
+def test_a_missing_or_damaged_file_is_named(tmp_path):
+    with pytest.raises(ValueError, match="b.json"):
+        read_json(tmp_path / "b.json")
+    (tmp_path / "c.json").write_text("{")
+    with pytest.raises(ValueError, match="c.json"):
+        read_json(tmp_path / "c.json")
+
+
+def test_a_log_is_read_up_to_a_torn_last_line(tmp_path):
+    path = tmp_path / "log.jsonl"
+    for value in ({"batch": 0}, {"batch": 1}):
+        append_json_line(path, value)
+    whole = path.read_text()
+    path.write_text(whole[:-5])
+    assert read_json_lines(path) == [{"batch": 0}]
+    path.write_text("{\n" + whole)
+    with pytest.raises(ValueError, match="line 1"):
+        read_json_lines(path)

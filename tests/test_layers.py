@@ -1,0 +1,99 @@
+"""The layers of the house: imports go downward only, without circles."""
+
+import ast
+import importlib.util
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import popsim
+
+ROOT = pathlib.Path(popsim.__file__).parent
+LAYERS = ["popsim", "popsim.store", "popsim.training", "popsim.tasks", "popsim.analysis"]
+LAYERS += ["popsim.experiments", "popsim.cli"]
+MODULES = {
+    ".".join(("popsim", *path.relative_to(ROOT).with_suffix("").parts)): path
+    for folder in (ROOT, ROOT / "tasks", ROOT / "analysis")
+    for path in folder.rglob("*.py")
+}
+
+
+def layer(module: str) -> int:
+    return max(i for i, name in enumerate(LAYERS) if module == name or module.startswith(name + "."))
+
+
+def imported(module: str) -> set[str]:
+    """The modules of popsim that a module names in its imports, those within functions too."""
+    names = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module} imports relatively"
+            within = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in MODULES else f"{node.module}" for name in within}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    known = {name if name in MODULES else f"{name}.__init__" for name in names}
+    return {name for name in known if name in MODULES} - {"popsim.__init__"}
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {"popsim.__init__"}))
+def test_imports_go_downward(module):
+    upward = {other for other in imported(module) if layer(other) > layer(module)}
+    assert not upward
+
+
+def test_no_circles():
+    done, path = set(), []
+
+    def visit(module):
+        assert module not in path, f"circle: {[*path, module]}"
+        if module not in done:
+            path.append(module)
+            for other in sorted(imported(module)):
+                visit(other)
+            path.pop()
+            done.add(module)
+
+    for module in MODULES:
+        if module != "popsim.__init__":
+            visit(module)
+    assert len(done) == len(MODULES) - 1
+
+
+def test_training_in_memory_needs_no_package_of_the_store():
+    """Also on a machine that lacks them: the import of each is made to fail."""
+    code = """
+import sys
+for name in ("zarr", "xarray", "tyro", "orbax", "matplotlib"):
+    sys.modules[name] = None
+import jax, popsim
+plant = popsim.plants.PointMass()
+task = popsim.tasks.RandomReaches(plant.workspace, duration=0.05)
+n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, {})
+network = popsim.networks.GRUNetwork(n_inputs, 3, 2, key=jax.random.key(0))
+model = popsim.SensorimotorLoop(network, plant, {}, dt=0.01)
+trainer = popsim.training.TaskTrainer(popsim.training.adam(1e-3))
+trainer(task, model, 2, 2, lambda m: m.network, key=jax.random.key(1), disable_tqdm=True)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT.parent)
+
+
+@pytest.mark.parametrize("package", ["tasks", "analysis"])
+def test_packages_with_common_names_refuse_to_be_imported_bare(package):
+    spec = importlib.util.spec_from_file_location(package, ROOT / package / "__init__.py")
+    with pytest.raises(ImportError, match=f"popsim.{package}"):
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def test_popsim_writes_nothing_at_import(tmp_path):
+    code = "import popsim, popsim.experiments, popsim.cli"
+    environment = {
+        "PYTHONPATH": str(ROOT.parent),
+        "HOME": str(tmp_path),
+        "MPLCONFIGDIR": str(tmp_path / "mpl"),
+    }
+    subprocess.run([sys.executable, "-B", "-c", code], check=True, cwd=tmp_path, env=environment)
+    written = {path.name for path in tmp_path.iterdir()} - {"mpl"}  # matplotlib's own font cache
+    assert not written

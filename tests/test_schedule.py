@@ -1,0 +1,41 @@
+import numpy as np
+import pytest
+
+from popsim.training.schedule import CallSchedule, batch_numbers, kept_batches
+
+
+def ends_of_calls(schedule: CallSchedule, seconds_per_batch: float) -> list[int]:
+    ends = []
+    while not schedule.finished:
+        count = schedule.next_count()
+        assert count >= 1
+        schedule.made(count, count * seconds_per_batch)
+        ends.append(schedule.next_batch)
+    return ends
+
+
+def test_calls_end_where_the_host_has_something_to_do_and_hold_at_most_the_capacity():
+    ends = ends_of_calls(CallSchedule(0, 300, [99, 149], capacity=64), 1e-6)
+    assert {100, 150, 300} <= set(ends)
+    assert max(np.diff([0, *ends])) <= 64
+
+
+def test_calls_last_about_a_second():
+    ends = ends_of_calls(CallSchedule(0, 100, [], capacity=64), 0.1)
+    assert max(np.diff(ends)) == 10
+
+
+def test_a_later_start_is_kept():
+    assert ends_of_calls(CallSchedule(7, 9, [], capacity=64), 1e-6) == [8, 9]
+
+
+@pytest.mark.parametrize("bad", [[-1], [10], [[1, 2]], [0.5]])
+def test_bad_batch_numbers_raise(bad):
+    with pytest.raises(ValueError, match="save_trial_specs"):
+        batch_numbers("save_trial_specs", bad, 10)
+
+
+def test_what_is_kept_of_the_trainables():
+    assert kept_batches(True, 3).tolist() == [0, 1, 2]
+    assert kept_batches(False, 3).size == 0
+    assert kept_batches(np.array([2, 0]), 3).tolist() == [0, 2]
