@@ -42,9 +42,9 @@ LATE = (np.arange(1, N_STEPS + 1) / N_STEPS) ** 6
     "term, weights",
     [
         (losses.PositionError(), LATE),
-        (losses.PositionError(losses.PowerProfile(0.0)), np.ones(N_STEPS)),
-        (losses.PositionError(losses.PowerProfile(1.0)), np.arange(1, N_STEPS + 1) / N_STEPS),
-        (losses.PositionError(losses.FinalStep()), np.eye(N_STEPS)[-1]),
+        (losses.PositionError(profile=losses.PowerProfile(0.0)), np.ones(N_STEPS)),
+        (losses.PositionError(profile=losses.PowerProfile(1.0)), np.arange(1, N_STEPS + 1) / N_STEPS),
+        (losses.PositionError(profile=losses.FinalStep()), np.eye(N_STEPS)[-1]),
     ],
     ids=["late", "all alike", "linear", "last step"],
 )
@@ -74,7 +74,7 @@ def test_terms_have_names_of_their_own():
         + losses.FinalVelocity()
         + losses.Effort()
         + losses.HiddenActivity()
-        + losses.PositionError(losses.FinalStep(), name="end point")
+        + losses.PositionError(profile=losses.FinalStep(), name="end point")
     )
     assert len(loss.weights) == 5
 
