@@ -35,14 +35,14 @@ class Set(popsim.AbstractIntervention):
 
 
 class Shake(popsim.AbstractIntervention):
-    """Draws a random force."""
+    """A random force, drawn just as `MotorNoise` draws its constant part."""
 
-    name: str = eqx.field(static=True, default="shake")
+    name: str = eqx.field(static=True)
     follows: str = eqx.field(static=True, default="act")
 
     def apply(self, parameters, state, *, key):
-        force = parameters * jax.random.normal(key, state.external_force.shape)
-        return dataclasses.replace(state, external_force=state.external_force + force)
+        force = jax.random.normal(key, (2, *state.external_force.shape))[1]
+        return dataclasses.replace(state, external_force=force)
 
 
 def schedule(parameters, active):
@@ -119,16 +119,20 @@ def test_an_intervention_that_is_not_scheduled_adds_no_operation(getkey):
         model = noisy_loop(*interventions)
         return str(jax.make_jaxpr(lambda key: popsim.simulate(model, reach(), key=key))(getkey()))
 
-    assert program(CurlField(), Shake()) == program()
+    assert program(CurlField(), Shake("shake")) == program()
 
 
-def test_random_interventions_draw_from_a_stream_of_their_own(getkey):
-    key = getkey()
-    active = {"shake": schedule(1.0, np.ones(12, bool))}
-    shaken = popsim.simulate(noisy_loop(Shake()), reach(interventions=active), key=key)
-    calm = popsim.simulate(noisy_loop(Shake()), reach(), key=key)
+def test_random_interventions_draw_from_streams_of_their_own(getkey):
+    key, always = getkey(), schedule(0.0, np.ones(12, bool))
+    shakes = (Shake("shake"), Shake("tremble"))
+    model = relay_loop({}, command=(0.0, 0.0), motor_noise=MotorNoise(0.0, 1.0), interventions=shakes)
+    calm, shaken, trembling = (
+        popsim.simulate(model, reach(interventions=scheduled), key=key)
+        for scheduled in ({}, {"shake": always}, {"tremble": always})
+    )
     np.testing.assert_array_equal(shaken.command, calm.command)
-    assert len(np.unique(shaken.external_force)) == 24
+    draws = [calm.command, shaken.external_force, trembling.external_force]
+    assert len(np.unique(np.concatenate(draws))) == 3 * 24
 
 
 def test_an_intervention_acts_right_after_the_stage_that_it_follows(getkey):

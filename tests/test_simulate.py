@@ -10,13 +10,14 @@ from popsim import GaussianNoise, MotorNoise, SensoryChannel
 
 
 class Counter(popsim.AbstractModel):
-    """Counts its steps, and draws a number at each."""
+    """Counts its steps, and draws a number at the start and at each."""
 
     def init(self, trial, *, key):
-        return {"count": jnp.array(0), "draw": jax.random.uniform(key)}
+        draw = jax.random.uniform(key)
+        return {"count": jnp.array(0), "start": draw, "draw": draw}
 
     def step(self, step_input, state, *, key):
-        return {"count": state["count"] + 1, "draw": jax.random.uniform(key)}
+        return {"count": state["count"] + 1, "start": state["start"], "draw": jax.random.uniform(key)}
 
 
 def test_row_t_is_the_state_after_step_t(getkey):
@@ -32,11 +33,11 @@ def test_row_t_is_at_time_t_plus_1_times_dt(float64, getkey):
 
 def test_the_key_of_a_step_depends_on_the_trial_key_and_the_step_alone(getkey):
     key = getkey()
-    short, long = (popsim.simulate(Counter(), reach(n), key=key)["draw"] for n in (4, 9))
-    np.testing.assert_array_equal(short, long[:4])
-    other = popsim.simulate(Counter(), reach(9), key=getkey())["draw"]
-    start = Counter().init(reach(9), key=popsim.key_stream(key, "initial state"))["draw"]
-    assert len(np.unique(np.concatenate([long, other, start[None]]))) == 19
+    short, long = (popsim.simulate(Counter(), reach(n), key=key) for n in (4, 9))
+    other = popsim.simulate(Counter(), reach(9), key=getkey())
+    np.testing.assert_array_equal(short["draw"], long["draw"][:4])
+    draws = [long["draw"], long["start"][:1], other["draw"], other["start"][:1]]
+    assert len(np.unique(np.concatenate(draws))) == 20
 
 
 def test_delay_lines_are_not_recorded_and_all_else_is(getkey):
