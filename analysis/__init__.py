@@ -3,5 +3,18 @@
 if __name__ != "popsim.analysis":
     raise ImportError(f"import this package as `popsim.analysis`, not as `{__name__}`.")
 
+import importlib
+from typing import TYPE_CHECKING
+
 from popsim.analysis.kinematics import end_point_error as end_point_error
 from popsim.analysis.kinematics import hand_speed as hand_speed
+
+if TYPE_CHECKING:
+    from popsim.analysis import figures as figures
+
+
+def __getattr__(name: str):
+    """`figures`, found only when asked for: it needs matplotlib."""
+    if name == "figures":
+        return importlib.import_module("popsim.analysis.figures")
+    raise AttributeError(f"module 'popsim.analysis' has no attribute {name!r}")

@@ -16,12 +16,12 @@ def hand_speed(hand: HandState) -> Float[Array, "*axes time"]:
     return jnp.linalg.norm(hand.velocity, axis=-1)
 
 
-def end_point_error(hand: HandState, targets: HandState) -> Float[Array, "*axes trial"]:
-    """Distance from hand to target at the last time step, in m.
+def end_point_error(cursor: HandState, targets: HandState) -> Float[Array, "*axes trial"]:
+    """Distance from the cursor to the target at the last time step, in m.
 
     **Arguments:**
 
-    - `hand`: with leading axes such as (member, trial, time).
+    - `cursor`: what is seen of the hand, with leading axes such as (member, trial, time).
     - `targets`: those of the trials, with leading axes (trial, time).
     """
-    return jnp.linalg.norm(hand.position[..., -1, :] - targets.position[:, -1], axis=-1)
+    return jnp.linalg.norm(cursor.position[..., -1, :] - targets.position[:, -1], axis=-1)

@@ -25,7 +25,7 @@ from popsim.training.batch_loop import BatchLoop  # noqa: E402
 from popsim.training.task_loss import TaskLoss  # noqa: E402
 from popsim.training.train_step import TrainStep  # noqa: E402
 
-N_UNITS, BATCH_SIZE, N_STEPS, DT, N_BATCHES, N_PAIRS = 50, 64, 99, 0.05, 8, 5
+N_UNITS, BATCH_SIZE, N_STEPS, DT, N_BATCHES, N_PAIRS = 50, 64, 100, 0.05, 8, 5
 
 
 class ReferenceReaches(popsim.AbstractTask):
@@ -68,7 +68,7 @@ def popsim_training(n_members: int) -> Callable[[int], None]:
         ensemble, popsim.training.adam(1e-2), jax.random.key(1), where_train=lambda model: model.network
     )
     step = TrainStep(TaskLoss(task, BATCH_SIZE, shared_trials=False, remat=False))
-    loop = BatchLoop(step, jnp.arange(n_members), capacity=N_BATCHES, keeps_trainables=False)
+    loop = BatchLoop(step, jnp.arange(n_members), capacity=N_BATCHES)
 
     def train(n_batches: int) -> None:
         nonlocal state

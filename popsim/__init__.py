@@ -1,5 +1,6 @@
 """popsim trains populations of neural-network models on neuroscience tasks."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from popsim import analysis as analysis
@@ -18,6 +19,7 @@ from popsim.evaluate import Evaluation as Evaluation
 from popsim.evaluate import evaluate as evaluate
 from popsim.evaluate import evaluate_ensemble as evaluate_ensemble
 from popsim.hand import HandState as HandState
+from popsim.interventions import AbstractForceField as AbstractForceField
 from popsim.interventions import AbstractIntervention as AbstractIntervention
 from popsim.interventions import CurlField as CurlField
 from popsim.loop_state import LoopState as LoopState
@@ -27,6 +29,7 @@ from popsim.loss import Loss as Loss
 from popsim.loss import LossValues as LossValues
 from popsim.model import AbstractModel as AbstractModel
 from popsim.network_input import n_network_inputs as n_network_inputs
+from popsim.network_model import NetworkModel as NetworkModel
 from popsim.noise import AbstractNoise as AbstractNoise
 from popsim.noise import GaussianNoise as GaussianNoise
 from popsim.noise import MotorNoise as MotorNoise
@@ -46,13 +49,14 @@ from popsim.version import __version__ as __version__
 from popsim.workspace import Workspace as Workspace
 
 if TYPE_CHECKING:
+    from popsim import experiments as experiments
     from popsim.experiments import open_run as open_run
 
 
 def __getattr__(name: str):
-    """`open_run`, found only when asked for: training in memory needs none of the packages that it needs."""
+    """Found only when asked for: training in memory needs none of the packages that these need."""
+    if name == "experiments":
+        return importlib.import_module("popsim.experiments")
     if name == "open_run":
-        from popsim.experiments import open_run
-
-        return open_run
+        return importlib.import_module("popsim.experiments").open_run
     raise AttributeError(f"module 'popsim' has no attribute {name!r}")

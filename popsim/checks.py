@@ -1,26 +1,43 @@
 """Validation of arguments: one line that names the argument, what was given and what is expected."""
 
-import math
+from typing import Any
 
 import jax.core
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
 
 
 def check_positive_int(name: str, value: object) -> None:
     """Raise `ValueError` unless `value` is a whole number of at least one."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
         raise ValueError(f"`{name}` must be a positive whole number, got {value!r}.")
 
 
-def check_positive(name: str, value: float) -> None:
-    """Raise `ValueError` unless `value` is a finite number above zero."""
-    if not math.isfinite(value) or value <= 0:
-        raise ValueError(f"`{name}` must be a finite number above zero, got {value!r}.")
+def check_finite(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, a number or an array of numbers, is finite.
+
+    This and the two checks below accept what JAX is tracing: its numbers cannot be looked at.
+    """
+    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value))):
+        raise ValueError(f"`{name}` must be finite, got {value}.")
 
 
-def check_non_negative(name: str, value: float) -> None:
-    """Raise `ValueError` unless `value` is a finite number of at least zero."""
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"`{name}` must be a finite number of at least zero, got {value!r}.")
+def check_positive(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, a number or an array of numbers, is finite and above zero."""
+    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value)) & (np.asarray(value) > 0)):
+        raise ValueError(f"`{name}` must be finite and above zero, got {value}.")
+
+
+def check_non_negative(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, a number or an array of numbers, is finite and at least zero."""
+    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value)) & (np.asarray(value) >= 0)):
+        raise ValueError(f"`{name}` must be finite and at least zero, got {value}.")
+
+
+def as_float_array(value: Any) -> Array:
+    """`value` as an array of the default floating-point type."""
+    return jnp.asarray(value, jnp.result_type(float))
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:

@@ -22,7 +22,12 @@ class Evaluation(eqx.Module):
 
 
 def evaluate(
-    model: AbstractModel, task: AbstractTask, *, trials: Trial | None = None, key: Key[Array, ""]
+    model: AbstractModel,
+    task: AbstractTask,
+    *,
+    trials: Trial | None = None,
+    member_id: int = 0,
+    key: Key[Array, ""],
 ) -> Evaluation:
     """Run a model on stacked trials and compute the task's loss of each.
 
@@ -33,13 +38,15 @@ def evaluate(
     - `model`: one model.
     - `task`: the task, for its loss.
     - `trials`: the trials, stacked; by default the task's validation trials.
-    - `key`: for the noise; that of trial i depends on `key` and i alone.
+    - `member_id`: which member of an ensemble the model is: it gets the noise that it has in
+        `evaluate_ensemble`.
+    - `key`: for the noise; that of trial i depends on `key`, `member_id` and i alone.
 
     **Raises:** `ValueError` if the model refuses the trials.
     """
     trials = task.validation_trials() if trials is None else trials
     model.check(trials)
-    return _evaluate(model, task, trials, key, jnp.asarray(0))
+    return _evaluate(model, task, trials, key, jnp.asarray(member_id))
 
 
 def evaluate_ensemble(
@@ -47,7 +54,7 @@ def evaluate_ensemble(
 ) -> Evaluation:
     """`evaluate` for every member of an ensemble, all on the same trials, each with its own noise.
 
-    Leaves of the result lead with the member axis. Arguments as for `evaluate`.
+    Leaves of the result lead with the member axis. Arguments as for `evaluate`, without `member_id`.
 
     **Raises:** `ValueError` if the model refuses the trials, or `ensemble` has no common member axis.
     """

@@ -16,7 +16,7 @@ class LoopState(eqx.Module):
     - `feedback`: by channel, what the network received at this step: delayed, with noise.
     - `network`: the hidden units and the output of the network.
     - `command`: the network's output with motor noise, as the body received it.
-    - `external_force`: the force of the world on the hand during this step, in N.
+    - `external_force`: the force of the world on the hand at the start of this step, in N.
     - `plant`: the state of the body.
     - `hand`: position (m) and velocity (m/s) of the hand.
     - `cursor`: what is seen of the hand; it differs from the hand under visual perturbations.

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 
 import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from popsim.checks import as_float_array, check_finite
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -83,7 +83,7 @@ class FunctionTerm(AbstractLossTerm):
 
 
 def _as_weights(weights: dict) -> dict[str, Array]:
-    return {name: jnp.asarray(weight, jnp.result_type(float)) for name, weight in weights.items()}
+    return {name: as_float_array(weight) for name, weight in weights.items()}
 
 
 class Loss(eqx.Module):
@@ -101,6 +101,10 @@ class Loss(eqx.Module):
     weights: dict[str, Float[Array, ""]] = eqx.field(converter=_as_weights)
 
     def __check_init__(self):
+        if not self.terms:
+            raise ValueError("`terms` of a loss must be at least one, got none.")
+        for name, weight in self.weights.items():
+            check_finite(f"weights[{name!r}]", weight)
         names = [term.name for term in self.terms]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:

@@ -5,14 +5,11 @@ from typing import TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from popsim.checks import as_float_array, check_non_negative
+
 ModelType = TypeVar("ModelType", bound=eqx.Module)
-
-
-def _as_float(value) -> Array:
-    return jnp.asarray(value, jnp.result_type(float))
 
 
 class AbstractNoise(eqx.Module):
@@ -56,14 +53,20 @@ class GaussianNoise(AbstractNoise):
     **Arguments:**
 
     - `std`: the standard deviation in the unit of the signal; one for all features, or one for each.
+        Training does not change it: a network would learn to hear no noise.
+
+    **Raises:** `ValueError` if `std` is negative or not finite.
     """
 
-    std: Float[Array, "*features"] = eqx.field(converter=_as_float)
+    std: Float[Array, "*features"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_non_negative("std", self.std)
 
     def __call__(
         self, signal: Float[Array, " features"], *, key: Key[Array, ""]
     ) -> Float[Array, " features"]:
-        return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
+        return signal + jax.lax.stop_gradient(self.std) * jax.random.normal(key, signal.shape, signal.dtype)
 
 
 class MotorNoise(AbstractNoise):
@@ -75,16 +78,25 @@ class MotorNoise(AbstractNoise):
 
     - `signal_dependent`: k, the standard deviation as a share of the command.
     - `constant`: s, the standard deviation at no command, in the unit of the command.
+
+    Training changes neither.
+
+    **Raises:** `ValueError` if one is negative or not finite.
     """
 
-    signal_dependent: Float[Array, ""] = eqx.field(converter=_as_float)
-    constant: Float[Array, ""] = eqx.field(converter=_as_float)
+    signal_dependent: Float[Array, ""] = eqx.field(converter=as_float_array)
+    constant: Float[Array, ""] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_non_negative("signal_dependent", self.signal_dependent)
+        check_non_negative("constant", self.constant)
 
     def __call__(
         self, signal: Float[Array, " features"], *, key: Key[Array, ""]
     ) -> Float[Array, " features"]:
         multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
-        return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
+        share, constant = jax.lax.stop_gradient((self.signal_dependent, self.constant))
+        return signal + share * signal * multiplicative + constant * additive
 
 
 def without_noise(model: ModelType) -> ModelType:

@@ -1,12 +1,10 @@
 """Scaling of what enters a network: SI units are of very different sizes."""
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 from jaxtyping import Array, Float
 
-
-def _as_float(value) -> Array:
-    return jnp.asarray(value, jnp.result_type(float))
+from popsim.checks import as_float_array, check_finite, check_positive
 
 
 class Scaling(eqx.Module):
@@ -16,11 +14,20 @@ class Scaling(eqx.Module):
 
     - `center`: what becomes zero, in the unit of the value.
     - `scale`: what becomes one, in the unit of the value.
+
+    Training changes neither.
+
+    **Raises:** `ValueError` if `center` is not finite, or `scale` not positive.
     """
 
-    center: Float[Array, "*axes"] = eqx.field(converter=_as_float)
-    scale: Float[Array, "*axes"] = eqx.field(converter=_as_float)
+    center: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
+    scale: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_finite("center", self.center)
+        check_positive("scale", self.scale)
 
     def __call__(self, value: Float[Array, " features"]) -> Float[Array, " features"]:
         """The scaled value, without unit."""
-        return (value - self.center) / self.scale
+        center, scale = jax.lax.stop_gradient((self.center, self.scale))
+        return (value - center) / scale

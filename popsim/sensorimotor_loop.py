@@ -9,14 +9,20 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from popsim.channels import SensoryChannel
-from popsim.checks import check_positive, n_steps_in
+from popsim.checks import check_finite, check_positive, n_steps_in
 from popsim.delay import DelayBuffer
 from popsim.hand import HandState
-from popsim.interventions import AbstractIntervention, Stage, intervene
+from popsim.interventions import (
+    Intervention,
+    Stage,
+    check_interventions,
+    intervene,
+    load_on_hand,
+)
 from popsim.loop_state import LoopState
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, n_network_inputs, network_input
-from popsim.networks import AbstractNetwork
+from popsim.networks import AbstractNetwork, NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, advance
 from popsim.randomness import key_stream
@@ -29,8 +35,8 @@ class SensorimotorLoop(AbstractModel):
 
     - *sense*: each channel delivers what it sensed `delay` seconds ago, with noise;
     - *think*: the network receives the trial's inputs and the feedback, each by name in alphabetical
-      order and scaled, and puts out a command;
-    - *act*: motor noise is added to the command;
+      order and scaled, and its units take a step;
+    - *act*: the units are read out, and motor noise is added to the command;
     - *move*: the body is integrated over dt, the hand and the cursor follow.
 
     The network receives first the inputs, then the channels. An intervention names the stage that it
@@ -49,7 +55,8 @@ class SensorimotorLoop(AbstractModel):
     - `dt`: the time step in seconds, that of the trials.
 
     **Raises:** `ValueError` if `dt` is not positive, a delay is not a multiple of it, the network's
-    outputs are not as many as the plant's commands, or two interventions have one name.
+    outputs are not as many as the plant's commands, the network was built for another `dt`, or two
+    interventions have one name or one follows no stage.
     """
 
     network: AbstractNetwork
@@ -57,7 +64,7 @@ class SensorimotorLoop(AbstractModel):
     channels: dict[str, SensoryChannel] = eqx.field(converter=dict)
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
-    interventions: tuple[AbstractIntervention, ...] = ()
+    interventions: tuple[Intervention, ...] = ()
     dt: float = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self):
@@ -69,15 +76,16 @@ class SensorimotorLoop(AbstractModel):
                 f"`network` must have {self.plant.n_commands} outputs, one for each command of the plant, "
                 f"got {self.network.n_outputs}."
             )
-        names = [intervention.name for intervention in self.interventions]
-        if len(set(names)) < len(names):
-            raise ValueError(f"`interventions` must have different names, got {names}.")
+        check_interventions(self.interventions)
+        self.network.check_dt(self.dt)
 
     def _delay_steps(self, name: str) -> int:
         return n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
-        state = LoopState.at_rest(self.plant, trial.init.position, self.network.init(key=key))
+        hidden = self.network.init(key=key)
+        network = NetworkState(hidden, jnp.zeros(self.network.n_outputs, hidden.dtype))
+        state = LoopState.at_rest(self.plant, trial.init.position, network)
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         return dataclasses.replace(state, feedback=sensed, delays=delays)
@@ -109,22 +117,25 @@ class SensorimotorLoop(AbstractModel):
                 arriving, buffer = buffer.push(arriving)
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
             delays[name] = buffer
-        return dataclasses.replace(state, feedback=feedback, delays=delays)
+        no_force = jnp.zeros_like(state.external_force)
+        return dataclasses.replace(state, feedback=feedback, delays=delays, external_force=no_force)
 
     def _think(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         received = network_input(step_input.inputs, state.feedback, self.scaling)
-        network = self.network.step(received, state.network, key=key_stream(key, "network"))
-        return dataclasses.replace(state, network=network)
+        hidden = self.network.step(received, state.network.hidden, key=key_stream(key, "network"))
+        return dataclasses.replace(state, network=NetworkState(hidden, state.network.output))
 
     def _act(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
-        command = self.motor_noise(state.network.output, key=key_stream(key, "motor noise"))
-        no_force = jnp.zeros_like(state.external_force)
-        return dataclasses.replace(state, command=command, external_force=no_force)
+        network = NetworkState(state.network.hidden, self.network.read_out(state.network.hidden))
+        command = self.motor_noise(network.output, key=key_stream(key, "motor noise"))
+        return dataclasses.replace(state, network=network, command=command)
 
     def _move(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
-        body = advance(self.plant, state.plant, state.command, state.external_force, dt=self.dt)
+        load = load_on_hand(self.interventions, step_input.interventions, state.external_force)
+        body = advance(self.plant, state.plant, state.command, load, dt=self.dt)
         hand = self.plant.hand(body)
-        return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
+        force = load(state.hand)
+        return dataclasses.replace(state, plant=body, hand=hand, cursor=hand, external_force=force)
 
     def check(self, trials: Trial) -> None:
         """Refuse trials with another time step, inputs of another size, or positions out of reach.
@@ -139,17 +150,29 @@ class SensorimotorLoop(AbstractModel):
             )
         if not isinstance(trials.init, HandState):
             raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
-        self._check_reach("init", trials.init.position)
+        self._check_hand("init", trials.init)
+        if bool(jnp.any(trials.init.velocity != 0)):
+            raise ValueError("`init.velocity` of a trial must be zero: a body starts at rest.")
         if isinstance(trials.targets, HandState):
-            self._check_reach("targets", trials.targets.position)
-        unknown = set(self.scaling) - set(self.channels) - set(inputs_by_name(trials.inputs))
-        if unknown:
-            raise ValueError(f"`scaling` must name inputs of the trial or channels, got {sorted(unknown)}.")
+            self._check_hand("targets", trials.targets)
+        self._check_inputs(trials)
         unheld = set(trials.interventions) - {intervention.name for intervention in self.interventions}
         if unheld:
             raise ValueError(
                 f"`interventions` of the model must hold those that the trials schedule: {sorted(unheld)}."
             )
+
+    def _check_inputs(self, trials: Trial) -> None:
+        inputs = inputs_by_name(trials.inputs)
+        for name, values in inputs.items():
+            for leaf in jax.tree.leaves(values):
+                check_finite(f"inputs[{name!r}]", leaf)
+        twice = set(inputs) & set(self.channels)
+        if twice:
+            raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
+        unknown = set(self.scaling) - set(self.channels) - set(inputs)
+        if unknown:
+            raise ValueError(f"`scaling` must name inputs of the trial or channels, got {sorted(unknown)}.")
         n_inputs = n_network_inputs(trials, self.plant, self.channels)
         if n_inputs != self.network.n_inputs:
             raise ValueError(
@@ -157,13 +180,16 @@ class SensorimotorLoop(AbstractModel):
                 f"got a network of {self.network.n_inputs} inputs. See `n_network_inputs`."
             )
 
-    def _check_reach(self, name: str, positions: Float[Array, "*axes space"]) -> None:
+    def _check_hand(self, name: str, hand: HandState) -> None:
+        """Refuse a `HandState` of other axes than the plant's, that is not finite, or out of reach."""
         space = self.plant.workspace.center.shape[-1]
-        if positions.shape[-1] != space:
-            raise ValueError(
-                f"`{name}.position` of a trial must have {space} coordinates, got {positions.shape[-1]}."
-            )
-        flat = positions.reshape(-1, space)
+        for field, values in (("position", hand.position), ("velocity", hand.velocity)):
+            if values.shape[-1] != space:
+                raise ValueError(
+                    f"`{name}.{field}` of a trial must have {space} coordinates, got {values.shape[-1]}."
+                )
+            check_finite(f"{name}.{field}", values)
+        flat = hand.position.reshape(-1, space)
         reachable = _reachable(self.plant, flat)
         if not bool(jnp.all(reachable)):
             worst = flat[int(jnp.argmin(reachable))]

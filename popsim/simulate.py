@@ -1,5 +1,6 @@
 """One trial through one model: the only loop over time."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
@@ -9,6 +10,7 @@ from popsim.randomness import key_stream
 from popsim.trial import Trial
 
 
+@eqx.filter_jit
 def simulate(
     model: AbstractModel, trial: Trial, *, remat: bool = False, key: Key[Array, ""]
 ) -> PyTree[Array]:

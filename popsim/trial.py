@@ -30,8 +30,19 @@ class Timeline(eqx.Module):
     events: dict[str, Int[Array, "*trial"]] = eqx.field(default_factory=dict)
 
     def __check_init__(self):
+        if not isinstance(self.dt, (int, float)):
+            raise ValueError(f"`dt` must be a Python number, got {type(self.dt).__name__}.")
         check_positive("dt", self.dt)
         check_positive_int("n_steps", self.n_steps)
+        for kind, shape, named in (("epochs", (2,), self.epochs), ("events", (), self.events)):
+            for name, steps in named.items():
+                if steps.shape[steps.ndim - len(shape) :] != shape or not jnp.issubdtype(
+                    steps.dtype, jnp.integer
+                ):
+                    raise ValueError(
+                        f"`{kind}[{name!r}]` must be whole numbers of shape {shape}, "
+                        f"got {steps.dtype} of shape {steps.shape}."
+                    )
 
     def in_epoch(self, name: str) -> Bool[Array, " time"]:
         """Which steps of one trial belong to the epoch called `name`."""
@@ -118,7 +129,7 @@ def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
             given = f"an array of shape {shape}" if shape is not None else repr(leaf)
             raise ValueError(
                 f"`{name}{jax.tree_util.keystr(path)}` of a trial must lead with its {n_steps} time steps, "
-                f"got {given}."
+                f"got {given}. (Stacked trials are changed with equinox.tree_at.)"
             )
 
 

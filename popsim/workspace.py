@@ -5,11 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim.checks import is_traced
-
-
-def _as_position(value) -> Array:
-    return jnp.asarray(value, jnp.result_type(float))
+from popsim.checks import as_float_array, is_traced
 
 
 class Workspace(eqx.Module):
@@ -23,8 +19,8 @@ class Workspace(eqx.Module):
     **Raises:** `ValueError` if the corners differ in shape, or the box has no extent.
     """
 
-    low: Float[Array, " space"] = eqx.field(converter=_as_position)
-    high: Float[Array, " space"] = eqx.field(converter=_as_position)
+    low: Float[Array, " space"] = eqx.field(converter=as_float_array)
+    high: Float[Array, " space"] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
         if self.low.ndim != 1 or self.low.shape != self.high.shape:
@@ -40,7 +36,7 @@ class Workspace(eqx.Module):
     @classmethod
     def around(cls, center: Float[Array, " space"], side: float) -> "Workspace":
         """The square (or cube) with the given `center` and `side`, in metres."""
-        center = _as_position(center)
+        center = as_float_array(center)
         return cls(center - side / 2, center + side / 2)
 
     @property

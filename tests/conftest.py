@@ -3,6 +3,7 @@
 import contextlib
 import functools
 
+import diffrax
 import jax
 import jaxtyping
 import matplotlib
@@ -86,12 +87,13 @@ def count_compilations():
 
 @pytest.fixture
 def reach_setup():
-    """A small arm model that reaches: `(task, build)`, `build(key)` makes a model."""
+    """A small model that reaches: `(task, build)`, `build(key)` makes a model."""
     return small_reach_setup()
 
 
 def small_reach_setup(n_units: int = 8, duration: float = 0.2):
-    plant = popsim.plants.TwoLinkArm.arm26()
+    """A point mass by Euler's method: the program is compiled sooner than any other."""
+    plant = popsim.plants.PointMass(solver=diffrax.Euler())
     task = popsim.tasks.RandomReaches(plant.workspace, duration=duration)
     channels = {
         "vision": popsim.SensoryChannel(

@@ -19,10 +19,13 @@ class Relay(popsim.networks.AbstractNetwork):
     n_outputs: int = eqx.field(static=True, default=2)
 
     def init(self, *, key):
-        return popsim.networks.NetworkState(jnp.zeros(self.n_inputs), jnp.zeros(self.n_outputs))
+        return jnp.zeros(self.n_inputs)
 
-    def step(self, inputs, state, *, key):
-        return popsim.networks.NetworkState(inputs, self.command)
+    def step(self, inputs, hidden, *, key):
+        return inputs
+
+    def read_out(self, hidden):
+        return self.command
 
 
 def relay_loop(channels, *, plant=None, command=(1.0, -0.5), **options):

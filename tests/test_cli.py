@@ -61,7 +61,7 @@ def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys):
 def test_list_names_experiments_tasks_and_plants(capsys):
     main(["list"])
     out = capsys.readouterr().out
-    for name in ("center-out", "RandomReaches", "CenterOutReaches", "arm26", "point-mass"):
+    for name in ("center-out", "RandomReaches", "CenterOutReaches", "two-link-arm", "point-mass"):
         assert name in out
 
 

@@ -107,7 +107,9 @@ def test_settings_out_of_range_are_refused_by_name(name, value):
         CenterOut(**{name: value})
 
 
-@pytest.mark.parametrize("plant", ["arm26", "motornet-arm", "li-todorov-arm", "point-mass"])
+@pytest.mark.parametrize(
+    "plant", ["two-link-arm", "two-link-arm-motornet", "two-link-arm-li-todorov", "point-mass"]
+)
 def test_every_plant_builds_and_its_targets_are_within_reach(plant):
     experiment = CenterOut(plant=plant, n_members=1, n_units=4)
     task = experiment.build_task()

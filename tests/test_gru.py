@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from popsim.networks import GRUNetwork, NetworkState
+from popsim.networks import GRUNetwork
 
 
 def sigmoid(x):
@@ -13,7 +13,7 @@ def sigmoid(x):
 def test_a_step_is_the_hand_written_equation(float64, getkey):
     network = GRUNetwork(3, 5, 2, key=getkey())
     x, h = jax.random.normal(getkey(), (3,)), jax.random.normal(getkey(), (5,))
-    state = network.step(x, NetworkState(h, jnp.zeros(2)), key=getkey())
+    hidden = network.step(x, h, key=getkey())
 
     cell, h = network.cell, np.asarray(h)
     of_input = np.asarray(cell.weight_ih) @ np.asarray(x) + np.asarray(cell.bias)
@@ -22,15 +22,13 @@ def test_a_step_is_the_hand_written_equation(float64, getkey):
     reset, update = sigmoid(x_reset + h_reset), sigmoid(x_update + h_update)
     candidate = np.tanh(x_new + reset * (h_new + np.asarray(cell.bias_n)))
     expected = candidate + update * (h - candidate)
-    np.testing.assert_allclose(state.hidden, expected, rtol=1e-13)
+    np.testing.assert_allclose(hidden, expected, rtol=1e-13)
     readout = np.asarray(network.readout.weight) @ expected + np.asarray(network.readout.bias)
-    np.testing.assert_allclose(state.output, readout, rtol=1e-13)
+    np.testing.assert_allclose(network.read_out(hidden), readout, rtol=1e-13)
 
 
 def test_a_trial_starts_with_all_units_at_zero(getkey):
-    state = GRUNetwork(3, 5, 2, key=getkey()).init(key=getkey())
-    np.testing.assert_array_equal(state.hidden, jnp.zeros(5))
-    np.testing.assert_array_equal(state.output, jnp.zeros(2))
+    np.testing.assert_array_equal(GRUNetwork(3, 5, 2, key=getkey()).init(key=getkey()), jnp.zeros(5))
 
 
 def test_weights_depend_on_the_key(getkey):

@@ -30,7 +30,7 @@ def moving(plant):
 @eqx.filter_jit
 def after_one_step(plant):
     state, dt = moving(plant)
-    return plant.hand(advance(plant, state, jnp.array(COMMAND), jnp.array(FORCE), dt=dt))
+    return plant.hand(advance(plant, state, jnp.array(COMMAND), lambda hand: jnp.array(FORCE), dt=dt))
 
 
 def exactly(plant):

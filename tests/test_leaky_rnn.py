@@ -4,17 +4,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from popsim.networks import LeakyRNN, NetworkState
+from popsim.networks import LeakyRNN
 
 
 def hidden_over_time(network, start, n_steps, key, inputs=None):
     inputs = jnp.zeros(network.n_inputs) if inputs is None else inputs
 
-    def step(state, key):
-        state = network.step(inputs, state, key=key)
-        return state, state.hidden
+    def step(hidden, key):
+        hidden = network.step(inputs, hidden, key=key)
+        return hidden, hidden
 
-    start = NetworkState(start, jnp.zeros(network.n_outputs))
     return jax.lax.scan(step, start, jax.random.split(key, n_steps))[1]
 
 
@@ -30,14 +29,14 @@ def test_a_step_is_the_hand_written_equation(float64, getkey):
     network = LeakyRNN(3, 5, 2, tau=0.04, dt=0.01, key=getkey())
     network = with_field(network, "bias", jax.random.normal(getkey(), (5,)))
     inputs, x = jax.random.normal(getkey(), (3,)), jax.random.normal(getkey(), (5,))
-    state = network.step(inputs, NetworkState(x, jnp.zeros(2)), key=getkey())
+    hidden = network.step(inputs, x, key=getkey())
 
     w_rec, w_in, b = (np.asarray(w) for w in (network.recurrent_weights, network.input_weights, network.bias))
     x = np.asarray(x)
     expected = x + 0.01 / 0.04 * (-x + w_rec @ np.tanh(x) + w_in @ np.asarray(inputs) + b)
-    np.testing.assert_allclose(state.hidden, expected, rtol=1e-14)
+    np.testing.assert_allclose(hidden, expected, rtol=1e-14)
     readout = np.asarray(network.readout.weight) @ np.tanh(expected) + np.asarray(network.readout.bias)
-    np.testing.assert_allclose(state.output, readout, rtol=1e-14)
+    np.testing.assert_allclose(network.read_out(hidden), readout, rtol=1e-14)
 
 
 def test_recurrent_weights_lead_with_the_receiving_unit(getkey):

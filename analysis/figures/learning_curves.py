@@ -15,6 +15,8 @@ def draw_learning_curves(
 ) -> Axes:
     """Loss over training batches: members thin, their geometric mean thick, on a logarithmic axis.
 
+    Members whose loss was not finite at some batch are left out of the mean.
+
     **Arguments:**
 
     - `ax`: where to draw.
@@ -23,8 +25,9 @@ def draw_learning_curves(
     - `label`, `color`: of this curve.
     """
     ax.plot(batch + 1, loss, color=color, linewidth=0.4, alpha=0.4)
-    mean = np.exp(np.mean(np.log(loss), axis=1))
-    ax.plot(batch + 1, mean, color=color, linewidth=1.5, label=f"{label}, mean of {loss.shape[1]} members")
+    finite = np.isfinite(loss).all(axis=0)
+    mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
+    ax.plot(batch + 1, mean, color=color, linewidth=1.5, label=f"{label}, mean of {finite.sum()} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
     ax.set_xlim(1, max(ax.get_xlim()[1], batch[-1] + 1))
     return ax

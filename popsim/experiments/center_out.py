@@ -9,7 +9,7 @@ from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
 from popsim.channels import SensoryChannel, proprioception, vision
-from popsim.checks import check_positive, check_positive_int, n_steps_in
+from popsim.checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.plant_choice import PLANTS
 from popsim.experiments.reach_figures import draw_reach_figures
@@ -34,7 +34,7 @@ class CenterOut(AbstractExperiment):
 
     name: ClassVar[str] = "center-out"
 
-    plant: Literal["arm26", "motornet-arm", "li-todorov-arm", "point-mass"] = "arm26"
+    plant: Literal[tuple(PLANTS)] = "two-link-arm"  # pyright: ignore[reportInvalidTypeForm]
     """the body"""
     n_units: int = 64
     """the size of each network"""
@@ -63,6 +63,10 @@ class CenterOut(AbstractExperiment):
         check_positive("learning_rate", self.learning_rate)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
+        for name in ("vision_noise", "proprioception_noise", "motor_noise"):
+            if len(getattr(self, name)) != 2:
+                raise ValueError(f"`{name}` must be two numbers, got {getattr(self, name)}.")
+            check_non_negative(name, getattr(self, name))
         for name in ("duration", "vision_delay", "proprioception_delay"):
             n_steps_in(name, getattr(self, name), self.dt)
 

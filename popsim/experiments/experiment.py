@@ -43,8 +43,8 @@ class AbstractExperiment(abc.ABC):
     def __post_init__(self):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
-        if self.seed < 0:
-            raise ValueError(f"`seed` must not be negative, got {self.seed}.")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
 
     @abc.abstractmethod
     def build_task(self) -> AbstractTask:

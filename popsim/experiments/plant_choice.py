@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from popsim.plants import AbstractPlant, PointMass, TwoLinkArm
 
 PLANTS: Mapping[str, Callable[[], AbstractPlant]] = {
-    "arm26": TwoLinkArm.arm26,
-    "motornet-arm": TwoLinkArm.motornet,
-    "li-todorov-arm": TwoLinkArm.li_todorov,
+    "two-link-arm": TwoLinkArm.arm26,
+    "two-link-arm-motornet": TwoLinkArm.motornet,
+    "two-link-arm-li-todorov": TwoLinkArm.li_todorov,
     "point-mass": PointMass,
 }

@@ -47,7 +47,7 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
 
     def hand_paths(ax: Axes) -> Axes:
         starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
-        return draw_hand_paths(ax, noisy.hand.position, starts, targets)
+        return draw_hand_paths(ax, noisy.cursor.position, starts, targets)
 
     def speed_profiles(ax: Axes) -> Axes:
         return draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), dt=dt)

@@ -5,6 +5,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from popsim.analysis import end_point_error, hand_speed
 from popsim.evaluate import evaluate_ensemble
@@ -53,21 +54,29 @@ def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     noisy = _at_the_end(task, ensemble, repeat_trials(trials, N_REPEATS), key)
     rows = []
     for index in range(experiment.n_members):
-        off = {name: float(jnp.max(values[index])) for name, values in clean.items()}
-        on = {name: float(jnp.mean(values[index])) for name, values in noisy.items()}
-        within = all(off[name] < limit for name, limit in CLEAN_LIMITS.items())
-        within = within and all(on[name] < limit for name, limit in NOISY_LIMITS.items())
+        off = {name: _number(jnp.max(values[index])) for name, values in clean.items()}
+        on = {name: _number(jnp.mean(values[index])) for name, values in noisy.items()}
+        within = _within(off, CLEAN_LIMITS) and _within(on, NOISY_LIMITS)
         rows.append(
             {"member": index, "noise_off_worst_target": off, "noise_on_mean": on, "within_limits": within}
         )
     return rows
 
 
+def _number(value: Float[Array, ""]) -> float | None:
+    """A number for JSON, which knows neither NaN nor infinity: None for a member that has diverged."""
+    return float(value) if bool(jnp.isfinite(value)) else None
+
+
+def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
+    return all((number := numbers[name]) is not None and number < limits[name] for name in limits)
+
+
 def _at_the_end(task: Any, ensemble: Any, trials: Trial, key: Any) -> dict[str, Any]:
-    hand = evaluate_ensemble(ensemble, task, trials=trials, key=key).states.hand
+    states = evaluate_ensemble(ensemble, task, trials=trials, key=key).states
     return {
-        "end_point_error_m": end_point_error(hand, trials.targets),
-        "final_speed_m_per_s": hand_speed(hand)[..., -1],
+        "end_point_error_m": end_point_error(states.cursor, trials.targets),
+        "final_speed_m_per_s": hand_speed(states.hand)[..., -1],
     }
 
 
@@ -79,14 +88,14 @@ def reach_table(summary: dict[str, Any]) -> str:
     ]
     for name, rows in summary["ensembles"].items():
         for row in rows:
-            numbers = [row[kind] for kind in ("noise_off_worst_target", "noise_on_mean")]
-            cells = "".join(
-                f"{1000 * n['end_point_error_m']:13.2f}{100 * n['final_speed_m_per_s']:13.2f}"
-                for n in numbers
-            )
+            cells = _cells(row["noise_off_worst_target"]) + _cells(row["noise_on_mean"])
             lines.append(f"{name:19}{row['member']:7d}{cells}  {'yes' if row['within_limits'] else 'no'}")
-    off, on = summary["limits"]["noise_off_worst_target"], summary["limits"]["noise_on_mean"]
-    cells = "".join(
-        f"{1000 * n['end_point_error_m']:13.2f}{100 * n['final_speed_m_per_s']:13.2f}" for n in (off, on)
-    )
+    limits = summary["limits"]
+    cells = _cells(limits["noise_off_worst_target"]) + _cells(limits["noise_on_mean"])
     return "\n".join([*lines, f"{'limits':26}{cells}"])
+
+
+def _cells(numbers: dict[str, float | None]) -> str:
+    error, speed = numbers["end_point_error_m"], numbers["final_speed_m_per_s"]
+    in_units = (None if error is None else 1000 * error, None if speed is None else 100 * speed)
+    return "".join(f"{'-':>13}" if number is None else f"{number:13.2f}" for number in in_units)

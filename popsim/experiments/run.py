@@ -107,13 +107,15 @@ def open_run(path: str | Path) -> Run:
     """
     folder = RunFolder.open(Path(path))
     description = read_json(folder.description)
-    name = description["experiment"]
+    name, given = description.get("experiment"), description.get("settings")
+    if not isinstance(name, str) or not isinstance(given, dict):
+        raise ValueError(f"{folder.description} must name an experiment and its settings.")
     if name not in EXPERIMENTS:
         raise ValueError(
             f"the experiment of {path} must be registered, {sorted(EXPERIMENTS)}, got {name!r}: "
             "see popsim.experiments.register_experiment."
         )
-    settings = {key: _as_plain(value) for key, value in description["settings"].items()}
+    settings = {key: _as_plain(value) for key, value in given.items()}
     try:
         return Run(folder, EXPERIMENTS[name](**settings))
     except TypeError as error:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from popsim.analysis.figures import save_figure
+from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.history_arrays import history_arrays
 from popsim.experiments.run import Run
@@ -41,8 +42,10 @@ def run_experiment(
 
     **Raises:** `ValueError` if `out` holds something already, or cannot be written.
     """
-    folder = RunFolder.create(Path(out), overwrite=overwrite)
+    RunFolder.check_free(Path(out), overwrite=overwrite)
     task, untrained = experiment.build_task(), experiment.build_ensemble()
+    member(untrained, 0).check(task.validation_trials())
+    folder = RunFolder.create(Path(out), overwrite=overwrite)
     description = {
         "format": FORMAT,
         "popsim": __version__,

@@ -1,4 +1,4 @@
-"""How fast the hand still is at the end."""
+"""How fast the cursor still is at the end."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -11,7 +11,7 @@ from popsim.trial import Trial
 
 
 class FinalVelocity(AbstractLossTerm):
-    """|v_hand - v_target|² at the last time step, in m²/s²."""
+    """|v_cursor - v_target|² at the last time step, in m²/s²."""
 
     name: str = eqx.field(static=True, default="final velocity", kw_only=True)
 

@@ -1,4 +1,4 @@
-"""How far the hand is from the target."""
+"""How far the cursor, that stands for the hand, is from the target."""
 
 import equinox as eqx
 import jax.numpy as jnp

@@ -5,16 +5,21 @@ import abc
 import equinox as eqx
 from jaxtyping import Array, Float, Key
 
+from popsim.checks import check_positive_int
+
 
 class NetworkState(eqx.Module):
-    """What a network carries from step to step, and what it puts out."""
+    """The units of a network after a step, and what it put out."""
 
     hidden: Float[Array, "*axes hidden"]
     output: Float[Array, "*axes output"]
 
 
 class AbstractNetwork(eqx.Module):
-    """A recurrent network with a readout. A subclass supplies the sizes, `init` and `step`.
+    """A recurrent network with a readout. A subclass supplies the sizes, `init`, `step` and `read_out`.
+
+    The readout is a function of its own, so that what is done to the units between the two, by an
+    intervention, shows in the output.
 
     !!! example
 
@@ -25,12 +30,14 @@ class AbstractNetwork(eqx.Module):
         ...     n_outputs: int = eqx.field(static=True)
         ...     weights: jax.Array
         ...     def init(self, *, key):
-        ...         return popsim.networks.NetworkState(jnp.zeros(0), jnp.zeros(self.n_outputs))
-        ...     def step(self, inputs, state, *, key):
-        ...         return popsim.networks.NetworkState(state.hidden, self.weights @ inputs)
+        ...         return jnp.zeros(self.n_inputs)
+        ...     def step(self, inputs, hidden, *, key):
+        ...         return 0.5 * hidden + inputs
+        ...     def read_out(self, hidden):
+        ...         return self.weights @ hidden
         >>> network = Linear(3, 2, jnp.ones((2, 3)))
         >>> key = jax.random.key(0)
-        >>> network.step(jnp.ones(3), network.init(key=key), key=key).output.tolist()
+        >>> network.read_out(network.step(jnp.ones(3), network.init(key=key), key=key)).tolist()
         [3.0, 3.0]
 
         ```
@@ -40,18 +47,34 @@ class AbstractNetwork(eqx.Module):
     n_outputs: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def init(self, *, key: Key[Array, ""]) -> NetworkState:
-        """The state at the start of a trial."""
+    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
+        """The hidden units at the start of a trial."""
 
     @abc.abstractmethod
     def step(
-        self, inputs: Float[Array, " inputs"], state: NetworkState, *, key: Key[Array, ""]
-    ) -> NetworkState:
-        """The state one time step later.
+        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
+    ) -> Float[Array, " hidden"]:
+        """The hidden units one time step later.
 
         **Arguments:**
 
         - `inputs`: all that the network receives at this step, in one vector.
-        - `state`: the state before the step.
+        - `hidden`: the units before the step.
         - `key`: for noise of the units.
         """
+
+    @abc.abstractmethod
+    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
+        """What the network puts out when its units are at `hidden`."""
+
+    def check_dt(self, dt: float) -> None:  # noqa: B027
+        """Extend it to refuse a time step, in seconds, that the network was not built for.
+
+        **Raises:** `ValueError`. By default every time step is accepted.
+        """
+
+
+def check_sizes(n_inputs: int, n_units: int, n_outputs: int) -> None:
+    """Raise `ValueError` unless the sizes of a network are positive whole numbers."""
+    for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
+        check_positive_int(name, size)

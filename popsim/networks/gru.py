@@ -4,8 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim.checks import check_positive_int
-from popsim.networks.abstract import AbstractNetwork, NetworkState
+from popsim.networks.abstract import AbstractNetwork, check_sizes
 from popsim.randomness import key_stream
 
 
@@ -29,19 +28,19 @@ class GRUNetwork(AbstractNetwork):
     n_outputs: int = eqx.field(static=True)
 
     def __init__(self, n_inputs: int, n_units: int, n_outputs: int, *, key: Key[Array, ""]):
-        for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
-            check_positive_int(name, size)
+        check_sizes(n_inputs, n_units, n_outputs)
         self.cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
         self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
-    def init(self, *, key: Key[Array, ""]) -> NetworkState:
-        dtype = self.cell.weight_hh.dtype
-        return NetworkState(jnp.zeros(self.cell.hidden_size, dtype), jnp.zeros(self.n_outputs, dtype))
+    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
+        return jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)
 
     def step(
-        self, inputs: Float[Array, " inputs"], state: NetworkState, *, key: Key[Array, ""]
-    ) -> NetworkState:
-        hidden = self.cell(inputs, state.hidden)
-        return NetworkState(hidden, self.readout(hidden))
+        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
+    ) -> Float[Array, " hidden"]:
+        return self.cell(inputs, hidden)
+
+    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
+        return self.readout(hidden)

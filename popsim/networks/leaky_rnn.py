@@ -5,10 +5,12 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim.checks import check_non_negative, check_positive, check_positive_int
-from popsim.networks.abstract import AbstractNetwork, NetworkState
+from popsim.checks import check_non_negative, check_positive, is_traced
+from popsim.networks.abstract import AbstractNetwork, check_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -26,7 +28,9 @@ class LeakyRNN(AbstractNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
-    - `tau`: the time constant in seconds; an array leaf, so it can be trained or differ between units.
+    - `tau`: the time constant in seconds, one or one for each unit. It is an array leaf, so
+        `where_train=lambda model: model.network` trains it too; `lambda model: model.network.weights` does
+        not.
     - `dt`: the time step in seconds, that of the trials.
     - `nonlinearity`: f, from activation to rate.
     - `noise_std`: see above; 0 draws no random numbers.
@@ -55,20 +59,19 @@ class LeakyRNN(AbstractNetwork):
         n_units: int,
         n_outputs: int,
         *,
-        tau: float = 0.05,
+        tau: ArrayLike = 0.05,
         dt: float = 0.01,
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: float = 0.0,
+        noise_std: ArrayLike = 0.0,
         gain: float = 0.9,
         key: Key[Array, ""],
     ):
-        for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
-            check_positive_int(name, size)
+        check_sizes(n_inputs, n_units, n_outputs)
         check_positive("tau", tau)
         check_positive("dt", dt)
         check_non_negative("noise_std", noise_std)
         check_non_negative("gain", gain)
-        if dt > tau:
+        if not is_traced(tau) and np.any(dt > np.asarray(tau)):
             raise ValueError(f"`dt` must not exceed tau = {tau} s, got {dt} s.")
         normal = jax.random.normal
         self.recurrent_weights = (
@@ -78,21 +81,33 @@ class LeakyRNN(AbstractNetwork):
         self.bias = jnp.zeros(n_units)
         self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
         self.tau = jnp.asarray(tau, self.bias.dtype)
-        self.noise = GaussianNoise(noise_std) if noise_std > 0 else NoNoise()
+        self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.nonlinearity = nonlinearity
         self.dt = dt
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
-    def init(self, *, key: Key[Array, ""]) -> NetworkState:
-        return NetworkState(jnp.zeros_like(self.bias), jnp.zeros(self.n_outputs, self.bias.dtype))
+    @property
+    def weights(self) -> tuple[Array, Array, Array, eqx.nn.Linear]:
+        """What is usually trained: recurrent and input weights, bias and readout, without `tau`."""
+        return self.recurrent_weights, self.input_weights, self.bias, self.readout
+
+    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
+        return jnp.zeros_like(self.bias)
 
     def step(
-        self, inputs: Float[Array, " inputs"], state: NetworkState, *, key: Key[Array, ""]
-    ) -> NetworkState:
-        rates = self.nonlinearity(state.hidden)
+        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
+    ) -> Float[Array, " hidden"]:
+        rates = self.nonlinearity(hidden)
         drive = self.recurrent_weights @ rates + self.input_weights @ inputs + self.bias
         leak = self.dt / self.tau
-        noise = self.noise(jnp.zeros_like(state.hidden), key=key)
-        hidden = state.hidden + leak * (drive - state.hidden) + jnp.sqrt(2 * leak) * noise
-        return NetworkState(hidden, self.readout(self.nonlinearity(hidden)))
+        noise = self.noise(jnp.zeros_like(hidden), key=key)
+        return hidden + leak * (drive - hidden) + jnp.sqrt(2 * leak) * noise
+
+    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
+        """The readout of the rates f(x)."""
+        return self.readout(self.nonlinearity(hidden))
+
+    def check_dt(self, dt: float) -> None:
+        if abs(dt - self.dt) > 1e-9:
+            raise ValueError(f"`dt` must be that of the network, {self.dt} s, got {dt} s.")

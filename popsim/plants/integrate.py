@@ -1,9 +1,12 @@
 """Integration of a plant over one time step, with a diffrax solver."""
 
+from collections.abc import Callable
+
 import diffrax
 import jax
 from jaxtyping import Array, Float, PyTree
 
+from popsim.hand import HandState
 from popsim.plants.abstract import AbstractPlant
 
 
@@ -11,11 +14,11 @@ def advance(
     plant: AbstractPlant,
     state: PyTree[Array],
     command: Float[Array, " commands"],
-    external_force: Float[Array, " space"],
+    load: Callable[[HandState], Float[Array, " space"]],
     *,
     dt: float,
 ) -> PyTree[Array]:
-    """The state of a plant `dt` seconds later; command and force are held over that time.
+    """The state of a plant `dt` seconds later; the command is held over that time.
 
     The solver is started afresh, because a command that jumps from step to step makes what a solver
     remembers of its last step worthless.
@@ -25,10 +28,11 @@ def advance(
     - `plant`: the body, with its solver and number of substeps.
     - `state`: its state now.
     - `command`: the motor command.
-    - `external_force`: the force on the hand, in N.
+    - `load`: the force of the world on the hand (N) as a function of the hand, evaluated at every stage
+        of every substep.
     - `dt`: the time step in seconds.
     """
-    term = diffrax.ODETerm(lambda t, y, args: plant.vector_field(y, command, external_force))
+    term = diffrax.ODETerm(lambda t, y, args: plant.vector_field(y, command, load(plant.hand(y))))
     step = dt / plant.n_substeps
 
     def substep(carry, _):

@@ -3,6 +3,7 @@
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from popsim.checks import check_non_negative, check_positive, check_positive_int
@@ -42,9 +43,9 @@ class PointMass(AbstractPlant):
 
     def __init__(
         self,
-        mass: float = 1.0,
+        mass: ArrayLike = 1.0,
         *,
-        damping: float = 0.0,
+        damping: ArrayLike = 0.0,
         workspace: Workspace | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 1,

@@ -56,7 +56,8 @@ def simulate_plant(
     forces = jnp.broadcast_to(force, (commands.shape[0], space))
 
     def step(state, driven_by):
-        state = advance(plant, state, *driven_by, dt=dt)
+        command, force = driven_by
+        state = advance(plant, state, command, lambda hand: force, dt=dt)
         return state, PlantTrajectory(state, plant.hand(state))
 
     return jax.lax.scan(step, state, (commands, forces))[1]

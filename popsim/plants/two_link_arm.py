@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim.checks import check_positive_int, is_traced
+from popsim.checks import check_finite, check_positive_int, is_traced
 from popsim.hand import HandState
 from popsim.plants.abstract import AbstractPlant
 from popsim.workspace import Workspace
@@ -87,6 +87,11 @@ class TwoLinkArm(AbstractPlant):
         for name, value in (("joint_limits", self.joint_limits), ("friction", self.friction)):
             if value.shape != (2, 2):
                 raise ValueError(f"`{name}` of a two-link arm must have shape (2, 2), got {value.shape}.")
+        check_finite("friction", friction)
+        if not is_traced(joint_limits) and not np.all(
+            np.asarray(joint_limits)[:, 0] < np.asarray(joint_limits)[:, 1]
+        ):
+            raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {joint_limits}.")
         self.solver = diffrax.Heun() if solver is None else solver
         self.n_substeps = n_substeps
         self.n_commands = 2

@@ -3,6 +3,7 @@
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 from popsim.store.json_files import read_json
 
@@ -53,8 +54,8 @@ class RunFolder:
         """`figures/`."""
         return self.path / "figures"
 
-    def _own(self) -> list[Path]:
-        return [self.description, self.log, self.ensemble, self.history, self.summary, self.figures]
+    def _data(self) -> list[Path]:
+        return [self.description, self.log, self.ensemble, self.history, self.summary]
 
     @classmethod
     def create(cls, path: Path, *, overwrite: bool = False) -> "RunFolder":
@@ -63,12 +64,13 @@ class RunFolder:
         **Arguments:**
 
         - `path`: where; its parent folders are made as needed.
-        - `overwrite`: whether to delete a run that is already there. Only what belongs to a run is
-            deleted; other files in the folder stay.
+        - `overwrite`: whether to delete a run that is already there. Figures stay until new ones of the
+            same name replace them, and so does all that is not listed above.
 
         **Raises:** `ValueError` if `path` holds a run and `overwrite` is False, is not a run folder and
         not empty, or cannot be written.
         """
+        cls.check_free(path, overwrite=overwrite)
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -77,16 +79,31 @@ class RunFolder:
             probe.unlink()
         except OSError as error:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
+        for own in folder._data():
+            shutil.rmtree(own) if own.is_dir() else own.unlink(missing_ok=True)
+        return folder
+
+    @classmethod
+    def check_free(cls, path: Path, *, overwrite: bool) -> None:
+        """Refuse a folder that a new run may not be written into; arguments and errors as for `create`."""
+        folder = cls(Path(path))
         if folder.description.exists():
+            if "popsim" not in folder._described():
+                raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
                     f"`out` must not hold a run already, got {path}; use --overwrite to replace it."
                 )
-            for own in folder._own():
-                shutil.rmtree(own) if own.is_dir() else own.unlink(missing_ok=True)
-        elif any(own.exists() for own in folder._own()):
+        elif any(own.exists() for own in [*folder._data(), folder.figures]):
             raise ValueError(f"`out` must be an empty folder or a run to overwrite, got {path}.")
-        return folder
+
+    def _described(self) -> dict[str, Any]:
+        """What `run.json` says; nothing if it is none of ours."""
+        try:
+            described = read_json(self.description)
+        except ValueError:
+            return {}
+        return described if isinstance(described, dict) else {}
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
@@ -99,7 +116,7 @@ class RunFolder:
             raise ValueError(f"`path` must be the folder of a popsim run, got {path}: it has no run.json.")
         if not folder.ensemble.is_dir():
             raise ValueError(f"the run {path} must be finished: it has no trained ensemble.")
-        found = read_json(folder.description).get("format")
+        found = folder._described().get("format")
         if found != FORMAT:
             raise ValueError(f"the run {path} must have format {FORMAT}, got {found!r}: use another popsim.")
         return folder

@@ -1,6 +1,8 @@
 """PyTrees on disk: their arrays by name. What is no array comes from the template at reading."""
 
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import equinox as eqx
 import jax
@@ -18,12 +20,13 @@ def _is_array(leaf) -> bool:
 def leaf_names(tree: PyTree) -> dict[str, int]:
     """The names of the arrays of a tree, such as `network.cell.weight_hh`, and their places in its leaves."""
     leaves = jax.tree.leaves_with_path(tree)
-    named = {
-        jax.tree_util.keystr(path, simple=True, separator="."): i
-        for i, (path, leaf) in enumerate(leaves)
-        if _is_array(leaf)
-    }
-    return named
+    return {_name(path): i for i, (path, leaf) in enumerate(leaves) if _is_array(leaf)}
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    """Keys joined by dots. What a key must not hold in a file name, or a dot, is written as %XX."""
+    keys = (jax.tree_util.keystr((key,), simple=True) for key in path)
+    return ".".join(quote(key, safe=" ").replace(".", "%2E") for key in keys)
 
 
 def write_tree(path: Path, tree: PyTree) -> None:

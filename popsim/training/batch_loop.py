@@ -38,13 +38,13 @@ class BatchLoop(eqx.Module):
     - `train_step`: the step of one member.
     - `member_ids`: the members of the ensemble; None for a single model.
     - `capacity`: the most steps that one call makes.
-    - `keeps_trainables`: whether trainable arrays are recorded.
+    - `n_kept`: of how many of these steps the trainable arrays can be kept.
     """
 
     train_step: TrainStep
     member_ids: Int[Array, " member"] | None
     capacity: int = eqx.field(static=True)
-    keeps_trainables: bool = eqx.field(static=True)
+    n_kept: int = eqx.field(static=True, default=0)
 
     def __call__(
         self, state: TrainState, n_steps: int, trainable_rows: Int[Array, " capacity"] | None = None
@@ -55,13 +55,15 @@ class BatchLoop(eqx.Module):
 
         - `state`: the state before them; its arrays are donated and cannot be used afterwards.
         - `n_steps`: how many, up to `capacity`.
-        - `trainable_rows`: for each of them the row in which its trainables are kept, or `capacity` where
+        - `trainable_rows`: for each of them the row in which its trainables are kept, or `n_kept` where
             they are not; by default nowhere.
 
         **Returns:** the state after them and the filled buffers; rows past `n_steps` hold NaN.
         """
+        if n_steps > self.capacity:
+            raise ValueError(f"`n_steps` must be at most the capacity {self.capacity}, got {n_steps}.")
         if trainable_rows is None:
-            trainable_rows = jnp.full(self.capacity, self.capacity)
+            trainable_rows = jnp.full(self.capacity, self.n_kept)
         return _run(self, (state, jnp.asarray(n_steps), trainable_rows))
 
     def step(self, state: TrainState) -> tuple[TrainState, BatchRecord]:
@@ -72,22 +74,24 @@ class BatchLoop(eqx.Module):
         return self._step_ensemble(state)
 
     def _step_ensemble(self, state: TrainState) -> tuple[TrainState, BatchRecord]:
-        fixed_arrays, static = eqx.partition(state.model_without_params, eqx.is_array)
+        """Every array of the state but `step` and `root_rng` leads with the member axis."""
+        arrays, static = eqx.partition(_parts_of_members(state), eqx.is_array)
 
-        def one_member(params, fixed, opt_state, member_id):
-            own = dataclasses.replace(
-                state,
-                params=params,
-                model_without_params=eqx.combine(fixed, static),
-                opt_state=opt_state,
-            )
+        def one_member(arrays, member_id):
+            own = dataclasses.replace(state, **eqx.combine(arrays, static))
             own, loss = self.train_step(own, batch=state.step, member_id=member_id)
-            return own.params, own.opt_state, BatchRecord(loss, learning_rate_of(own.opt_state))
+            record = BatchRecord(loss, learning_rate_of(own.opt_state))
+            return eqx.filter(_parts_of_members(own), eqx.is_array), record
 
-        params, opt_state, record = jax.vmap(one_member)(
-            state.params, fixed_arrays, state.opt_state, self.member_ids
-        )
-        return dataclasses.replace(state, step=state.step + 1, params=params, opt_state=opt_state), record
+        arrays, record = jax.vmap(one_member)(arrays, self.member_ids)
+        parts = eqx.combine(arrays, static)
+        return dataclasses.replace(state, step=state.step + 1, **parts), record
+
+
+def _parts_of_members(state: TrainState) -> dict[str, PyTree]:
+    """What each member has of its own: all of the state but `step`, `root_rng` and the optimizer."""
+    names = ("params", "model_without_params", "opt_state", "loss_fn_state")
+    return {name: getattr(state, name) for name in names}
 
 
 @eqx.filter_jit(donate="all-except-first")
@@ -97,14 +101,14 @@ def _run(
     state, n_steps, trainable_rows = donated
     arrays, static = eqx.partition(state, eqx.is_array)
     record = jax.eval_shape(lambda a: loop.step(eqx.combine(a, static))[1], arrays)
-    kept = arrays.params if loop.keeps_trainables else None
-    buffers = LoopBuffers(_rows_like(record, loop.capacity), _rows_like(kept, loop.capacity + 1))
+    kept = arrays.params if loop.n_kept else None
+    buffers = LoopBuffers(_rows_like(record, loop.capacity), _rows_like(kept, loop.n_kept + 1))
 
     def body(i, carry):
         arrays, buffers = carry
         state, record = loop.step(eqx.combine(arrays, static))
         arrays = eqx.filter(state, eqx.is_array)
-        kept = arrays.params if loop.keeps_trainables else None
+        kept = arrays.params if loop.n_kept else None
         buffers = LoopBuffers(
             _write_row(buffers.records, record, i),
             _write_row(buffers.trainables, kept, trainable_rows[i]),

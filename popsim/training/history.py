@@ -47,12 +47,12 @@ class HistoryRecorder:
 
     def append(self, buffers: LoopBuffers, n_steps: int, trainables_batches: list[int]) -> None:
         """Take the filled rows of the buffers of one call."""
-        buffers = jax.device_get(buffers)
-        self._records.append(jax.tree.map(lambda rows: rows[:n_steps], buffers.records))
+        records = jax.device_get(buffers.records)
+        self._records.append(jax.tree.map(lambda rows: rows[:n_steps], records))
         if trainables_batches:
             n_kept = len(trainables_batches)
-            kept = jax.tree.map(lambda rows: rows[:n_kept].copy(), buffers.trainables)
-            self._trainables.append(kept)
+            kept = jax.device_get(buffers.trainables)
+            self._trainables.append(jax.tree.map(lambda rows: rows[:n_kept].copy(), kept))
             self._trainables_batches += trainables_batches
 
     def append_validation(self, batch: int, loss: LossValues) -> None:

@@ -3,12 +3,15 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from popsim.loss import LossValues
+from popsim.evaluate import Evaluation
 from popsim.training.batch_loop import BatchLoop
 from popsim.training.history import HistoryRecorder
 from popsim.training.log_entry import LogEntry
@@ -22,7 +25,7 @@ class HostLoop:
     """Calls the compiled loop until all batches are made.
 
     - `loop`: the compiled loop.
-    - `validate`: the mean validation loss of the model of a train state.
+    - `validate`: runs a model on the validation trials.
     - `log_batches`: after which batches to validate and log.
     - `kept_batches`: after which batches to keep the trainables.
     - `callbacks`: by batch, functions to call after it.
@@ -30,7 +33,7 @@ class HostLoop:
     """
 
     loop: BatchLoop
-    validate: Callable[[TrainState], LossValues]
+    validate: Callable[[Any], Evaluation]
     log_batches: Iterable[int]
     kept_batches: Int[np.ndarray, " kept"]
     callbacks: Mapping[int, Sequence[Callable[[], None]]]
@@ -64,7 +67,7 @@ class HostLoop:
         began = time.perf_counter()
         first, count = calls.next_batch, calls.next_count()
         kept = self.kept_batches[(self.kept_batches >= first) & (self.kept_batches < first + count)]
-        rows = np.full(self.loop.capacity, self.loop.capacity)
+        rows = np.full(self.loop.capacity, self.loop.n_kept)
         rows[kept - first] = np.arange(kept.size)
         state, buffers = self.loop(state, count, jnp.asarray(rows))
         recorder.append(buffers, count, kept.tolist())
@@ -72,10 +75,18 @@ class HostLoop:
         return state
 
     def _log(self, batch: int, state: TrainState, recorder: HistoryRecorder, seconds: float) -> None:
-        validation_loss = self.validate(state)
-        recorder.append_validation(batch, validation_loss)
+        # A copy, which the log functions may keep: the next call of the loop takes the state's own arrays.
+        model = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, state.model)
+        validation = self.validate(model)
+        recorder.append_validation(batch, jax.tree.map(lambda x: x.mean(axis=-1), validation.losses))
         entry = LogEntry(
-            batch, recorder.last_loss, recorder.last_validation_loss, recorder.last_learning_rate, seconds
+            batch=batch,
+            model=model,
+            loss=recorder.last_loss,
+            validation=validation,
+            validation_loss=recorder.last_validation_loss,
+            learning_rate=recorder.last_learning_rate,
+            seconds=seconds,
         )
         for log_fn in self.log_fns:
             log_fn(entry)

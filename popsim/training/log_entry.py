@@ -1,10 +1,12 @@
 """What is known of a training at a logging point."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from popsim.evaluate import Evaluation
 from popsim.loss import LossValues
 
 
@@ -13,14 +15,18 @@ class LogEntry:
     """One logging point.
 
     - `batch`: the number of the batch after which it is.
+    - `model`: the model, or ensemble, after that batch.
     - `loss`: the mean weighted terms of that batch, by member.
+    - `validation`: states and losses of the validation trials, with axes (member, trial, ...).
     - `validation_loss`: the mean weighted terms of the validation trials, by member.
     - `learning_rate`: of that batch's update, by member.
     - `seconds`: since training began, compilation included.
     """
 
     batch: int
+    model: Any
     loss: LossValues
+    validation: Evaluation
     validation_loss: LossValues
     learning_rate: Float[np.ndarray, "*member"]
     seconds: float

@@ -73,3 +73,13 @@ def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarra
     if isinstance(save_model_trainables, (bool, np.bool_)):
         return np.arange(n_batches if save_model_trainables else 0)
     return batch_numbers("save_model_trainables", save_model_trainables, n_batches)
+
+
+def most_kept(kept: Int[np.ndarray, " kept"], n_batches: int) -> int:
+    """How many of the `kept` batches, sorted, can fall into `n_batches` batches in a row.
+
+    Rounded up to a power of two, up to `n_batches`, so that similar trainings share a compiled program.
+    """
+    within = np.searchsorted(kept, kept + n_batches) - np.arange(kept.size)
+    most = int(within.max(initial=0))
+    return min(n_batches, 2 ** (most - 1).bit_length()) if most else 0

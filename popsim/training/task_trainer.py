@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from popsim.checks import check_positive_int
 from popsim.ensemble import member, n_members
-from popsim.evaluate import evaluate, evaluate_ensemble
-from popsim.loss import LossValues
+from popsim.evaluate import Evaluation, evaluate, evaluate_ensemble
+from popsim.loss import Loss
 from popsim.model import AbstractModel
 from popsim.randomness import key_stream
 from popsim.simulate import simulate
@@ -26,7 +26,7 @@ from popsim.training.history import HistoryRecorder, TaskTrainerHistory
 from popsim.training.host_loop import HostLoop
 from popsim.training.log_entry import LogEntry
 from popsim.training.optimizers import learning_rate_of
-from popsim.training.schedule import batch_numbers, kept_batches
+from popsim.training.schedule import batch_numbers, kept_batches, most_kept
 from popsim.training.task_loss import TaskLoss
 from popsim.training.train_state import TrainState
 from popsim.training.train_step import TrainStep
@@ -138,6 +138,9 @@ class TaskTrainer:
         spec_batches = batch_numbers("save_trial_specs", asked_specs, n_batches)
         callbacks = dict(batch_callbacks or {})
         batch_numbers("batch_callbacks", list(callbacks), n_batches)
+        for functions in callbacks.values():
+            if not isinstance(functions, Sequence) or not all(map(callable, functions)):
+                raise ValueError(f"`batch_callbacks` must map to sequences of functions, got {functions}.")
         member_ids = jnp.arange(n_members(model)) if ensembled else None
         shared = not ensemble_random_trials
         state = _initial_state(model, self.optimizer, where_train, key, ensembled)
@@ -154,8 +157,7 @@ class TaskTrainer:
             BatchLoop(
                 TrainStep(TaskLoss(task, batch_size, shared, self.remat)),
                 member_ids,
-                capacity=_capacity(state.params, kept),
-                keeps_trainables=kept.size > 0,
+                *_loop_sizes(state.params, kept),
             ),
             _validation(task, ensembled, key_stream(key, "validation")),
             log_batches=[*range(log_step - 1, n_batches, log_step), n_batches - 1],
@@ -198,6 +200,8 @@ def _initial_state(
 
 def _check_fit(task: AbstractTask, model: Any, trials: Trial, ensembled: bool, shared: bool) -> None:
     """Refuse a task and a model that do not go together, before anything is compiled."""
+    if not isinstance(task.loss, Loss):
+        raise ValueError(f"`task.loss` must be a Loss, such as 1.0 * term, got {type(task.loss).__name__}.")
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if ensembled and not shared:
         trials = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
@@ -210,7 +214,7 @@ def _check_fit(task: AbstractTask, model: Any, trials: Trial, ensembled: bool, s
 
     try:
         losses = jax.eval_shape(one_trial, trial)
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
         raise ValueError(
             f"`model` cannot be run on the trials of `task`: {error} "
             "(If `model` is an ensemble, say `ensembled=True`.)"
@@ -220,22 +224,19 @@ def _check_fit(task: AbstractTask, model: Any, trials: Trial, ensembled: bool, s
             raise ValueError(f"term {name!r} of `task.loss` must be a scalar, got shape {value.shape}.")
 
 
-def _capacity(params: PyTree, kept: Int[np.ndarray, " kept"]) -> int:
-    """How many batches the compiled loop holds: fewer where their trainables would fill the memory."""
-    if kept.size == 0:
-        return CAPACITY
+def _loop_sizes(params: PyTree, kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
+    """How many batches a call of the compiled loop makes at most, and of how many it keeps trainables.
+
+    The first is lowered where the second would fill the memory.
+    """
     n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(params))
-    return int(np.clip(MAX_TRAINABLES_BYTES // n_bytes, 1, CAPACITY))
+    capacity = CAPACITY
+    while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
+        capacity //= 2
+    return capacity, n_kept
 
 
-def _validation(
-    task: AbstractTask, ensembled: bool, key: Key[Array, ""]
-) -> Callable[[TrainState], LossValues]:
+def _validation(task: AbstractTask, ensembled: bool, key: Key[Array, ""]) -> Callable[[Any], Evaluation]:
     trials = task.validation_trials()
     run = evaluate_ensemble if ensembled else evaluate
-
-    def validate(state: TrainState) -> LossValues:
-        losses = run(state.model, task, trials=trials, key=key).losses
-        return jax.tree.map(lambda values: values.mean(axis=-1), losses)
-
-    return validate
+    return lambda model: run(model, task, trials=trials, key=key)

@@ -29,9 +29,11 @@ class TrainStep(eqx.Module):
             loss, new_loss_fn_state, outputs = self.loss_fn(model, state.loss_fn_state, rng, **inputs)
             return loss, (new_loss_fn_state, outputs)
 
-        gradients, (loss_fn_state, outputs) = jax.grad(loss_of, has_aux=True)(state.params)
+        value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
+        (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(state.params)
+        optimizer = optax.with_extra_args_support(state.optimizer_def)
         with jax.numpy_dtype_promotion("standard"):  # optax needs it, also where the user has set "strict"
-            updates, opt_state = state.optimizer_def.update(gradients, state.opt_state, state.params)
+            updates, opt_state = optimizer.update(gradients, state.opt_state, state.params, value=loss)
         next_state = dataclasses.replace(
             state,
             step=state.step + 1,
