@@ -10,7 +10,7 @@ from popsim.analysis.kinematics import end_point_error as end_point_error
 from popsim.analysis.kinematics import hand_speed as hand_speed
 
 if TYPE_CHECKING:
-    from popsim.analysis import figures as figures
+    import popsim.analysis.figures as figures  # noqa: F401
 
 
 def __getattr__(name: str):

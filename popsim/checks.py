@@ -1,5 +1,6 @@
 """Validation of arguments: one line that names the argument, what was given and what is expected."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.core
@@ -19,20 +20,28 @@ def check_finite(name: str, value: Any) -> None:
 
     This and the two checks below accept what JAX is tracing: its numbers cannot be looked at.
     """
-    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value))):
-        raise ValueError(f"`{name}` must be finite, got {value}.")
+    _check_numbers(name, value, np.isfinite, "finite")
 
 
 def check_positive(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value`, a number or an array of numbers, is finite and above zero."""
-    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value)) & (np.asarray(value) > 0)):
-        raise ValueError(f"`{name}` must be finite and above zero, got {value}.")
+    _check_numbers(name, value, lambda x: np.isfinite(x) & (x > 0), "finite and above zero")
 
 
 def check_non_negative(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value`, a number or an array of numbers, is finite and at least zero."""
-    if not is_traced(value) and not np.all(np.isfinite(np.asarray(value)) & (np.asarray(value) >= 0)):
-        raise ValueError(f"`{name}` must be finite and at least zero, got {value}.")
+    _check_numbers(name, value, lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
+
+
+def _check_numbers(
+    name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
+) -> None:
+    if is_traced(value):
+        return
+    numbers = np.asarray(value)
+    bad = numbers[~good(numbers)]
+    if bad.size:
+        raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")
 
 
 def as_float_array(value: Any) -> Array:

@@ -65,6 +65,14 @@ def plant(build_plant, float64):
 
 
 @pytest.fixture
+def as_users_run():
+    """Without the check of types and shapes, so that popsim's own errors are seen."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
 def count_compilations():
     """`with count_compilations() as compiled:` appends to `compiled` for every program XLA compiles."""
 

@@ -117,3 +117,13 @@ def test_trials_without_inputs_can_be_evaluated():
     evaluation = popsim.evaluate(model, task, trials=stacked(trial, trial), key=jax.random.key(0))
     assert evaluation.states.hand.position.shape == (2, 12, 2)
     assert evaluation.losses.total.shape == (2,)
+
+
+def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(reach_setup, getkey):
+    task, build = reach_setup
+    ensemble, key = popsim.make_ensemble(build, 3, key=getkey()), getkey()
+    together = popsim.evaluate_ensemble(ensemble, task, key=key).states.command
+    alone = popsim.evaluate(popsim.member(ensemble, 2), task, member_id=2, key=key).states.command
+    np.testing.assert_allclose(alone, together[2], rtol=1e-5, atol=1e-7)
+    other = popsim.evaluate(popsim.member(ensemble, 2), task, key=key).states.command
+    assert not np.allclose(other, together[2], rtol=1e-5, atol=1e-7)

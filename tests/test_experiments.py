@@ -1,9 +1,12 @@
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -79,6 +82,10 @@ def test_a_run_of_an_unknown_experiment_or_with_strange_settings_is_refused(smal
     write_json(tmp_path / "run.json", description | {"experiment": "os.system"})
     with pytest.raises(ValueError, match="registered"):
         open_run(tmp_path)
+    for nothing in ({"experiment": ["center-out"]}, {"settings": None}):
+        write_json(tmp_path / "run.json", description | nothing)
+        with pytest.raises(ValueError, match="must name an experiment"):
+            open_run(tmp_path)
     write_json(tmp_path / "run.json", description | {"settings": {"n_wings": 2}})
     with pytest.raises(ValueError, match="n_wings"):
         open_run(tmp_path)
@@ -115,6 +122,30 @@ def test_every_plant_builds_and_its_targets_are_within_reach(plant):
     task = experiment.build_task()
     popsim.member(experiment.build_ensemble(), 0).check(task.validation_trials())
     assert task.validation_trials().targets.position.shape == (8, 100, 2)
+
+
+def test_a_failed_attempt_to_overwrite_leaves_the_run(small_run, tmp_path):
+    out_of_reach = dataclasses.replace(SMALL, seed=3)
+    object.__setattr__(out_of_reach, "n_units", -1)
+    before = sorted(path.name for path in small_run.folder.path.iterdir())
+    with pytest.raises(ValueError, match="n_units"):
+        run_experiment(out_of_reach, small_run.folder.path, overwrite=True, quiet=True)
+    assert sorted(path.name for path in small_run.folder.path.iterdir()) == before
+
+
+def test_a_member_that_has_diverged_is_reported(small_run):
+    """Its numbers are null in the summary, a dash in the table, and it is not within the limits."""
+    broken = eqx.tree_at(
+        lambda model: model.network.readout.bias,
+        small_run.ensemble,
+        small_run.ensemble.network.readout.bias.at[1].set(jnp.nan),
+    )
+    summary = SMALL.summarize(broken)
+    rows = summary["ensembles"]["trained"]
+    assert rows[0]["noise_on_mean"]["end_point_error_m"] > 0
+    assert rows[1]["noise_on_mean"]["end_point_error_m"] is None and not rows[1]["within_limits"]
+    json.dumps(summary, allow_nan=False)
+    assert SMALL.table(summary).splitlines()[3].split()[2:] == ["-", "-", "-", "-", "no"]
 
 
 @pytest.mark.slow

@@ -139,7 +139,7 @@ def test_an_intervention_acts_right_after_the_stage_that_it_follows(getkey):
     """So each of these is used by the next stage, and overwrites what its own stage has made."""
     interventions = (
         Set("blind", "sense", lambda state: state.feedback["vision"]),
-        Set("paralyse", "think", lambda state: state.network.output),
+        Set("paralyse", "act", lambda state: state.command),
         Set("shift", "move", lambda state: state.cursor.position),
         Set("shift again", "move", lambda state: state.cursor.position),
     )
@@ -158,3 +158,55 @@ def test_an_intervention_acts_right_after_the_stage_that_it_follows(getkey):
     np.testing.assert_array_equal(states.command, np.tile(values["paralyse"], (3, 1)))
     np.testing.assert_array_equal(states.cursor.position, np.tile(values["shift again"], (3, 1)))
     np.testing.assert_allclose(states.hand.velocity[-1], [0.15, 0.18], rtol=1e-6)
+
+
+def test_silenced_units_do_not_reach_the_output(getkey):
+    """What an intervention after "think" does to the units shows in the same step's command."""
+    plant = popsim.plants.PointMass()
+    network = popsim.networks.GRUNetwork(2, 4, 2, key=getkey())
+    silence = Set("silence", "think", lambda state: state.network.hidden)
+    model = popsim.SensorimotorLoop(network, plant, {}, interventions=(silence,), dt=DT)
+    trial = reach(3, interventions={"silence": schedule(np.zeros(4, np.float32), np.ones(3, bool))})
+    states = popsim.simulate(model, trial, key=getkey())
+    np.testing.assert_array_equal(states.network.hidden, 0.0)
+    np.testing.assert_allclose(states.command, np.tile(network.readout.bias, (3, 1)), rtol=1e-6)
+
+
+class Wall(popsim.AbstractForceField):
+    """A stiff and damped wall along the x axis, as in force channel trials."""
+
+    name: str = eqx.field(static=True, default="wall")
+
+    def force(self, parameters, hand):
+        push = -parameters[0] * hand.position[1] - parameters[1] * hand.velocity[1]
+        return jnp.stack([jnp.zeros_like(push), push])
+
+
+def test_a_force_field_is_integrated_with_the_substeps_of_the_plant(float64, getkey):
+    """A mass against a wall of 2,000 N/m and 50 N s/m follows the damped oscillation in closed form."""
+    mass, start = 1.0, 0.01
+    plant = popsim.plants.PointMass(mass, n_substeps=50)
+    model = relay_loop({}, plant=plant, command=(0.0, 0.0), interventions=(Wall(),))
+    walls = {"wall": schedule([2000.0, 50.0], np.ones(20, bool))}
+    path = popsim.simulate(model, reach(20, start=(0.0, start), interventions=walls), key=getkey())
+    rate = np.roots([mass, 50.0, 2000.0])[0]
+    time = DT * np.arange(1, 21)
+    expected = start * (np.exp(rate * time) * (1 + 1j * rate.real / rate.imag)).real
+    np.testing.assert_allclose(path.hand.position[:, 1], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "interventions, message",
+    [
+        ((Set("x", "thinks", lambda state: state.command),), "`follows`.*thinks"),
+        ((CurlField(), CurlField()), "`interventions`.*different names"),
+    ],
+)
+def test_interventions_that_could_not_act_are_refused(interventions, message):
+    with pytest.raises(ValueError, match=message):
+        relay_loop({}, interventions=interventions)
+
+
+def test_a_curl_field_needs_a_plane(getkey):
+    with pytest.raises(ValueError, match="plane"):
+        CurlField().force(jnp.array(1.0), popsim.HandState(jnp.zeros(3), jnp.zeros(3)))

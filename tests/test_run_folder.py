@@ -5,7 +5,7 @@ from popsim.store import RunFolder, write_json
 
 def test_a_run_is_not_overwritten_unless_told_to(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
-    write_json(folder.description, {"format": 1})
+    write_json(folder.description, {"format": 1, "popsim": "0"})
     folder.ensemble.mkdir()
     mine = folder.path / "notes.txt"
     mine.write_text("mine")
@@ -15,6 +15,14 @@ def test_a_run_is_not_overwritten_unless_told_to(tmp_path):
     RunFolder.create(tmp_path / "run", overwrite=True)
     assert not folder.description.exists() and not folder.ensemble.exists()
     assert mine.read_text() == "mine"
+
+
+def test_a_folder_with_somebody_elses_run_is_left_alone(tmp_path):
+    write_json(tmp_path / "run.json", {"somebody": "else"})
+    (tmp_path / "log.jsonl").write_text("theirs")
+    with pytest.raises(ValueError, match="popsim run"):
+        RunFolder.create(tmp_path, overwrite=True)
+    assert (tmp_path / "log.jsonl").read_text() == "theirs"
 
 
 def test_a_folder_with_files_of_a_runs_names_that_is_no_run_is_left_alone(tmp_path):

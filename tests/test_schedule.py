@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from popsim.training.schedule import CallSchedule, batch_numbers, kept_batches
+from popsim.training.schedule import CallSchedule, batch_numbers, kept_batches, most_kept
 
 
 def ends_of_calls(schedule: CallSchedule, seconds_per_batch: float) -> list[int]:
@@ -39,3 +39,10 @@ def test_what_is_kept_of_the_trainables():
     assert kept_batches(True, 3).tolist() == [0, 1, 2]
     assert kept_batches(False, 3).size == 0
     assert kept_batches(np.array([2, 0]), 3).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "kept, n_batches, most", [([], 64, 0), ([5], 64, 1), ([0, 63, 64], 64, 2), (range(200), 64, 64)]
+)
+def test_the_most_that_one_call_can_keep(kept, n_batches, most):
+    assert most_kept(np.array(kept, int), n_batches) == most

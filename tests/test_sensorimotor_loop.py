@@ -1,5 +1,6 @@
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -143,7 +144,7 @@ def arm_reaches(**options):
     [
         ({"start": FAR}, r"`init.position`.*reach.*\[0.5, 0.5\]"),
         ({"target": FAR}, r"`targets.position`.*reach.*\[0.5, 0.5\]"),
-        ({"target": (float("nan"), 0.4)}, "`targets.position`.*reach"),
+        ({"target": (float("nan"), 0.4)}, "`targets.position`.*finite"),
         ({"dt": 0.02}, "`dt`.*0.01 s, got 0.02"),
         ({"interventions": SCHEDULED}, "`interventions`.*curl field"),
     ],
@@ -180,3 +181,25 @@ def test_trials_must_start_from_a_hand():
     trial = dataclasses.replace(reach(start=CENTER, target=CENTER), init=jnp.zeros(2))
     with pytest.raises(ValueError, match="`init`.*HandState"):
         relay_loop({}, plant=ARM).check(stacked(trial))
+
+
+def test_a_start_that_moves_is_refused():
+    moving = eqx.tree_at(lambda trials: trials.init.velocity, arm_reaches(), jnp.ones((2, 2)))
+    with pytest.raises(ValueError, match="`init.velocity`"):
+        relay_loop({"vision": SensoryChannel(popsim.vision)}, plant=ARM).check(moving)
+
+
+def test_inputs_must_be_finite_and_have_names_of_their_own():
+    unknown = eqx.tree_at(
+        lambda trials: trials.inputs["target"], arm_reaches(), jnp.full((2, 12, 2), jnp.inf)
+    )
+    with pytest.raises(ValueError, match="`inputs.*target.*finite"):
+        relay_loop({"vision": SensoryChannel(popsim.vision)}, plant=ARM).check(unknown)
+    with pytest.raises(ValueError, match="`channels`.*target"):
+        relay_loop({"target": SensoryChannel(popsim.vision)}, plant=ARM).check(arm_reaches())
+
+
+def test_a_network_built_for_another_time_step_is_refused(getkey):
+    network = popsim.networks.LeakyRNN(2, 3, 2, dt=0.02, key=getkey())
+    with pytest.raises(ValueError, match=r"`dt`.*0\.02"):
+        popsim.SensorimotorLoop(network, popsim.plants.PointMass(), {}, dt=0.01)

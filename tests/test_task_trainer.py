@@ -167,6 +167,14 @@ def test_log_entries_hold_the_losses_of_their_batch(module_setup):
         np.testing.assert_array_equal(entry.learning_rate, history.learning_rate[entry.batch])
 
 
+def test_log_entries_hold_a_model_that_stays(module_setup):
+    entries = []
+    model, _ = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
+    assert_same_arrays(entries[-1].model, model)
+    assert not np.array_equal(entries[0].model.network.readout.bias, model.network.readout.bias)
+    assert entries[0].validation.states.hand.position.shape == (2, 8, 20, 2)
+
+
 def test_the_given_model_can_be_used_afterwards(module_setup):
     task, build = module_setup
     ensemble = popsim.make_ensemble(build, 2, key=KEY)
@@ -185,10 +193,10 @@ def test_rematerialisation_changes_only_rounding(trained, module_setup):
     assert_same_arrays(model, trained[0], atol=1e-5)
 
 
-class OutOfReach(popsim.tasks.RandomReaches):
+class Nowhere(popsim.tasks.RandomReaches):
     def validation_trials(self):
         trials = popsim.tasks.RandomReaches.validation_trials(self)
-        return jax.tree.map(lambda leaf: leaf + 1.0 if leaf.dtype == jnp.float32 else leaf, trials)
+        return eqx.tree_at(lambda t: t.init.position, trials, trials.init.position + jnp.nan)
 
 
 @pytest.mark.parametrize(
@@ -201,11 +209,12 @@ class OutOfReach(popsim.tasks.RandomReaches):
         ("save_model_trainables", {"save_model_trainables": np.array([6])}),
         ("save_trial_specs", {"save_trial_specs": np.array([-1])}),
         ("batch_callbacks", {"batch_callbacks": {99: []}}),
-        ("init.position", {"task": OutOfReach(popsim.plants.TwoLinkArm.arm26().workspace, duration=0.2)}),
+        ("init.position", {"task": Nowhere(popsim.plants.PointMass().workspace, duration=0.2)}),
         ("ensembled", {"ensembled": False}),
+        ("batch_callbacks", {"batch_callbacks": {0: print}}),
     ],
 )
-def test_bad_arguments_raise_before_the_loop_is_compiled(name, options, module_setup):
+def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, options, module_setup):
     with pytest.raises(ValueError, match=name):
         train(module_setup, **options)
 

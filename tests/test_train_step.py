@@ -1,3 +1,5 @@
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -5,7 +7,10 @@ import numpy as np
 import optax
 import pytest
 
+from popsim import LossValues, make_ensemble
 from popsim.training import TrainState, build_train_step_fn, sgd
+from popsim.training.batch_loop import BatchLoop
+from popsim.training.train_step import TrainStep
 
 
 def supervised(model, state, rng, *, inputs, labels):
@@ -78,3 +83,25 @@ def test_donation_without_jit_raises():
 def test_what_does_not_work_yet_says_so(name):
     with pytest.raises(NotImplementedError, match=name):
         build_train_step_fn(supervised, **{name: object()})
+
+
+def test_optimizers_that_ask_for_the_loss_get_it(regression):
+    state, data = regression
+    optimizer = optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau(patience=1))
+    state = TrainState.initial_state(state.model, optimizer, jax.random.key(0), jnp.asarray(0))
+    after, _ = build_train_step_fn(supervised)(state, **data)
+    assert int(after.step) == 1
+
+
+def test_members_keep_what_their_loss_function_carries():
+    def counting(model, state, rng, *, batch, member_id):
+        return jnp.sum(model.weight**2), state + member_id, LossValues({"norm": jnp.sum(model.weight**2)})
+
+    ensemble = make_ensemble(lambda key: eqx.nn.Linear(2, 1, key=key), 3, key=jax.random.key(0))
+    state = TrainState.initial_ensemble(ensemble, sgd(0.1), jax.random.key(1))
+    state = dataclasses.replace(state, loss_fn_state=jnp.zeros(3, int))
+    state, buffers = BatchLoop(TrainStep(counting), jnp.arange(3), capacity=8)(state, 4)
+    assert state.loss_fn_state.tolist() == [0, 4, 8] and int(state.step) == 4
+    assert np.isfinite(buffers.records.loss.total).all(axis=1).tolist() == 4 * [True] + 4 * [False]
+    with pytest.raises(ValueError, match="n_steps"):
+        BatchLoop(TrainStep(counting), jnp.arange(3), capacity=8)(state, 9)

@@ -71,3 +71,10 @@ def test_a_missing_group_is_named(tmp_path):
         open_arrays(tmp_path / "no.zarr")
     with pytest.raises(ValueError, match=r"no\.zarr"):
         read_tree(tmp_path / "no.zarr", {})
+
+
+def test_keys_with_dots_and_slashes_have_names_of_their_own(tmp_path):
+    tree = {"a.b": jnp.zeros(1), "a": {"b": jnp.ones(1)}, "left/vision": jnp.full(1, 2.0)}
+    assert len(leaf_names(tree)) == 3
+    write_tree(tmp_path / "t.zarr", tree)
+    assert eqx.tree_equal(read_tree(tmp_path / "t.zarr", tree), tree)

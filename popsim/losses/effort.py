@@ -1,10 +1,11 @@
 """What the command costs."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
 from popsim.trial import Trial
@@ -15,5 +16,5 @@ class Effort(AbstractLossTerm):
 
     name: str = eqx.field(static=True, default="effort", kw_only=True)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return jnp.sum(states.network.output**2)

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.checks import check_non_negative, check_positive, is_traced
 from popsim.networks.abstract import AbstractNetwork, check_sizes
@@ -88,7 +88,7 @@ class LeakyRNN(AbstractNetwork):
         self.n_outputs = n_outputs
 
     @property
-    def weights(self) -> tuple[Array, Array, Array, eqx.nn.Linear]:
+    def weights(self) -> tuple[PyTree, ...]:
         """What is usually trained: recurrent and input weights, bias and readout, without `tau`."""
         return self.recurrent_weights, self.input_weights, self.bias, self.readout
 

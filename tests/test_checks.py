@@ -1,0 +1,60 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim.checks import check_finite, check_non_negative, check_positive, check_positive_int, n_steps_in
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    "check, good, bad",
+    [
+        (check_positive_int, [1, np.int64(3)], [0, -1, True, 1.0]),
+        (check_finite, [-1.0, [0.0, 1.0], jnp.zeros(3)], [NAN, [0.0, INF]]),
+        (check_positive, [1, 0.5, np.ones(2)], [0.0, NAN, INF, [1.0, -1.0]]),
+        (check_non_negative, [0, [0.0, 2.0]], [-1e-9, NAN, [1.0, -1.0]]),
+    ],
+)
+def test_checks_accept_the_good_and_name_the_bad(check, good, bad):
+    for value in good:
+        check("x", value)
+    for value in bad:
+        with pytest.raises(ValueError, match="`x` must be"):
+            check("x", value)
+
+
+def test_what_is_traced_passes():
+    """So that any parameter of a body or a network may differ between the members of an ensemble."""
+    masses = popsim.make_ensemble(
+        lambda key: popsim.plants.PointMass(jax.random.uniform(key, minval=1.0)), 3, key=jax.random.key(0)
+    )
+    assert masses.mass.shape == (3,)
+
+
+@pytest.mark.parametrize("seconds", [0.015, -0.01, NAN])
+def test_a_time_must_be_a_multiple_of_the_step(seconds):
+    assert n_steps_in("delay", 0.07, 0.01) == 7
+    with pytest.raises(ValueError, match="delay"):
+        n_steps_in("delay", seconds, 0.01)
+
+
+@pytest.mark.parametrize(
+    "build, name",
+    [
+        (lambda: popsim.GaussianNoise([0.1, -1.0]), "std"),
+        (lambda: popsim.MotorNoise(-0.1, 0.0), "signal_dependent"),
+        (lambda: popsim.MotorNoise(0.0, NAN), "constant"),
+        (lambda: popsim.Scaling(0.0, 0.0), "scale"),
+        (lambda: popsim.Scaling(INF, 1.0), "center"),
+        (lambda: NAN * popsim.losses.Effort(), "weights"),
+        (lambda: popsim.Loss((), {}), "terms"),
+        (lambda: popsim.Timeline(0.01, 3, epochs={"hold": jnp.array([0, 1, 2])}), "epochs"),
+        (lambda: popsim.Timeline(0.01, 3, events={"go": jnp.array(0.5)}), "events"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_when_they_are_given(as_users_run, build, name):
+    with pytest.raises(ValueError, match=name):
+        build()

@@ -1,0 +1,51 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim.networks import LeakyRNN
+
+
+def trials(n_inputs=2, dt=0.01):
+    def trial(key):
+        inputs = {"stimulus": jax.random.normal(key, (5, n_inputs))}
+        return popsim.Trial((), inputs, (), popsim.Timeline(dt=dt, n_steps=5))
+
+    return jax.vmap(trial)(jax.random.split(jax.random.key(0), 3))
+
+
+def build(key):
+    return popsim.NetworkModel(LeakyRNN(2, 4, 1, key=key), dt=0.01)
+
+
+def test_a_network_without_a_body_runs_through_its_inputs(getkey):
+    model = build(getkey())
+    trial = jax.tree.map(lambda leaf: leaf[0], trials())
+    states = popsim.simulate(model, trial, key=getkey())
+    hidden = jnp.zeros(4)
+    for t in range(5):
+        hidden = model.network.step(trial.inputs["stimulus"][t], hidden, key=getkey())
+        np.testing.assert_allclose(states.network.hidden[t], hidden, atol=1e-6)
+        np.testing.assert_allclose(states.network.output[t], model.network.read_out(hidden), atol=1e-6)
+
+
+def test_terms_about_the_network_need_no_body(getkey):
+    trial = jax.tree.map(lambda leaf: leaf[0], trials())
+    model = build(getkey())
+    states = popsim.simulate(model, trial, key=getkey())
+    cost = popsim.losses.HiddenActivity()(states, trial, model)
+    np.testing.assert_allclose(cost, np.sum(np.asarray(states.network.hidden) ** 2), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "bad, message", [(trials(n_inputs=3), "`network`.*3 inputs"), (trials(dt=0.02), "`dt`.*0.01")]
+)
+def test_trials_that_do_not_fit_are_refused(getkey, bad, message):
+    with pytest.raises(ValueError, match=message):
+        build(getkey()).check(bad)
+
+
+def test_a_network_built_for_another_time_step_is_refused(getkey):
+    with pytest.raises(ValueError, match=r"`dt`.*0\.01"):
+        popsim.NetworkModel(LeakyRNN(2, 4, 1, dt=0.01, key=getkey()), dt=0.02)
