@@ -1,6 +1,6 @@
 """How a training is cut into calls of the compiled loop, and which batches are recorded."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -66,6 +66,17 @@ class CallSchedule:
         if self._n_calls > 1:
             fitting = self._seconds / max(seconds / count, 1e-9)
             self._paced = int(np.clip(fitting, 1, self._capacity))
+
+
+def checked_callbacks(
+    batch_callbacks: Mapping[int, Sequence[Callable[[], None]]], n_batches: int
+) -> dict[int, Sequence[Callable[[], None]]]:
+    """The callbacks by batch; raises `ValueError` if a batch is out of range or has no functions."""
+    batch_numbers("batch_callbacks", list(batch_callbacks), n_batches)
+    for functions in batch_callbacks.values():
+        if not isinstance(functions, Sequence) or not all(map(callable, functions)):
+            raise ValueError(f"`batch_callbacks` must map to sequences of functions, got {functions}.")
+    return dict(batch_callbacks)
 
 
 def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarray, " kept"]:

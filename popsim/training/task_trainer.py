@@ -26,7 +26,7 @@ from popsim.training.history import HistoryRecorder, TaskTrainerHistory
 from popsim.training.host_loop import HostLoop
 from popsim.training.log_entry import LogEntry
 from popsim.training.optimizers import learning_rate_of
-from popsim.training.schedule import batch_numbers, kept_batches, most_kept
+from popsim.training.schedule import batch_numbers, checked_callbacks, kept_batches, most_kept
 from popsim.training.task_loss import TaskLoss
 from popsim.training.train_state import TrainState
 from popsim.training.train_step import TrainStep
@@ -136,11 +136,7 @@ class TaskTrainer:
         kept = kept_batches(save_model_trainables, n_batches)
         asked_specs = () if save_trial_specs is None else save_trial_specs
         spec_batches = batch_numbers("save_trial_specs", asked_specs, n_batches)
-        callbacks = dict(batch_callbacks or {})
-        batch_numbers("batch_callbacks", list(callbacks), n_batches)
-        for functions in callbacks.values():
-            if not isinstance(functions, Sequence) or not all(map(callable, functions)):
-                raise ValueError(f"`batch_callbacks` must map to sequences of functions, got {functions}.")
+        callbacks = checked_callbacks(batch_callbacks or {}, n_batches)
         member_ids = jnp.arange(n_members(model)) if ensembled else None
         shared = not ensemble_random_trials
         state = _initial_state(model, self.optimizer, where_train, key, ensembled)
