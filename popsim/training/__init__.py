@@ -1,5 +1,12 @@
 """Training: from a single train step to an ensemble trained on a task."""
 
+from popsim.training.accumulate_gradients import accumulate_gradients as accumulate_gradients
+from popsim.training.accumulate_gradients import (
+    accumulate_gradients_loop as accumulate_gradients_loop,
+)
+from popsim.training.accumulate_gradients import (
+    accumulate_gradients_scan as accumulate_gradients_scan,
+)
 from popsim.training.history import TaskTrainerHistory as TaskTrainerHistory
 from popsim.training.log_entry import LogEntry as LogEntry
 from popsim.training.optimizers import adam as adam
