@@ -22,8 +22,8 @@ import optax  # noqa: E402
 import popsim  # noqa: E402
 from popsim import losses  # noqa: E402
 from popsim.training.batch_loop import BatchLoop  # noqa: E402
+from popsim.training.build_train_step import TrainStep  # noqa: E402
 from popsim.training.task_loss import TaskLoss  # noqa: E402
-from popsim.training.train_step import TrainStep  # noqa: E402
 
 N_UNITS, BATCH_SIZE, N_STEPS, DT, N_BATCHES, N_PAIRS = 50, 64, 100, 0.05, 8, 5
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim.loss import LossValues
+from popsim.training.build_train_step import TrainStep
 from popsim.training.optimizers import learning_rate_of
 from popsim.training.train_state import TrainState
-from popsim.training.train_step import TrainStep
 
 
 class BatchRecord(eqx.Module):

@@ -22,6 +22,7 @@ from popsim.randomness import key_stream
 from popsim.simulate import simulate
 from popsim.task import AbstractTask
 from popsim.training.batch_loop import BatchLoop
+from popsim.training.build_train_step import TrainStep
 from popsim.training.history import HistoryRecorder, TaskTrainerHistory
 from popsim.training.host_loop import HostLoop
 from popsim.training.log_entry import LogEntry
@@ -29,7 +30,6 @@ from popsim.training.optimizers import learning_rate_of
 from popsim.training.schedule import batch_numbers, checked_callbacks, kept_batches, most_kept
 from popsim.training.task_loss import TaskLoss
 from popsim.training.train_state import TrainState
-from popsim.training.train_step import TrainStep
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
 

@@ -10,7 +10,7 @@ import pytest
 from popsim import LossValues, make_ensemble
 from popsim.training import TrainState, build_train_step_fn, sgd
 from popsim.training.batch_loop import BatchLoop
-from popsim.training.train_step import TrainStep
+from popsim.training.build_train_step import TrainStep
 
 
 def supervised(model, state, rng, *, inputs, labels):
