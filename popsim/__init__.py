@@ -45,6 +45,7 @@ from popsim.trial import StepInput as StepInput
 from popsim.trial import Timeline as Timeline
 from popsim.trial import Trial as Trial
 from popsim.trial import repeat_trials as repeat_trials
+from popsim.trial import schedule_intervention as schedule_intervention
 from popsim.version import __version__ as __version__
 from popsim.workspace import Workspace as Workspace
 

@@ -41,3 +41,5 @@ class SensoryChannel(eqx.Module):
 
     def __check_init__(self):
         check_non_negative("delay", self.delay)
+        if not isinstance(self.noise, AbstractNoise):
+            raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")

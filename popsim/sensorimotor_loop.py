@@ -69,6 +69,8 @@ class SensorimotorLoop(AbstractModel):
 
     def __check_init__(self):
         check_positive("dt", self.dt)
+        if not isinstance(self.motor_noise, AbstractNoise):
+            raise ValueError(f"`motor_noise` must be a noise such as MotorNoise, got {self.motor_noise!r}.")
         for name in self.channels:
             self._delay_steps(name)
         if self.network.n_outputs != self.plant.n_commands:
@@ -143,11 +145,20 @@ class SensorimotorLoop(AbstractModel):
         **Raises:** `ValueError` naming what does not fit.
         """
         if self.plant.workspace.low.ndim != 1:
-            raise ValueError("`model` must be a single model, got an ensemble: say `ensembled=True`.")
+            raise ValueError(
+                "`model` must be a single model, got an ensemble: "
+                "say `ensembled=True`, or use evaluate_ensemble."
+            )
         if abs(trials.timeline.dt - self.dt) > 1e-9:
             raise ValueError(
                 f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s."
             )
+        for name, channel in self.channels.items():
+            if self._delay_steps(name) >= trials.timeline.n_steps:
+                raise ValueError(
+                    f"`channels[{name!r}].delay` must be shorter than a trial, "
+                    f"{trials.timeline.n_steps * self.dt:.3g} s, got {channel.delay} s."
+                )
         if not isinstance(trials.init, HandState):
             raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
         self._check_hand("init", trials.init)
@@ -156,10 +167,12 @@ class SensorimotorLoop(AbstractModel):
         if isinstance(trials.targets, HandState):
             self._check_hand("targets", trials.targets)
         self._check_inputs(trials)
-        unheld = set(trials.interventions) - {intervention.name for intervention in self.interventions}
+        held = {intervention.name for intervention in self.interventions}
+        unheld = set(trials.interventions) - held
         if unheld:
             raise ValueError(
-                f"`interventions` of the model must hold those that the trials schedule: {sorted(unheld)}."
+                f"`interventions` of the model must hold those that the trials schedule, {sorted(unheld)}, "
+                f"got {sorted(held)}."
             )
 
     def _check_inputs(self, trials: Trial) -> None:

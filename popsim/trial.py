@@ -6,9 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int, PyTree
 
-from popsim.checks import check_positive, check_positive_int
+from popsim.checks import as_float_array, check_positive, check_positive_int
+from popsim.hand import HandState
 
 
 class Timeline(eqx.Module):
@@ -129,7 +132,7 @@ def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
             given = f"an array of shape {shape}" if shape is not None else repr(leaf)
             raise ValueError(
                 f"`{name}{jax.tree_util.keystr(path)}` of a trial must lead with its {n_steps} time steps, "
-                f"got {given}. (Stacked trials are changed with equinox.tree_at.)"
+                f"got {given}. (Stacked trials: see schedule_intervention, or equinox.tree_at.)"
             )
 
 
@@ -145,3 +148,38 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     """
     check_positive_int("n_repeats", n_repeats)
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
+
+
+def check_hand_targets(trial: Trial) -> None:
+    """Raise `ValueError` unless the targets of a trial are a `HandState`, as reaching terms need."""
+    if not isinstance(trial.targets, HandState):
+        raise ValueError(f"`targets` of a trial must be a HandState, got {type(trial.targets).__name__}.")
+
+
+def schedule_intervention(trials: Trial, name: str, parameters: Any, active: ArrayLike = True) -> Trial:
+    """Stacked trials in which an intervention acts.
+
+    **Arguments:**
+
+    - `trials`: stacked trials, which may schedule other interventions already.
+    - `name`: the name of the intervention in the model.
+    - `parameters`: what the intervention takes, a number, an array or list of numbers,
+        or a mapping of such; the same in all trials.
+    - `active`: when it acts: one value, one for each time step, or an array of (trial, time).
+
+    **Raises:** `ValueError` if `active` has another shape, or is not True or False.
+    """
+    shape = (n_trials(trials), trials.timeline.n_steps)
+    acts = jnp.asarray(active)
+    if acts.dtype != bool or acts.shape not in ((), shape[1:], shape):
+        raise ValueError(
+            f"`active` must be True or False, for all, for {shape[1]} time steps, or of shape {shape}, "
+            f"got {acts.dtype} of shape {acts.shape}."
+        )
+    for_all = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(as_float_array(leaf), (shape[0], *np.shape(leaf))),
+        parameters,
+        is_leaf=lambda node: isinstance(node, (list, tuple)),
+    )
+    schedule = InterventionSchedule(for_all, jnp.broadcast_to(acts, shape))
+    return eqx.tree_at(lambda t: t.interventions, trials, trials.interventions | {name: schedule})

@@ -7,6 +7,7 @@ import jax
 import pytest
 
 import popsim
+from popsim.experiments import CenterOut, run_experiment
 
 ROOT = Path(popsim.__file__).parents[1]
 pytestmark = pytest.mark.skipif(
@@ -21,7 +22,8 @@ def code_blocks(document: str) -> list[str]:
 @pytest.mark.parametrize("document", ["README.md", "docs/extending.md"])
 def test_the_code_runs(document):
     """As it stands, but for two batches only, and with smaller trials."""
-    code = "\n".join(code_blocks(document))
+    blocks = [block for block in code_blocks(document) if "open_run" not in block]
+    code = "\n".join(blocks)
     short = re.sub(r"n_batches=\d+", "n_batches=2", code)
     short = re.sub(r"batch_size=\d+", "batch_size=4", short)
     assert short != code
@@ -38,3 +40,15 @@ def test_the_files_and_names_exist(document):
         assert (ROOT / path).exists(), path
     for path in re.findall(r"\]\(([\w/.]+)\)", text):
         assert (ROOT / path).exists(), path
+
+
+def test_the_code_about_a_saved_run_runs(tmp_path, monkeypatch):
+    """On a small run that has a batch 99."""
+    small = CenterOut(n_members=3, n_batches=100, batch_size=2, n_units=4, duration=0.1, plant="point-mass")
+    run_experiment(small, tmp_path / "runs" / "center-out-0", quiet=True)
+    monkeypatch.chdir(tmp_path)
+    (block,) = (block for block in code_blocks("README.md") if "open_run" in block)
+    scope = {}
+    exec(compile(block, "README.md", "exec"), scope)
+    assert scope["curve"].shape == (100,) and scope["weights"].shape == (3, 12, 4)
+    assert scope["ax"].lines

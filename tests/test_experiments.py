@@ -106,6 +106,7 @@ def test_an_experiment_is_known_by_one_name():
         ("dt", 0.0),
         ("duration", 0.015),
         ("vision_delay", 0.015),
+        ("vision_delay", 2.0),
     ]
     + [("learning_rate", 0.0), ("n_units", 0), ("log_step", 0)],
 )

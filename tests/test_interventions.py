@@ -210,3 +210,21 @@ def test_interventions_that_could_not_act_are_refused(interventions, message):
 def test_a_curl_field_needs_a_plane(getkey):
     with pytest.raises(ValueError, match="plane"):
         CurlField().force(jnp.array(1.0), popsim.HandState(jnp.zeros(3), jnp.zeros(3)))
+
+
+def test_stacked_trials_are_scheduled(getkey):
+    task = popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.12)
+    trials = task.validation_trials()
+    half = jnp.arange(12) >= 6
+    for active in (True, half, jnp.broadcast_to(half, (8, 12))):
+        pushed = popsim.schedule_intervention(trials, "kick", [1.0, 0.0], active)
+        states = popsim.evaluate(relay_loop({}, interventions=(Kick(),)), task, trials=pushed, key=getkey())
+        expected = jnp.broadcast_to(jnp.asarray(active), (8, 12))
+        np.testing.assert_array_equal(states.states.external_force[..., 0], expected)
+
+
+@pytest.mark.parametrize("active", [np.ones(5, bool), np.ones((3, 12), bool), 1.0])
+def test_a_schedule_of_another_shape_is_refused(active):
+    trials = popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.12)
+    with pytest.raises(ValueError, match="`active`"):
+        popsim.schedule_intervention(trials.validation_trials(), "kick", [1.0, 0.0], active)

@@ -203,3 +203,17 @@ def test_a_network_built_for_another_time_step_is_refused(getkey):
     network = popsim.networks.LeakyRNN(2, 3, 2, dt=0.02, key=getkey())
     with pytest.raises(ValueError, match=r"`dt`.*0\.02"):
         popsim.SensorimotorLoop(network, popsim.plants.PointMass(), {}, dt=0.01)
+
+
+def test_a_delay_as_long_as_the_trial_is_refused():
+    """Such as one that was given in milliseconds."""
+    slow = relay_loop({"vision": SensoryChannel(popsim.vision, delay=70)}, plant=ARM)
+    with pytest.raises(ValueError, match="`channels.*delay.*shorter"):
+        slow.check(arm_reaches())
+
+
+def test_what_is_no_noise_is_refused(as_users_run):
+    with pytest.raises(ValueError, match="`noise`.*GaussianNoise"):
+        SensoryChannel(popsim.vision, noise=0.002)
+    with pytest.raises(ValueError, match="`motor_noise`.*MotorNoise"):
+        relay_loop({}, motor_noise=0.1)

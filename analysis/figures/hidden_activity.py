@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 
 def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt: float) -> Axes:
-    """The activity of all units as a heat map, ordered by the time of their largest excursion.
+    """The activity of all units as a heat map, ordered by the time when they are furthest from zero.
 
     **Arguments:**
 
@@ -14,7 +14,7 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
     - `hidden`: the activity of the units; row t is at time (t + 1) dt.
     - `dt`: the time step in s.
     """
-    order = np.argsort(np.argmax(np.abs(hidden - hidden[0]), axis=0), kind="stable")
+    order = np.argsort(np.argmax(np.abs(hidden), axis=0), kind="stable")
     largest = np.abs(hidden).max()
     n_steps, n_units = hidden.shape
     image = ax.imshow(

@@ -22,4 +22,4 @@ class List:
         for title, things in (("experiments", EXPERIMENTS), ("tasks", tasks), ("plants", PLANTS)):
             print(title)
             for name, thing in things.items():
-                print(f"  {name:18}{(inspect.getdoc(thing) or '').splitlines()[0]}")
+                print(f"  {name:26}{(inspect.getdoc(thing) or '').splitlines()[0]}")

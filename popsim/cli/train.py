@@ -25,6 +25,7 @@ def train_command(kind: type[AbstractExperiment]) -> type:
     @dataclasses.dataclass(frozen=True)
     class TrainExperiment:
         experiment: kind  # pyright: ignore[reportInvalidTypeForm]
+        """the settings of the experiment"""
 
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
         """the folder of the run; by default runs/EXPERIMENT-SEED"""

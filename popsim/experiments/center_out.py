@@ -69,6 +69,11 @@ class CenterOut(AbstractExperiment):
             check_non_negative(name, getattr(self, name))
         for name in ("duration", "vision_delay", "proprioception_delay"):
             n_steps_in(name, getattr(self, name), self.dt)
+        for name in ("vision_delay", "proprioception_delay"):
+            if getattr(self, name) >= self.duration:
+                raise ValueError(
+                    f"`{name}` must be shorter than a trial, {self.duration} s, got {getattr(self, name)} s."
+                )
 
     def build_plant(self) -> AbstractPlant:
         """The body."""

@@ -43,17 +43,24 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
             ax, history.validation_batch.values, validation.values, label="validation", color="#D55E00"
         )
         ax.legend()
+        ax.set_title("learning")
         return ax
 
     def hand_paths(ax: Axes) -> Axes:
         starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
-        return draw_hand_paths(ax, noisy.cursor.position, starts, targets)
+        draw_hand_paths(ax, noisy.cursor.position, starts, targets)
+        ax.set_title("reaches of all members, noise on")
+        return ax
 
     def speed_profiles(ax: Axes) -> Axes:
-        return draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), dt=dt)
+        draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), dt=dt)
+        ax.set_title("mean and SD over targets, noise off")
+        return ax
 
     def hidden_activity(ax: Axes) -> Axes:
-        draw_hidden_activity(ax, clean.network.hidden[0, 0], dt=dt).set_title("member 0, reach to the right")
+        draw_hidden_activity(ax, clean.network.hidden[0, 0], dt=dt).set_title(
+            "member 0, reach to the right, noise off"
+        )
         return ax
 
     drawings = {

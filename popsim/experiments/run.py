@@ -59,7 +59,9 @@ class Run:
         return read_json_lines(self.folder.log)
 
     def ensemble_at(self, batch: int) -> Any:
-        """The ensemble as it was after a training batch whose trainables were kept.
+        """The ensemble as it was after a training batch, counted from 0, whose trainables were kept.
+
+        The ensemble before training is `run.experiment.build_ensemble()`.
 
         **Raises:** `ValueError` if they were not kept after `batch`.
         """

@@ -36,7 +36,7 @@ def run_experiment(
     - `overwrite`: whether a run that is there is replaced.
     - `quiet`: whether to show no progress bar.
     - `save_model_trainables`: after which batches to keep the trainable arrays; by default at the logging
-        points.
+        points, the last batch among them.
 
     **Returns:** the run, as `open_run` would open it.
 
@@ -54,7 +54,8 @@ def run_experiment(
     }
     write_json(folder.description, description)
     if save_model_trainables is None:
-        save_model_trainables = np.arange(experiment.log_step - 1, experiment.n_batches, experiment.log_step)
+        logged = np.arange(experiment.log_step - 1, experiment.n_batches, experiment.log_step)
+        save_model_trainables = np.append(logged, experiment.n_batches - 1)
     trainer = experiment.build_trainer(log_fns=[lambda entry: append_json_line(folder.log, _log_line(entry))])
     ensemble, history = trainer(
         task,

@@ -8,7 +8,7 @@ from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.time_profile import AbstractTimeProfile, PowerProfile
 from popsim.model import AbstractModel
-from popsim.trial import Trial
+from popsim.trial import Trial, check_hand_targets
 
 
 class PositionError(AbstractLossTerm):
@@ -23,5 +23,6 @@ class PositionError(AbstractLossTerm):
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        check_hand_targets(trial)
         squared = jnp.sum((states.cursor.position - trial.targets.position) ** 2, axis=-1)
         return jnp.sum(self.profile(trial.timeline) * squared)

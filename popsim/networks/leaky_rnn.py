@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from popsim.checks import check_non_negative, check_positive, is_traced
 from popsim.networks.abstract import AbstractNetwork, check_sizes
@@ -28,9 +28,9 @@ class LeakyRNN(AbstractNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
-    - `tau`: the time constant in seconds, one or one for each unit. It is an array leaf, so
-        `where_train=lambda model: model.network` trains it too; `lambda model: model.network.weights` does
-        not.
+    - `tau`: the time constant in seconds, one or one for each unit; an array leaf, which may differ
+        between members.
+    - `train_tau`: whether training may change `tau`; it is not kept above `dt` then.
     - `dt`: the time step in seconds, that of the trials.
     - `nonlinearity`: f, from activation to rate.
     - `noise_std`: see above; 0 draws no random numbers.
@@ -50,6 +50,7 @@ class LeakyRNN(AbstractNetwork):
     noise: AbstractNoise
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
     dt: float = eqx.field(static=True)
+    train_tau: bool = eqx.field(static=True)
     n_inputs: int = eqx.field(static=True)
     n_outputs: int = eqx.field(static=True)
 
@@ -64,6 +65,7 @@ class LeakyRNN(AbstractNetwork):
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
         noise_std: ArrayLike = 0.0,
         gain: float = 0.9,
+        train_tau: bool = False,
         key: Key[Array, ""],
     ):
         check_sizes(n_inputs, n_units, n_outputs)
@@ -84,13 +86,9 @@ class LeakyRNN(AbstractNetwork):
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.nonlinearity = nonlinearity
         self.dt = dt
+        self.train_tau = train_tau
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
-
-    @property
-    def weights(self) -> tuple[PyTree, ...]:
-        """What is usually trained: recurrent and input weights, bias and readout, without `tau`."""
-        return self.recurrent_weights, self.input_weights, self.bias, self.readout
 
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
         return jnp.zeros_like(self.bias)
@@ -100,7 +98,7 @@ class LeakyRNN(AbstractNetwork):
     ) -> Float[Array, " hidden"]:
         rates = self.nonlinearity(hidden)
         drive = self.recurrent_weights @ rates + self.input_weights @ inputs + self.bias
-        leak = self.dt / self.tau
+        leak = self.dt / (self.tau if self.train_tau else jax.lax.stop_gradient(self.tau))
         noise = self.noise(jnp.zeros_like(hidden), key=key)
         return hidden + leak * (drive - hidden) + jnp.sqrt(2 * leak) * noise
 

@@ -211,10 +211,8 @@ def _check_fit(task: AbstractTask, model: Any, trials: Trial, ensembled: bool, s
     try:
         losses = jax.eval_shape(one_trial, trial)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
-        raise ValueError(
-            f"`model` cannot be run on the trials of `task`: {error} "
-            "(If `model` is an ensemble, say `ensembled=True`.)"
-        ) from error
+        hint = "" if ensembled else " (If `model` is an ensemble, say `ensembled=True`.)"
+        raise ValueError(f"`model` cannot be run on the trials of `task`: {error}{hint}") from error
     for name, value in losses.terms.items():
         if value.shape != ():
             raise ValueError(f"term {name!r} of `task.loss` must be a scalar, got shape {value.shape}.")
