@@ -1,12 +1,14 @@
 """Validation of arguments: one line that names the argument, what was given and what is expected."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from popsim.per_member import PerMember
 
 
 def check_positive_int(name: str, value: object) -> None:
@@ -15,37 +17,64 @@ def check_positive_int(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be a positive whole number, got {value!r}.")
 
 
-def check_finite(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, a number or an array of numbers, is finite.
+def check_one_number(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is one number, or a `PerMember` of them, and not an array."""
+    given = value.values[0] if isinstance(value, PerMember) else value
+    if np.ndim(given):
+        raise ValueError(
+            f"`{name}` must be one number, got shape {np.shape(given)}: "
+            "give popsim.PerMember([...]) where members differ."
+        )
 
-    This and the two checks below accept what JAX is tracing: its numbers cannot be looked at.
+
+def check_callables(name: str, values: Any) -> None:
+    """Raise `ValueError` unless `values` is a sequence of functions."""
+    if not isinstance(values, Sequence):
+        raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
+    for value in values:
+        if not callable(value):
+            raise ValueError(f"`{name}` must be functions, got {value!r}.")
+
+
+def check_finite(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, a number, an array of numbers or a `PerMember`, is finite.
+
+    This and the checks below look at the values of all members, and accept what JAX is tracing: its
+    numbers cannot be looked at.
     """
     _check_numbers(name, value, np.isfinite, "finite")
 
 
 def check_positive(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, a number or an array of numbers, is finite and above zero."""
+    """Raise `ValueError` unless `value`, as for `check_finite`, is finite and above zero."""
     _check_numbers(name, value, lambda x: np.isfinite(x) & (x > 0), "finite and above zero")
 
 
 def check_non_negative(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value`, a number or an array of numbers, is finite and at least zero."""
+    """Raise `ValueError` unless `value`, as for `check_finite`, is finite and at least zero."""
     _check_numbers(name, value, lambda x: np.isfinite(x) & (x >= 0), "finite and at least zero")
 
 
 def _check_numbers(
     name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
 ) -> None:
-    if is_traced(value):
+    given = value.values if isinstance(value, PerMember) else value
+    if is_traced(given):
         return
-    numbers = np.asarray(value)
+    numbers = np.asarray(given)
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")
 
 
-def as_float_array(value: Any) -> Array:
-    """`value` as an array of the default floating-point type."""
+@overload
+def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[reportOverlappingOverload]
+@overload
+def as_float_array(value: Any) -> Array: ...
+def as_float_array(value: Any) -> Array | PerMember:
+    """`value`, or the values of a `PerMember`, as an array of the default floating-point type."""
+    if isinstance(value, PerMember):
+        return PerMember(as_float_array(value.values))
     return jnp.asarray(value, jnp.result_type(float))
 
 
@@ -67,6 +96,24 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
     if abs(n_steps * dt - seconds) > 1e-6:
         raise ValueError(f"`{name}` must be a multiple of the time step dt = {dt} s, got {seconds} s.")
     return n_steps
+
+
+def check_same_dt(dt: float, own: float, owner: str) -> None:
+    """Raise `ValueError` unless a time step is that of what it is given to, to 1e-9 s.
+
+    **Arguments:**
+
+    - `dt`: the time step given, in seconds.
+    - `own`: the time step that is expected, in seconds.
+    - `owner`: whose it is, for the error message.
+    """
+    if abs(dt - own) > 1e-9:
+        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s.")
+
+
+def check_fraction(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, a number or an array of numbers, is from zero to one."""
+    _check_numbers(name, value, lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
 def is_traced(value: object) -> bool:

@@ -1,14 +1,18 @@
 """Ensembles: models of one structure, stacked on a leading member axis."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
+import numpy as np
+from jaxtyping import Array, Int, Key
 
 from popsim.checks import check_positive_int
+from popsim.members import Members
+from popsim.per_member import per_member_nodes
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
 
@@ -29,13 +33,60 @@ def make_ensemble(
     **Raises:** `ValueError` if `n_members` is not a positive whole number.
     """
     check_positive_int("n_members", n_members)
-    keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_members))
-    return _build_members(build, keys)
+    return _build_from_keys(build, _member_keys(key, np.arange(n_members)))
+
+
+def build_members(
+    build: Callable[..., ModelType],
+    members: Members,
+    *,
+    settings: Sequence[str] | None = None,
+    key: Key[Array, ""],
+) -> ModelType:
+    """Build an ensemble of models that differ in settings and seeds.
+
+    **Arguments:**
+
+    - `build`: makes one model, `build(key=..., **settings)`; called once, under `jit` and `vmap`. A setting
+        arrives as a traced number, so it may become any array of the model (a noise level, a mass, a time
+        constant), but no size.
+    - `members`: who the members are, see `member_grid`.
+    - `settings`: the settings that `build` takes; by default all. The others are for the task, the loss or
+        the optimizer.
+    - `key`: a member is built from `fold_in(key, its id)`: members of one id start with the same weights,
+        those of the member of that number in `make_ensemble`.
+
+    **Returns:** a model every array of which has a leading member axis.
+
+    **Raises:** `ValueError` if `members` lacks one of the `settings`, it is not numeric, or `build` does not
+    take them.
+    """
+    taken = members.numbers(list(members.settings) if settings is None else settings)
+    try:
+        inspect.signature(build).bind(key=key, **taken)
+    except TypeError as error:
+        raise ValueError(
+            f"`build` must take `key` and the settings {list(taken)}: {error}. "
+            "Say in `settings` which of them it takes."
+        ) from error
+    own = {name: jnp.asarray(values) for name, values in taken.items()}
+    return _build_from_settings(build, _member_keys(key, members.ids), own)
+
+
+def _member_keys(key: Key[Array, ""], ids: Int[np.ndarray, " member"]) -> Key[Array, " member"]:
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.asarray(ids))
 
 
 @eqx.filter_jit
-def _build_members(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Array, " member"]) -> ModelType:
+def _build_from_keys(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Array, " member"]) -> ModelType:
     return eqx.filter_vmap(build)(keys)
+
+
+@eqx.filter_jit
+def _build_from_settings(
+    build: Callable[..., ModelType], keys: Key[Array, " member"], settings: dict[str, Array]
+) -> ModelType:
+    return eqx.filter_vmap(lambda key, own: build(key=key, **own))(keys, settings)
 
 
 def n_members(ensemble: eqx.Module) -> int:
@@ -43,6 +94,11 @@ def n_members(ensemble: eqx.Module) -> int:
 
     **Raises:** `ValueError` if the arrays of `ensemble` disagree on their leading axis, or it has none.
     """
+    for path in per_member_nodes(ensemble):
+        raise ValueError(
+            f"`ensemble` must hold plain arrays with the member axis first, got a PerMember at {path}. "
+            "Build it with `build_members`."
+        )
     leaves = [(path, leaf) for path, leaf in jax.tree.leaves_with_path(ensemble) if eqx.is_array(leaf)]
     if not leaves:
         raise ValueError("`ensemble` must hold at least one array, got a model without any.")

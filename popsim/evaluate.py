@@ -3,14 +3,22 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, Key, PyTree
 
 from popsim.ensemble import member, n_members
 from popsim.loss import LossValues
 from popsim.model import AbstractModel
+from popsim.per_member import (
+    check_n_members,
+    check_of_one_member,
+    member_values,
+    of_member,
+    with_member_values,
+)
 from popsim.randomness import trial_keys
 from popsim.simulate import simulate
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, differs_between_members
 from popsim.trial import Trial, n_trials
 
 
@@ -26,7 +34,7 @@ def evaluate(
     task: AbstractTask,
     *,
     trials: Trial | None = None,
-    member_id: int = 0,
+    member_id: int | Int[Array, ""] = 0,
     key: Key[Array, ""],
 ) -> Evaluation:
     """Run a model on stacked trials and compute the task's loss of each.
@@ -42,26 +50,59 @@ def evaluate(
         `evaluate_ensemble`.
     - `key`: for the noise; that of trial i depends on `key`, `member_id` and i alone.
 
-    **Raises:** `ValueError` if the model refuses the trials.
+    **Raises:** `ValueError` if the model refuses the trials, or if `task` or `model` holds a `PerMember`.
     """
+    for name, given in (("task", task), ("model", model)):
+        check_of_one_member(name, given)
     trials = task.validation_trials() if trials is None else trials
     model.check(trials)
     return _evaluate(model, task, trials, key, jnp.asarray(member_id))
 
 
 def evaluate_ensemble(
-    ensemble: AbstractModel, task: AbstractTask, *, trials: Trial | None = None, key: Key[Array, ""]
+    ensemble: AbstractModel,
+    task: AbstractTask,
+    *,
+    trials: Trial | None = None,
+    member_ids: Int[Array | np.ndarray, " member"] | None = None,
+    key: Key[Array, ""],
 ) -> Evaluation:
     """`evaluate` for every member of an ensemble, all on the same trials, each with its own noise.
 
-    Leaves of the result lead with the member axis. Arguments as for `evaluate`, without `member_id`.
+    Leaves of the result lead with the member axis. Other arguments as for `evaluate`.
 
-    **Raises:** `ValueError` if the model refuses the trials, or `ensemble` has no common member axis.
+    **Arguments:**
+
+    - `task`: what it holds as `PerMember` each member has of its own: loss weights as much as the rest. If
+        anything but the loss differs, so do the validation trials, which are then made under `vmap`.
+    - `trials`: given trials are those of all members.
+    - `member_ids`: whose noise each member gets; by default that of its place. Two with one id get the
+        same.
+
+    **Raises:** `ValueError` if the model refuses the trials, `ensemble` has no common member axis, or a
+    `PerMember` or `member_ids` is not of its length.
     """
-    trials = task.validation_trials() if trials is None else trials
-    member_ids = jnp.arange(n_members(ensemble))
-    member(ensemble, 0).check(trials)
-    return _evaluate_ensemble(ensemble, task, trials, key, member_ids)
+    count = n_members(ensemble)
+    check_n_members(task, count, "task")
+    ids = jnp.arange(count) if member_ids is None else jnp.asarray(member_ids)
+    if ids.shape != (count,):
+        raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
+    each_its_own = trials is None and differs_between_members(task)
+    trials = validation_trials(task, count) if trials is None else trials
+    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials) if each_its_own else trials
+    member(ensemble, 0).check(flat)
+    return _evaluate_ensemble(ensemble, task, trials, each_its_own, key, ids)
+
+
+def validation_trials(task: AbstractTask, n_members: int) -> Trial:
+    """The validation trials of an ensemble; with a leading member axis if the members' tasks differ.
+
+    **Raises:** `ValueError` if a `PerMember` of the task has not a value for each member.
+    """
+    own = member_values(task, n_members, "task")
+    if not differs_between_members(task):
+        return of_member(task, 0).validation_trials()
+    return jax.vmap(lambda values: with_member_values(task, values).validation_trials())(own)
 
 
 @eqx.filter_jit
@@ -80,8 +121,13 @@ def _evaluate_ensemble(
     ensemble: AbstractModel,
     task: AbstractTask,
     trials: Trial,
+    each_its_own: bool,
     key: Key[Array, ""],
     member_ids: Int[Array, " member"],
 ) -> Evaluation:
-    in_axes = (eqx.if_array(0), None, None, None, 0)
-    return eqx.filter_vmap(_evaluate, in_axes=in_axes)(ensemble, task, trials, key, member_ids)
+    def one_member(model, own, trials, member_id):
+        return _evaluate(model, with_member_values(task, own), trials, key, member_id)
+
+    own = member_values(task, member_ids.shape[0], "task")
+    in_axes = (eqx.if_array(0), 0, 0 if each_its_own else None, 0)
+    return eqx.filter_vmap(one_member, in_axes=in_axes)(ensemble, own, trials, member_ids)

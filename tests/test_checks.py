@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim.checks import check_finite, check_non_negative, check_positive, check_positive_int, n_steps_in
+from popsim.checks import (
+    check_finite,
+    check_non_negative,
+    check_positive,
+    check_positive_int,
+    check_same_dt,
+    n_steps_in,
+)
 
 INF, NAN = float("inf"), float("nan")
 
@@ -32,6 +39,12 @@ def test_what_is_traced_passes():
         lambda key: popsim.plants.PointMass(jax.random.uniform(key, minval=1.0)), 3, key=jax.random.key(0)
     )
     assert masses.mass.shape == (3,)
+
+
+def test_time_steps_are_the_same_to_rounding():
+    check_same_dt(0.1 + 0.2, 0.3, "model")
+    with pytest.raises(ValueError, match=r"`dt` must be that of the model, 0\.3 s, got 0\.301 s"):
+        check_same_dt(0.301, 0.3, "model")
 
 
 @pytest.mark.parametrize("seconds", [0.015, -0.01, NAN])

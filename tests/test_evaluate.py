@@ -127,3 +127,65 @@ def test_a_member_alone_gets_the_noise_that_it_has_in_the_ensemble(reach_setup, 
     np.testing.assert_allclose(alone, together[2], rtol=1e-5, atol=1e-7)
     other = popsim.evaluate(popsim.member(ensemble, 2), task, key=key).states.command
     assert not np.allclose(other, together[2], rtol=1e-5, atol=1e-7)
+
+
+def with_tasks_of_their_own(task):
+    """The start and a loss weight differ between three members."""
+    high = popsim.PerMember([[0.1, 0.1], [0.2, 0.3], [0.3, 0.2]])
+    task = eqx.tree_at(lambda t: t.workspace.high, task, high)
+    return eqx.tree_at(lambda t: t.loss.weights["effort"], task, popsim.PerMember([1.0, 2.0, 3.0]))
+
+
+def test_members_with_tasks_of_their_own_are_evaluated_as_one_by_one(setup):
+    task, ensemble = setup
+    task, key = with_tasks_of_their_own(task), jax.random.key(5)
+    together = popsim.evaluate_ensemble(ensemble, task, key=key)
+    for i in range(3):
+        own_task, model = popsim.of_member(task, i), popsim.member(ensemble, i)
+        alone = popsim.evaluate(model, own_task, member_id=i, key=key)
+        for name, value in alone.losses.terms.items():
+            np.testing.assert_allclose(together.losses.terms[name][i], value, rtol=1e-4)
+        np.testing.assert_allclose(together.states.hand.position[i], alone.states.hand.position, atol=1e-6)
+    starts = together.states.hand.position[:, 0, 0]
+    np.testing.assert_allclose(starts, [[0.0, 0.0], [0.05, 0.1], [0.1, 0.05]], atol=0.01)
+
+
+def test_given_trials_are_those_of_all_members(setup):
+    task, ensemble = setup
+    trials, key = first(task.validation_trials(), 2), jax.random.key(5)
+    shared = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key)
+    differing = popsim.evaluate_ensemble(ensemble, with_tasks_of_their_own(task), trials=trials, key=key)
+    np.testing.assert_allclose(differing.states.hand.position, shared.states.hand.position, rtol=1e-5)
+    efforts = [1e6 * shared.losses.terms["effort"][i] * (i + 1) for i in range(3)]
+    np.testing.assert_allclose(differing.losses.terms["effort"], efforts, rtol=1e-4)
+
+
+def test_members_with_one_id_have_the_same_noise(setup):
+    task, ensemble = setup
+    key = jax.random.key(5)
+    evaluation = popsim.evaluate_ensemble(ensemble, task, member_ids=np.array([2, 1, 2]), key=key)
+    usual = drawn_noise(popsim.evaluate_ensemble(ensemble, task, key=key))
+    for name, noise in drawn_noise(evaluation).items():
+        np.testing.assert_array_equal(noise[0], noise[2])
+        np.testing.assert_array_equal(noise[1:], usual[name][1:])
+    with pytest.raises(ValueError, match="`member_ids`.*3 members"):
+        popsim.evaluate_ensemble(ensemble, task, member_ids=jnp.arange(2), key=key)
+
+
+def test_one_model_cannot_have_the_task_of_all_members(setup):
+    task, ensemble = setup
+    differing = eqx.tree_at(lambda t: t.loss.weights["effort"], task, popsim.PerMember([1.0, 2.0]))
+    with pytest.raises(ValueError, match="popsim.of_member\\(task, index\\)"):
+        popsim.evaluate(popsim.member(ensemble, 0), differing, key=jax.random.key(5))
+    with pytest.raises(ValueError, match=r"`task.loss.weights\['effort'\]`.* 3 members, got 2"):
+        popsim.evaluate_ensemble(ensemble, differing, key=jax.random.key(5))
+
+
+def test_trials_of_every_member_are_looked_at(setup):
+    _, ensemble = setup
+    task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
+    high = popsim.PerMember([[0.1, 0.1], [0.1, 0.1], [np.nan, 0.1]])
+    with pytest.raises(ValueError, match="`init"):
+        popsim.evaluate_ensemble(
+            ensemble, eqx.tree_at(lambda t: t.workspace.high, task, high), key=jax.random.key(0)
+        )

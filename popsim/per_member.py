@@ -1,0 +1,181 @@
+"""Values that differ between the members of an ensemble, where all else is shared."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree, Shaped
+
+Tree = TypeVar("Tree")
+
+
+class PerMember(eqx.Module):
+    """An array leaf of a task, a loss or an optimizer that differs between members.
+
+    Every array of an ensemble differs between its members; tasks, losses and optimizers are shared by
+    all, but for the leaves that are wrapped so: `PositionError() + PerMember([1e-5, 1e-4]) * Effort()`,
+    or `equinox.tree_at(lambda task: task.workspace.high, task, PerMember(corners))`. Members are told
+    apart only in training and in `evaluate_ensemble`; `of_member` is the task of one of them.
+
+    Times a number or an array, which all members share, it is again one, and floating-point; so it is
+    times another `PerMember`, member by member. Times a schedule it is a `ScaledSchedule`.
+
+    **Arguments:**
+
+    - `values`: one value for each member, on the first axis.
+
+    **Raises:** `ValueError` if `values` has no axis, or no value.
+    """
+
+    values: Shaped[Array, "member ..."] = eqx.field(converter=jnp.asarray)
+
+    __array_ufunc__ = None  # so that a numpy number times this is left to `__rmul__`
+
+    def __check_init__(self):
+        if self.values.ndim == 0 or self.values.shape[0] == 0:
+            given = self.values if self.values.ndim == 0 else "none"
+            raise ValueError(f"`values` of PerMember must be one for each member, got {given}.")
+
+    def __mul__(self, factor: Any) -> Any:
+        if is_per_member(factor):
+            return self._times_member_by_member(factor)
+        if eqx.is_array_like(factor):
+            own = _as_floating(self.values)
+            return PerMember(jax.vmap(jnp.multiply, (0, None))(own, jnp.asarray(factor, own.dtype)))
+        if callable(factor) and not hasattr(factor, "__rmul__"):  # a term of a loss is callable, and has it
+            return ScaledSchedule(factor, self)
+        return NotImplemented
+
+    def __rmul__(self, factor: Any) -> Any:
+        return self * factor
+
+    def _times_member_by_member(self, other: "PerMember") -> "PerMember":
+        if self.values.shape[0] != other.values.shape[0]:
+            raise ValueError(
+                "two PerMember can be multiplied if they hold values of the same members, "
+                f"got {self.values.shape[0]} and {other.values.shape[0]}."
+            )
+        own = _as_floating(self.values)
+        return PerMember(jax.vmap(jnp.multiply)(own, other.values.astype(own.dtype)))
+
+
+class ScaledSchedule(eqx.Module):
+    """A schedule times a number: a learning rate that falls alike in all members, from different heights.
+
+    Made by `PerMember([1e-3, 3e-3]) * optax.cosine_decay_schedule(1.0, 1000)`. The optimizers of
+    `popsim.training`, and its `inject_hyperparams`, take it wherever they take a schedule.
+
+    **Arguments:**
+
+    - `schedule`: from the number of the step to a number.
+    - `scale`: the factor; one for each member, or that of one member.
+    """
+
+    schedule: Callable[[Any], Any]
+    scale: PerMember | Float[Array, ""]
+
+    def __call__(self, count: Any) -> Any:
+        """The schedule of one member.
+
+        **Raises:** `ValueError` if `scale` is still that of all members.
+        """
+        if isinstance(self.scale, PerMember):
+            raise ValueError(
+                "a schedule that differs between members must be given to an optimizer of popsim.training, "
+                "to popsim.training.inject_hyperparams, or be that of one member: "
+                "`popsim.of_member(schedule, index)`."
+            )
+        return self.schedule(count) * self.scale
+
+
+def is_per_member(node: Any) -> bool:
+    """Whether a node of a PyTree is a `PerMember`."""
+    return isinstance(node, PerMember)
+
+
+def per_member_nodes(tree: PyTree) -> dict[str, PerMember]:
+    """Every `PerMember` of a PyTree, by its path as one writes it in Python (`.loss.weights['effort']`)."""
+    nodes = jax.tree.leaves_with_path(tree, is_leaf=is_per_member)
+    return {jax.tree_util.keystr(path): node for path, node in nodes if is_per_member(node)}
+
+
+def has_per_member(tree: PyTree) -> bool:
+    """Whether anything in a PyTree differs between members."""
+    return bool(per_member_nodes(tree))
+
+
+def check_of_one_member(name: str, tree: PyTree) -> None:
+    """Raise `ValueError` if anything in the argument `name` differs between members."""
+    for path in per_member_nodes(tree):
+        raise ValueError(
+            f"`{name}` must be that of one member here, but `{name}{path}` differs between members: "
+            f"give `popsim.of_member({name}, index)`, or an ensemble."
+        )
+
+
+def check_n_members(tree: PyTree, n_members: int, name: str) -> None:
+    """Raise `ValueError` if a `PerMember` of the argument `name` holds more or fewer values than members."""
+    for path, node in per_member_nodes(tree).items():
+        if node.values.shape[0] != n_members:
+            raise ValueError(
+                f"`{name}{path}` must hold a value for each of the {n_members} members, "
+                f"got {node.values.shape[0]}."
+            )
+
+
+def member_values(tree: PyTree, n_members: int, name: str) -> PyTree[Array]:
+    """The arrays of all `PerMember` of a PyTree, in its structure, None elsewhere: to be vmapped over.
+
+    **Arguments:**
+
+    - `tree`: a task, a loss, or the like.
+    - `n_members`: how many members the ensemble has.
+    - `name`: the argument that `tree` is, for the error message.
+
+    **Raises:** `ValueError` if a `PerMember` holds more or fewer values than there are members.
+    """
+    check_n_members(tree, n_members, name)
+    return jax.tree.map(
+        lambda node: node.values if is_per_member(node) else None, tree, is_leaf=is_per_member
+    )
+
+
+def with_member_values(tree: Tree, values: PyTree[Array]) -> Tree:
+    """The PyTree of one member: each `PerMember` replaced by that member's slice of `member_values`."""
+    own = iter(jax.tree.leaves(values))
+    return jax.tree.map(lambda node: next(own) if is_per_member(node) else node, tree, is_leaf=is_per_member)
+
+
+def without_member_axes(tree: PyTree) -> PyTree:
+    """A PyTree of the structure that one member's has: an array in the place of each `PerMember`."""
+    return jax.tree.map(
+        lambda node: node.values[0] if is_per_member(node) else node, tree, is_leaf=is_per_member
+    )
+
+
+def of_member(tree: Tree, index: int) -> Tree:
+    """A task, a loss or the like as one member of an ensemble has it.
+
+    **Arguments:**
+
+    - `tree`: what holds the `PerMember`; without any it is returned as it is.
+    - `index`: which member, from 0.
+
+    **Raises:** `ValueError` if a `PerMember` holds no value for that member.
+    """
+
+    def own(node: Any) -> Any:
+        if not is_per_member(node):
+            return node
+        count = node.values.shape[0]
+        if not 0 <= index < count:
+            raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {index}.")
+        return node.values[index]
+
+    return jax.tree.map(own, tree, is_leaf=is_per_member)
+
+
+def _as_floating(values: Shaped[Array, "..."]) -> Float[Array, "..."]:
+    return values if jnp.issubdtype(values.dtype, jnp.floating) else values.astype(jnp.result_type(float))

@@ -1,0 +1,141 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, Relay
+
+import popsim
+from popsim import Members, build_members, make_ensemble, member_grid
+
+RATES, NOISES = [1e-3, 3e-3], [0.0, 0.1, 0.2]
+
+
+@pytest.fixture
+def grid():
+    return member_grid(4, learning_rate=RATES, noise=NOISES)
+
+
+def build(key, noise=0.0, mass=1.0):
+    """A model whose command is drawn from the key, and whose noise and mass are settings."""
+    plant = popsim.plants.PointMass(mass)
+    network = Relay(jax.random.normal(key, (2,)), 2)
+    return popsim.SensorimotorLoop(network, plant, {}, popsim.MotorNoise(noise, 0.0), dt=DT)
+
+
+def test_a_grid_is_every_setting_with_every_seed(grid):
+    assert (grid.n_members, grid.shape, grid.names) == (24, (2, 3, 4), ("learning_rate", "noise", "seed"))
+    expected = [(rate, noise, seed) for rate in RATES for noise in NOISES for seed in range(4)]
+    settings = grid.settings["learning_rate"], grid.settings["noise"]
+    assert list(zip(*settings, grid.ids, strict=True)) == expected
+    for name, labels in {"learning_rate": RATES, "noise": NOISES, "seed": range(4)}.items():
+        assert grid.labels[name].tolist() == list(labels)
+
+
+def test_axes_are_in_the_order_in_which_settings_were_given():
+    members = member_grid(2, noise=NOISES, mass=[1.0, 2.0])
+    assert members.names == ("noise", "mass", "seed") == tuple(members.labels)
+    assert [values.tolist() for values in members.labels.values()] == [NOISES, [1.0, 2.0], [0, 1]]
+    assert jax.tree.map(lambda leaf: leaf, members) == members
+    assert members == member_grid(2, noise=NOISES, mass=[1.0, 2.0])
+    assert hash(members) == hash(member_grid(2, noise=NOISES, mass=[1.0, 2.0]))
+    assert members != member_grid(2, noise=NOISES, mass=[1.0, 3.0]) != member_grid(2, mass=[1.0, 3.0])
+
+
+def test_seeds_alone_and_vectors_are_settings_too():
+    assert member_grid(3).names == ("seed",) and member_grid(3).ids.tolist() == [0, 1, 2]
+    stds = member_grid(2, std=[[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+    assert stds.shape == (3, 2) and stds.per_member("std").values.shape == (6, 2)
+    np.testing.assert_array_equal(stds.labels["std"], [[0.1, 0.2], [0.3, 0.4], [0.5, 0.6]])
+
+
+@pytest.mark.parametrize("kind", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+def test_grouping_puts_the_grid_in_the_place_of_the_members(grid, kind):
+    values = {"loss": kind(np.arange(5 * 24.0).reshape(5, 24)), "states": kind(np.zeros((5, 24, 7)))}
+    grouped = grid.group(values, axis=1)
+    assert isinstance(grouped["loss"], type(values["loss"]))
+    assert (grouped["loss"].shape, grouped["states"].shape) == ((5, 2, 3, 4), (5, 2, 3, 4, 7))
+    member = next(i for i in range(24) if grid.ids[i] == 3 and grid.settings["noise"][i] == 0.1)
+    assert grouped["loss"][2, 0, 1, 3] == values["loss"][2, member]
+    np.testing.assert_array_equal(grid.group(values["loss"], axis=-1), grouped["loss"])
+
+
+def test_grouping_needs_the_members_on_the_axis(grid):
+    for axis in (0, 2, -3):
+        with pytest.raises(ValueError, match=rf"`values\['a'\]`.*24 members on axis {axis}.*\(5, 24\)"):
+            grid.group({"a": np.zeros((5, 24))}, axis=axis)
+
+
+def test_one_member_alone_keeps_its_id_and_settings(grid):
+    alone = grid.select(22)
+    assert (alone.ids.tolist(), alone.shape, alone.names) == ([2], (1, 1, 1), grid.names)
+    assert {name: values.tolist() for name, values in alone.settings.items()} == {
+        "learning_rate": [3e-3],
+        "noise": [0.2],
+    }
+    with pytest.raises(ValueError, match="`index`.*0 to 23, got 24"):
+        grid.select(24)
+
+
+def test_a_setting_becomes_a_value_of_each_member(grid):
+    np.testing.assert_allclose(grid.per_member("noise").values, np.tile(np.repeat(NOISES, 4), 2))
+    with pytest.raises(ValueError, match=r"\['learning_rate', 'noise'\], got 'mass'"):
+        grid.per_member("mass")
+    with pytest.raises(ValueError, match="'rule' must be of numbers"):
+        member_grid(2, rule=["hebb", "oja"]).per_member("rule")
+
+
+@pytest.mark.parametrize("n_seeds", [0, -1, 1.5])
+def test_seeds_must_be_counted(n_seeds, as_users_run):
+    with pytest.raises(ValueError, match="`n_seeds`"):
+        member_grid(n_seeds, noise=NOISES)
+
+
+@pytest.mark.parametrize("values", [[], 0.1])
+def test_a_setting_must_have_values(values):
+    with pytest.raises(ValueError, match="`noise`"):
+        member_grid(2, noise=values)
+
+
+def test_members_that_are_no_grid_are_refused(as_users_run):
+    with pytest.raises(ValueError, match=r"`shape`.*\['noise', 'seed'\].*4, got \(2, 3\)"):
+        Members(np.arange(4), {"noise": np.zeros(4)}, (2, 3))
+    with pytest.raises(ValueError, match=r"`settings\['noise'\]`.*4 members"):
+        Members(np.arange(4), {"noise": np.zeros(3)}, (2, 2))
+    with pytest.raises(ValueError, match='"seed"'):
+        member_grid(2, seed=[1, 2])
+
+
+def test_members_of_one_id_start_alike_and_have_their_own_settings():
+    members, key = member_grid(3, noise=NOISES, mass=[1.0, 2.0]), jax.random.key(7)
+    ensemble = build_members(build, members, key=key)
+    assert popsim.n_members(ensemble) == 18
+    np.testing.assert_allclose(ensemble.motor_noise.signal_dependent, members.settings["noise"])
+    np.testing.assert_allclose(ensemble.plant.mass, members.settings["mass"])
+    commands = np.asarray(members.group(ensemble.network.command, axis=0))
+    seeds = np.asarray(make_ensemble(build, 3, key=key).network.command)
+    np.testing.assert_array_equal(commands, np.broadcast_to(seeds, commands.shape))
+
+
+def test_a_member_built_alone_is_that_of_the_ensemble():
+    members, key = member_grid(3, noise=NOISES), jax.random.key(7)
+    together = popsim.member(build_members(build, members, key=key), 5)
+    alone = popsim.member(build_members(build, members.select(5), key=key), 0)
+    for a, b in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_only_the_named_settings_are_given_to_build():
+    members, key = member_grid(2, learning_rate=RATES, mass=[1.0, 2.0]), jax.random.key(7)
+    ensemble = build_members(build, members, settings=["mass"], key=key)
+    np.testing.assert_allclose(ensemble.plant.mass, members.settings["mass"])
+    with pytest.raises(ValueError, match="`build`.*'learning_rate'.*`settings`"):
+        build_members(build, members, key=key)
+    with pytest.raises(ValueError, match=r"\['learning_rate', 'mass'\], got 'noise'"):
+        build_members(build, members, settings=["noise"], key=key)
+
+
+def test_a_model_cannot_hold_values_of_all_members():
+    model = popsim.GaussianNoise(0.1)
+    broken = jax.tree.map(lambda _: popsim.PerMember([0.1, 0.2]), model)
+    with pytest.raises(ValueError, match="PerMember at .std.*build_members"):
+        popsim.n_members(broken)
