@@ -12,7 +12,10 @@ from jaxtyping import Array, Float, PyTree
 
 from popsim.checks import as_float_array, check_finite
 from popsim.model import AbstractModel
+from popsim.per_member import PerMember, check_of_one_member
 from popsim.trial import Trial
+
+Weight = float | Float[Array, ""] | PerMember
 
 
 class LossValues(eqx.Module):
@@ -30,7 +33,7 @@ class AbstractLossTerm(eqx.Module):
     """One named term of a loss, for one trial.
 
     A subclass supplies `name` and `__call__`. Terms are weighted and composed with `*` and `+`:
-    `PositionError() + 1e-5 * Effort()` is a `Loss`.
+    `PositionError() + 1e-5 * Effort()` is a `Loss`. A weight may be a `PerMember`.
 
     !!! example
 
@@ -62,10 +65,10 @@ class AbstractLossTerm(eqx.Module):
         **Returns:** a scalar.
         """
 
-    def __mul__(self, weight: float | Float[Array, ""]) -> "Loss":
+    def __mul__(self, weight: Weight) -> "Loss":
         return Loss((self,), {self.name: weight})
 
-    def __rmul__(self, weight: float | Float[Array, ""]) -> "Loss":
+    def __rmul__(self, weight: Weight) -> "Loss":
         return self * weight
 
     def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
@@ -82,7 +85,7 @@ class FunctionTerm(AbstractLossTerm):
         return self.function(states, trial, model)
 
 
-def _as_weights(weights: dict) -> dict[str, Array]:
+def _as_weights(weights: dict) -> dict[str, Array | PerMember]:
     return {name: as_float_array(weight) for name, weight in weights.items()}
 
 
@@ -92,13 +95,14 @@ class Loss(eqx.Module):
     **Arguments:**
 
     - `terms`: the terms.
-    - `weights`: for each name its weight, an array leaf: it may be changed during training.
+    - `weights`: for each name its weight, an array leaf: it may be changed during training, or be a
+        `PerMember`.
 
     **Raises:** `ValueError` if two terms have one name, or names and weights differ.
     """
 
     terms: tuple[AbstractLossTerm, ...]
-    weights: dict[str, Float[Array, ""]] = eqx.field(converter=_as_weights)
+    weights: dict[str, Float[Array, ""] | PerMember] = eqx.field(converter=_as_weights)
 
     def __check_init__(self):
         if not self.terms:
@@ -116,13 +120,17 @@ class Loss(eqx.Module):
             )
 
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> LossValues:
-        """The weighted terms of one trial; arguments as for `AbstractLossTerm`."""
+        """The weighted terms of one trial; arguments as for `AbstractLossTerm`.
+
+        **Raises:** `ValueError` if a weight differs between members.
+        """
+        check_of_one_member("loss", self)
         return LossValues({t.name: self.weights[t.name] * t(states, trial, model) for t in self.terms})
 
-    def __mul__(self, weight: float | Float[Array, ""]) -> "Loss":
+    def __mul__(self, weight: Weight) -> "Loss":
         return Loss(self.terms, {name: weight * own for name, own in self.weights.items()})
 
-    def __rmul__(self, weight: float | Float[Array, ""]) -> "Loss":
+    def __rmul__(self, weight: Weight) -> "Loss":
         return self * weight
 
     def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":

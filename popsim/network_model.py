@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim.checks import check_finite, check_positive
+from popsim.checks import check_finite, check_positive, check_same_dt
 from popsim.model import AbstractModel
 from popsim.network_input import network_input
 from popsim.networks import AbstractNetwork, NetworkState
@@ -47,13 +47,16 @@ class NetworkModel(AbstractModel):
         hidden = self.network.step(received, state.network.hidden, key=key)
         return NetworkModelState(NetworkState(hidden, self.network.read_out(hidden)))
 
+    def received(self, states: NetworkModelState, trial: Trial) -> Float[Array, "time inputs"]:
+        """What the network received at each step of a simulated trial; arguments as for a loss term."""
+        return jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
+
     def check(self, trials: Trial) -> None:
         """Refuse trials with another time step, or with inputs of another size or that are not finite.
 
         **Raises:** `ValueError` naming what does not fit.
         """
-        if abs(trials.timeline.dt - self.dt) > 1e-9:
-            raise ValueError(f"`dt` of the trials must be {self.dt} s, got {trials.timeline.dt} s.")
+        check_same_dt(trials.timeline.dt, self.dt, "model")
         check_finite("inputs", network_input(trials.inputs, {}, {}))
         if trials.interventions:
             raise ValueError(f"`interventions` need a SensorimotorLoop, got {sorted(trials.interventions)}.")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key
 
 from popsim.channels import SensoryChannel
-from popsim.checks import check_finite, check_positive, n_steps_in
+from popsim.checks import check_finite, check_positive, check_same_dt, n_steps_in
 from popsim.delay import DelayBuffer
 from popsim.hand import HandState
 from popsim.interventions import (
@@ -139,6 +139,14 @@ class SensorimotorLoop(AbstractModel):
         force = load(state.hand)
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand, external_force=force)
 
+    def received(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
+        """What the network received at each step of a simulated trial; arguments as for a loss term."""
+
+        def at_step(inputs, feedback):
+            return network_input(inputs, feedback, self.scaling)
+
+        return jax.vmap(at_step)(trial.inputs, states.feedback)
+
     def check(self, trials: Trial) -> None:
         """Refuse trials with another time step, inputs of another size, or positions out of reach.
 
@@ -149,10 +157,7 @@ class SensorimotorLoop(AbstractModel):
                 "`model` must be a single model, got an ensemble: "
                 "say `ensembled=True`, or use evaluate_ensemble."
             )
-        if abs(trials.timeline.dt - self.dt) > 1e-9:
-            raise ValueError(
-                f"`dt` of the trials must be the model's {self.dt} s, got {trials.timeline.dt} s."
-            )
+        check_same_dt(trials.timeline.dt, self.dt, "model")
         for name, channel in self.channels.items():
             if self._delay_steps(name) >= trials.timeline.n_steps:
                 raise ValueError(

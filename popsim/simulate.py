@@ -10,6 +10,11 @@ from popsim.randomness import key_stream
 from popsim.trial import Trial
 
 
+def initial_state(model: AbstractModel, trial: Trial, *, key: Key[Array, ""]) -> PyTree[Array]:
+    """The state before the first step of a trial, as `simulate` with the same key starts from it."""
+    return model.init(trial, key=key_stream(key, "initial state"))
+
+
 @eqx.filter_jit
 def simulate(
     model: AbstractModel, trial: Trial, *, remat: bool = False, key: Key[Array, ""]
@@ -38,7 +43,7 @@ def simulate(
         return state, model.record(state)
 
     active = {name: schedule.active for name, schedule in trial.interventions.items()}
-    start = model.init(trial, key=key_stream(key, "initial state"))
+    start = initial_state(model, trial, key=key)
     body = jax.checkpoint(step, prevent_cse=False) if remat else step
     _, states = jax.lax.scan(body, start, (jnp.arange(trial.timeline.n_steps), trial.inputs, active))
     return states

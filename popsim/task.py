@@ -6,6 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Int, Key
 
 from popsim.loss import Loss
+from popsim.per_member import per_member_nodes
 from popsim.trial import Trial
 
 
@@ -53,3 +54,9 @@ class AbstractTask(eqx.Module):
     @abc.abstractmethod
     def validation_trials(self) -> Trial:
         """The validation trials, stacked on a leading axis; the same at every call."""
+
+
+def differs_between_members(task: AbstractTask) -> bool:
+    """Whether anything of a task but its loss differs between members, so that their trials do."""
+    in_loss = {id(node) for node in per_member_nodes(task.loss).values()}
+    return any(id(node) not in in_loss for node in per_member_nodes(task).values())

@@ -4,3 +4,5 @@ from popsim.networks.abstract import AbstractNetwork as AbstractNetwork
 from popsim.networks.abstract import NetworkState as NetworkState
 from popsim.networks.gru import GRUNetwork as GRUNetwork
 from popsim.networks.leaky_rnn import LeakyRNN as LeakyRNN
+from popsim.networks.projection import NetworkStep as NetworkStep
+from popsim.networks.projection import Projection as Projection

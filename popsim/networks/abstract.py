@@ -6,6 +6,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, Key
 
 from popsim.checks import check_positive_int
+from popsim.networks.projection import Projection
 
 
 class NetworkState(eqx.Module):
@@ -66,6 +67,14 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
         """What the network puts out when its units are at `hidden`."""
+
+    def projections(self) -> dict[str, Projection]:
+        """The synapses that learning rules may act on, by name. Extend it: by default there are none.
+
+        The rules know "recurrent", "input" and "readout". What is returned may depend on static fields
+        only, and not on arrays.
+        """
+        return {}
 
     def check_dt(self, dt: float) -> None:  # noqa: B027
         """Extend it to refuse a time step, in seconds, that the network was not built for.

@@ -9,8 +9,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim.checks import check_non_negative, check_positive, is_traced
+from popsim.checks import check_non_negative, check_positive, check_same_dt, is_traced
 from popsim.networks.abstract import AbstractNetwork, check_sizes
+from popsim.networks.projection import Projection
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -106,6 +107,27 @@ class LeakyRNN(AbstractNetwork):
         """The readout of the rates f(x)."""
         return self.readout(self.nonlinearity(hidden))
 
+    def projections(self) -> dict[str, Projection]:
+        """The recurrent and the input weights, and the readout. The activity of a unit is its rate f(x)."""
+        recurrent = Projection(
+            where=lambda network: network.recurrent_weights,
+            pre=lambda network, step: network.nonlinearity(step.before),
+            post=lambda network, step: network.nonlinearity(step.after),
+            where_bias=lambda network: network.bias,
+        )
+        received = Projection(
+            where=lambda network: network.input_weights,
+            pre=lambda network, step: step.received,
+            post=lambda network, step: network.nonlinearity(step.after),
+            where_bias=lambda network: network.bias,
+        )
+        readout = Projection(
+            where=lambda network: network.readout.weight,
+            pre=lambda network, step: network.nonlinearity(step.after),
+            post=lambda network, step: network.read_out(step.after),
+            where_bias=lambda network: network.readout.bias,
+        )
+        return {"recurrent": recurrent, "input": received, "readout": readout}
+
     def check_dt(self, dt: float) -> None:
-        if abs(dt - self.dt) > 1e-9:
-            raise ValueError(f"`dt` must be that of the network, {self.dt} s, got {dt} s.")
+        check_same_dt(dt, self.dt, "network")
