@@ -6,9 +6,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import optax
 from jaxtyping import Array, Float, PyTree
 
+from popsim.checks import is_traced
+from popsim.training.optimizer_step import optimizer_step
+from popsim.training.shardings import ShardedStep, StepShardings
 from popsim.training.train_state import TrainState
 
 
@@ -31,15 +33,8 @@ class TrainStep(eqx.Module):
 
         value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
         (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(state.params)
-        optimizer = optax.with_extra_args_support(state.optimizer_def)
-        with jax.numpy_dtype_promotion("standard"):  # optax needs it, also where the user has set "strict"
-            updates, opt_state = optimizer.update(gradients, state.opt_state, state.params, value=loss)
         next_state = dataclasses.replace(
-            state,
-            step=state.step + 1,
-            params=optax.apply_updates(state.params, updates),
-            opt_state=opt_state,
-            loss_fn_state=loss_fn_state,
+            optimizer_step(state, gradients, loss), step=state.step + 1, loss_fn_state=loss_fn_state
         )
         return next_state, outputs
 
@@ -63,29 +58,46 @@ def build_train_step_fn(
     - `donate_params_and_state`: whether the step may reuse the memory of the parameters and the states of
         optimizer and loss function that it is given: they cannot be used afterwards. What is not
         learnable is not donated.
-    - `train_state_shardings`, `input_kwarg_shardings`, `aux_output_shardings`: not yet.
+    - `train_state_shardings`: a `TrainState` of JAX shardings, such as
+        `jax.tree.map(lambda leaf: sharding, equinox.filter(state, equinox.is_array))`, or a prefix of it: a
+        sharding stands for all arrays below it, None leaves them to JAX. The step returns a state that
+        lies so, and first moves there what does not yet: on the first call the state may be on one device.
+        Those of `step` and `root_rng` are ignored.
+    - `input_kwarg_shardings`: a dict from input keyword to a sharding, or PyTree or prefix of these.
+    - `aux_output_shardings`: of `outputs`, likewise.
+
+    Shardings are ignored unless `jit`. To split weights, make the mesh with
+    `axis_types=(jax.sharding.AxisType.Auto, ...)`: the compiler then finds how to split each operation. On
+    a mesh with explicit axes, the default of `jax.make_mesh`, JAX asks the loss function to say so.
 
     **Returns:** a function `(TrainState, **kwargs) -> (TrainState, outputs)`. The key of a step is
     `fold_in(state.root_rng, state.step)`.
 
-    **Raises:** `NotImplementedError` if shardings are given; `ValueError` if donation is asked for
-    without `jit`.
+    **Raises:** `ValueError` if donation is asked for without `jit`, or what is given as sharding is none;
+    when the step is called, if shardings do not have the structure of what they are for.
     """
-    shardings = {
-        "train_state_shardings": train_state_shardings,
-        "input_kwarg_shardings": input_kwarg_shardings,
-        "aux_output_shardings": aux_output_shardings,
-    }
-    for name, sharding in shardings.items():
-        if sharding is not None:
-            raise NotImplementedError(f"`{name}` is not supported yet.")
     step = TrainStep(loss_fn)
     if not jit:
         if donate_params_and_state:
             raise ValueError("`donate_params_and_state` needs `jit=True`, got `jit=False`.")
         return step
-    if not donate_params_and_state:
-        return eqx.filter_jit(step)
+    shardings = StepShardings(train_state_shardings, input_kwarg_shardings, aux_output_shardings)
+    if not jax.tree.leaves(shardings):
+        return _donating(step) if donate_params_and_state else eqx.filter_jit(step)
+    sharded = ShardedStep(step, shardings)
+    compiled = _donating(sharded) if donate_params_and_state else eqx.filter_jit(sharded)
+
+    def train_step(state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
+        result = compiled(shardings.place_state(state), **shardings.place_inputs(inputs))
+        if donate_params_and_state:
+            _delete((state.params, state.opt_state, state.loss_fn_state))
+        return result
+
+    return train_step
+
+
+def _donating(step: Callable[..., tuple[TrainState, Any]]) -> Callable[..., tuple[TrainState, Any]]:
+    """The compiled step, which takes the memory of all that it changes."""
 
     @eqx.filter_jit(donate="all-except-first")
     def donating(kept, params, opt_state, loss_fn_state):
@@ -98,3 +110,10 @@ def build_train_step_fn(
         return donating((rest, inputs), state.params, state.opt_state, state.loss_fn_state)
 
     return train_step
+
+
+def _delete(donated: PyTree) -> None:
+    """Free what was moved to other devices before it was donated: the step took the copy."""
+    for leaf in jax.tree.leaves(donated):
+        if isinstance(leaf, jax.Array) and not is_traced(leaf) and not leaf.is_deleted():
+            leaf.delete()

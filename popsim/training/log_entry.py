@@ -4,10 +4,11 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from popsim.evaluate import Evaluation
 from popsim.loss import LossValues
+from popsim.trial import Trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,8 +18,10 @@ class LogEntry:
     - `batch`: the number of the batch after which it is.
     - `model`: the model, or ensemble, after that batch.
     - `loss`: the mean weighted terms of that batch, by member.
+    - `validation_trials`: the validation trials; with a leading member axis if the members' tasks differ.
     - `validation`: states and losses of the validation trials, with axes (member, trial, ...).
     - `validation_loss`: the mean weighted terms of the validation trials, by member.
+    - `frozen`: which members are frozen.
     - `learning_rate`: of that batch's update, by member.
     - `seconds`: since training began, compilation included.
     """
@@ -26,7 +29,9 @@ class LogEntry:
     batch: int
     model: Any
     loss: LossValues
+    validation_trials: Trial
     validation: Evaluation
     validation_loss: LossValues
+    frozen: Bool[np.ndarray, "*member"]
     learning_rate: Float[np.ndarray, "*member"]
     seconds: float

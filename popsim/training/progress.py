@@ -19,9 +19,12 @@ class ProgressBar:
         )
 
     def update(self, count: int, total_loss: Float[Array | np.ndarray, "*member"] | np.floating) -> None:
-        """Advance by `count` batches and show the mean loss over members."""
+        """Advance by `count` batches and show the mean loss over members that are not frozen."""
         self._bar.set_description_str("training", refresh=False)
-        self._bar.set_postfix_str(f"loss {np.mean(total_loss):.3g}", refresh=False)
+        losses = np.asarray(total_loss)
+        finite = losses[np.isfinite(losses)]
+        shown = f"loss {finite.mean():.3g}" if finite.size else "all frozen"
+        self._bar.set_postfix_str(shown, refresh=False)
         self._bar.update(count)
 
     def close(self) -> None:

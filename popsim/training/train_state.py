@@ -1,6 +1,5 @@
 """All that training needs to continue."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,12 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int, Key, PyTree
 
+from popsim.ensemble import n_members
+from popsim.training.hyperparams import init_optimizer, init_optimizer_of_members
 from popsim.training.trainables import select_trainables
+
+SHARED = ("step", "root_rng")  # what all members of an ensemble have in common
+OWN = ("params", "model_without_params", "opt_state", "loss_fn_state")  # what each has of its own
 
 
 class TrainState(eqx.Module):
@@ -32,6 +36,11 @@ class TrainState(eqx.Module):
     opt_state: PyTree
     loss_fn_state: PyTree
     optimizer_def: optax.GradientTransformation = eqx.field(static=True)
+
+    @property
+    def is_param(self) -> PyTree[bool]:
+        """For each leaf of the model whether it is trained."""
+        return jax.tree.map(lambda leaf: leaf is not None, self.params, is_leaf=lambda leaf: leaf is None)
 
     @property
     def model(self) -> Any:
@@ -58,11 +67,11 @@ class TrainState(eqx.Module):
         - `loss_fn_state`: what the loss function carries, at the start.
         - `where_train`: picks what is trained, see `select_trainables`; None for the whole model.
 
-        **Raises:** `ValueError` if nothing is trained.
+        **Raises:** `ValueError` if nothing is trained, or a hyperparameter of the optimizer differs between
+        members.
         """
         params, rest = select_trainables(model, where_train)
-        with jax.numpy_dtype_promotion("standard"):  # optax needs it, also where the user has set "strict"
-            opt_state = optimizer_def.init(params)
+        opt_state = init_optimizer(optimizer_def, params)
         return cls(jnp.asarray(0), root_rng, params, rest, opt_state, loss_fn_state, optimizer_def)
 
     @classmethod
@@ -77,8 +86,15 @@ class TrainState(eqx.Module):
         """`initial_state` of an ensemble: each member has an optimizer state of its own.
 
         `step` and `root_rng` are those of all members.
+
+        **Raises:** `ValueError` as `initial_state`, or if a hyperparameter of the optimizer that differs
+        between members has not a value for each.
         """
-        state = cls.initial_state(ensemble, optimizer_def, root_rng, where_train=where_train)
-        with jax.numpy_dtype_promotion("standard"):
-            opt_state = jax.vmap(optimizer_def.init)(state.params)
-        return dataclasses.replace(state, opt_state=opt_state)
+        params, rest = select_trainables(ensemble, where_train)
+        opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
+        return cls(jnp.asarray(0), root_rng, params, rest, opt_state, None, optimizer_def)
+
+
+def parts(state: TrainState, names: tuple[str, ...]) -> dict[str, PyTree]:
+    """The named parts of a state."""
+    return {name: getattr(state, name) for name in names}

@@ -4,8 +4,9 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Int, Key
 
+from popsim.per_member import member_values, with_member_values
 from popsim.randomness import key_stream, trial_keys
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, differs_between_members
 from popsim.trial import Trial
 
 
@@ -37,7 +38,7 @@ def trials_of_batch(
     batch_size: int,
     batch: Int[Array, ""],
     *,
-    member_ids: Int[Array, " member"] | None,
+    member_ids: Int[Array, "*member"],
     shared_trials: bool,
     key: Key[Array, ""],
 ) -> Trial:
@@ -47,17 +48,28 @@ def trials_of_batch(
 
     - `task`, `batch_size`: the task, and how many trials.
     - `batch`: the number of the training batch.
-    - `member_ids`: the members of the ensemble; None for a single model.
+    - `member_ids`: the numbers of the members; of a single model, its own.
     - `shared_trials`: whether all members see the same trials.
     - `key`: the `root_rng` of the training.
 
-    **Returns:** the trials, with a leading member axis if each member has its own.
+    **Returns:** the trials, with a leading member axis if `trials_differ`.
+
+    **Raises:** `ValueError` if a `PerMember` of the task holds more or fewer values than there are members.
     """
     batch_key = jax.random.fold_in(key, batch)
 
-    def drawn_for(member_id):
-        return training_trials(task, batch_size, batch=batch, member_id=member_id, key=batch_key)
+    def drawn_for(member_id, values):
+        own = with_member_values(task, values)
+        drawn_for = None if shared_trials else member_id
+        return training_trials(own, batch_size, batch=batch, member_id=drawn_for, key=batch_key)
 
-    if shared_trials:
-        return drawn_for(None)
-    return drawn_for(0) if member_ids is None else jax.vmap(drawn_for)(member_ids)
+    if member_ids.ndim == 0:
+        return drawn_for(member_ids, None)
+    if not trials_differ(task, shared_trials=shared_trials):
+        return drawn_for(None, None)
+    return jax.vmap(drawn_for)(member_ids, member_values(task, member_ids.shape[0], "task"))
+
+
+def trials_differ(task: AbstractTask, *, shared_trials: bool) -> bool:
+    """Whether the members of an ensemble see different trials: drawn anew, or of another task."""
+    return not shared_trials or differs_between_members(task)

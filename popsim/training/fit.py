@@ -1,0 +1,113 @@
+"""Whether a task, a model and what changes the model go together: found out before anything is compiled."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from popsim.ensemble import member
+from popsim.loss import Loss
+from popsim.model import AbstractModel
+from popsim.simulate import simulate
+from popsim.task import AbstractTask
+from popsim.training.member_step import MemberStep
+from popsim.training.model_updates import AbstractModelUpdate
+from popsim.training.train_state import TrainState
+from popsim.training.update_model import changed_leaves, first_carry
+from popsim.trial import Trial
+
+
+def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool, by_member: bool) -> None:
+    """Refuse a task and a model that do not go together.
+
+    **Arguments:**
+
+    - `task`: the task, as one member has it.
+    - `model`: the model, or ensemble.
+    - `trials`: the trials of the first batch.
+    - `ensembled`: whether `model` is an ensemble.
+    - `by_member`: whether the trials lead with a member axis.
+
+    **Raises:** `ValueError` naming what does not fit.
+    """
+    if not isinstance(task.loss, Loss):
+        raise ValueError(f"`task.loss` must be a Loss, such as 1.0 * term, got {type(task.loss).__name__}.")
+    one_model: AbstractModel = member(model, 0) if ensembled else model
+    if by_member:
+        trials = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
+    one_model.check(task.validation_trials())
+    one_model.check(trials)
+    trial = jax.tree.map(lambda leaf: leaf[0], trials)
+
+    def one_trial(trial):
+        return task.loss(simulate(one_model, trial, key=jax.random.key(0)), trial, one_model)
+
+    try:
+        losses = jax.eval_shape(one_trial, trial)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        hint = "" if ensembled else " (If `model` is an ensemble, say `ensembled=True`.)"
+        raise ValueError(f"`model` cannot be run on the trials of `task`: {error}{hint}") from error
+    for name, value in losses.terms.items():
+        if value.shape != ():
+            raise ValueError(f"term {name!r} of `task.loss` must be a scalar, got shape {value.shape}.")
+
+
+def check_changes(step: MemberStep, state: TrainState) -> PyTree[bool]:
+    """Refuse model updates, post-step functions and loss updates that return something else than they must.
+
+    **Arguments:**
+
+    - `step`: the step of one member.
+    - `state`: its state.
+
+    **Returns:** which leaves of the model are trained by the optimizer or changed by model updates.
+
+    **Raises:** `ValueError` naming what does not fit.
+    """
+    model = state.model
+    batch, member_id = jnp.asarray(0), jnp.asarray(0)
+    gradients, trained_batch = eqx.filter_eval_shape(step.gradients, state, batch=batch, member_id=member_id)
+    is_kept = state.is_param
+    for update in step.updates:
+        changed = changed_leaves(update, model, trained_batch)
+        carried = eqx.filter_eval_shape(first_carry, update, model)
+        name = f"state of {type(update).__name__} in model_update_funcs"
+        _check_same(name, _carry_of(update), carried, model, trained_batch)
+        is_kept = jax.tree.map(lambda kept, own: kept or own, is_kept, changed)
+    for index, post_step in enumerate(step.post_step_fns):
+        _check_same(f"post_step_fns[{index}]", post_step, model)
+    if step.loss_update_func is not None:
+        values = jax.tree.map(_mean_shape, trained_batch.losses)
+        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, gradients)
+    return is_kept
+
+
+def _carry_of(update: AbstractModelUpdate) -> Callable[..., PyTree]:
+    """From what an update carries to what it carries on."""
+    return lambda state, model, batch: update(model, batch, state, key=jax.random.key(0))[1]
+
+
+def _mean_shape(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((), leaf.dtype)
+
+
+def _check_same(name: str, function: Callable[..., Any], given: Any, *others: Any) -> None:
+    """Raise `ValueError` unless a function returns arrays like the first that it is given."""
+
+    def signature(tree: Any) -> Any:
+        arrays = eqx.filter(tree, lambda leaf: hasattr(leaf, "shape"))
+        return jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", arrays)
+
+    expected, returned = signature(given), signature(eqx.filter_eval_shape(function, given, *others))
+    if jax.tree.structure(returned) != jax.tree.structure(expected):
+        raise ValueError(
+            f"`{name}` must return a {type(given).__name__} of the structure that it is given, "
+            f"got {jax.tree.structure(returned)}."
+        )
+    for (path, own), new in zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(returned), strict=True):
+        if own != new:
+            where = f" at {jax.tree_util.keystr(path)}" if path else ""
+            raise ValueError(f"`{name}` must return {own}{where}, as it is given, got {new}.")

@@ -1,0 +1,172 @@
+"""One training batch of one member: everything that changes it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from popsim.loss import Loss, LossValues
+from popsim.randomness import trial_keys
+from popsim.simulate import initial_state, simulate
+from popsim.task import AbstractTask
+from popsim.training.finite import all_finite, freeze_nonfinite
+from popsim.training.gradient_accumulation import accumulate_gradients_scan
+from popsim.training.member_carry import NEVER, MemberCarry
+from popsim.training.model_updates import AbstractModelUpdate, TrainedBatch
+from popsim.training.optimizer_step import optimizer_step
+from popsim.training.optimizers import learning_rate_of
+from popsim.training.train_state import TrainState
+from popsim.training.training_trials import training_trials
+from popsim.training.update_model import first_carry, update_model
+from popsim.trial import Trial
+
+LossUpdateFn = Callable[[Loss, LossValues, PyTree], Loss]
+
+
+class BatchRecord(eqx.Module):
+    """What training records of a batch: leaves lead with (batch,) and, for an ensemble, (member,).
+
+    NaN for a frozen member; `loss_weights` is None unless they are updated.
+    """
+
+    loss: LossValues
+    learning_rate: Float[Array, "*axes"]
+    loss_weights: dict[str, Float[Array, "*axes"]] | None
+
+
+class MemberStep(eqx.Module):
+    """A training batch of one member, in this order: trials, gradient, optimizer, model updates,
+    post-step functions, loss update; and if its numbers are not finite, nothing of all that.
+
+    **Arguments:**
+
+    - `task`: the task.
+    - `batch_size`: how many trials a batch has.
+    - `n_minibatches`: into how many parts these are split, to hold one part in memory at a time.
+    - `shared_trials`: whether all members see the same trials.
+    - `remat`: whether gradients recompute each time step.
+    - `updates`: the model updates.
+    - `post_step_fns`: functions from the model to the model, applied last.
+    - `loss_update_func`: from the loss, its mean values and the gradients to the next batch's loss.
+    - `trained`: which parameters are trained; None for all.
+    - `checked`: which leaves of the optimizer's state have to be finite.
+    """
+
+    task: AbstractTask
+    batch_size: int = eqx.field(static=True)
+    n_minibatches: int = eqx.field(static=True, default=1)
+    shared_trials: bool = eqx.field(static=True, default=False)
+    remat: bool = eqx.field(static=True, default=False)
+    updates: tuple[AbstractModelUpdate, ...] = ()
+    post_step_fns: tuple[Callable[[Any], Any], ...] = ()
+    loss_update_func: LossUpdateFn | None = eqx.field(static=True, default=None)
+    trained: PyTree[bool] | None = None
+    checked: PyTree[bool] | None = None
+
+    def initial_carry(self, model: Any) -> MemberCarry:
+        """What a member carries before its first batch."""
+        loss = None if self.loss_update_func is None else self.task.loss
+        return MemberCarry(
+            loss, tuple(first_carry(update, model) for update in self.updates), jnp.asarray(NEVER)
+        )
+
+    def __call__(
+        self,
+        state: TrainState,
+        *,
+        batch: Int[Array, ""],
+        member_id: Int[Array, ""],
+        enabled: Bool[Array, " update"] | None = None,
+    ) -> tuple[TrainState, BatchRecord]:
+        """The next state of a member, and what is recorded of the batch.
+
+        **Arguments:**
+
+        - `state`: its state; `loss_fn_state` is a `MemberCarry`.
+        - `batch`: the number of the batch.
+        - `member_id`: the number that its draws depend on.
+        - `enabled`: which model updates are made; None for all.
+        """
+        rng = jax.random.fold_in(state.root_rng, state.step)
+        gradients, trained_batch = self.gradients(state, batch=batch, member_id=member_id)
+        loss = jax.tree.map(jnp.mean, trained_batch.losses)
+        after = optimizer_step(state, gradients, loss.total, self.trained)
+        model, carried = update_model(
+            self.updates,
+            after.model,
+            trained_batch,
+            state.loss_fn_state.updates,
+            enabled,
+            key=jax.random.fold_in(rng, member_id),
+        )
+        for post_step in self.post_step_fns:
+            model = post_step(model)
+        next_loss = state.loss_fn_state.loss
+        if self.loss_update_func is not None:
+            next_loss = self.loss_update_func(trained_batch.loss, loss, gradients)
+        carry = dataclasses.replace(state.loss_fn_state, loss=next_loss, updates=carried)
+        after = _with_model(dataclasses.replace(after, step=state.step + 1, loss_fn_state=carry), model)
+        checked = after.opt_state if self.checked is None else eqx.filter(after.opt_state, self.checked)
+        is_finite = all_finite((loss, next_loss, checked, _changed(state.model, model)))
+        return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
+
+    def gradients(
+        self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]
+    ) -> tuple[PyTree, TrainedBatch]:
+        """The gradients of the mean loss over a training batch, zero where not trained, and the batch."""
+        rng = jax.random.fold_in(state.root_rng, state.step)
+        drawn_for = None if self.shared_trials else member_id
+        trials = training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng)
+        keys = trial_keys(rng, self.batch_size, member_id=member_id)
+        loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
+        trained = jax.tree.map(lambda _: True, state.params) if self.trained is None else self.trained
+        params, fixed = eqx.partition(state.params, trained)
+
+        def run(params, part, rng):
+            model = eqx.combine(params, fixed, state.model_without_params)
+            states, losses = self._run(model, loss, *part)
+            return jax.tree.map(jnp.mean, losses).total, ((), (states, losses))
+
+        if self.n_minibatches == 1:
+            gradients, (_, (states, losses)) = jax.grad(run, has_aux=True)(params, (trials, keys), rng)
+        else:
+            part_state = dataclasses.replace(state, params=params)
+            gradients, _, parts = accumulate_gradients_scan(
+                part_state, (trials, keys), rng, self.n_minibatches, run
+            )
+            states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), parts)
+        gradients = eqx.combine(gradients, jax.tree.map(jnp.zeros_like, fixed))
+        start = jax.vmap(lambda trial, key: initial_state(state.model, trial, key=key))(trials, keys)
+        return gradients, TrainedBatch(state.model, trials, keys, start, states, losses, loss, batch)
+
+    def _run(
+        self, model: Any, loss: Loss, trials: Trial, keys: Key[Array, " trial"]
+    ) -> tuple[PyTree[Array], LossValues]:
+        """The states, where a model update needs them, and the losses of all trials."""
+
+        def one_trial(trial, key):
+            states = simulate(model, trial, remat=self.remat, key=key)
+            return states if self.updates else None, loss(states, trial, model)
+
+        return jax.vmap(one_trial)(trials, keys)
+
+    def _record(self, before: TrainState, after: TrainState, loss: LossValues) -> BatchRecord:
+        weights = before.loss_fn_state.loss.weights if self.loss_update_func is not None else None
+        record = BatchRecord(loss, learning_rate_of(after.opt_state), weights)
+        is_frozen = before.loss_fn_state.frozen_from != NEVER
+        return jax.tree.map(lambda value: jnp.where(is_frozen, jnp.nan, value), record)
+
+
+def _changed(before: Any, after: Any) -> Any:
+    """The leaves that something was done to."""
+    return jax.tree.map(lambda old, new: None if new is old else new, before, after)
+
+
+def _with_model(state: TrainState, model: Any) -> TrainState:
+    """The state of that model, parted into parameters and the rest as before."""
+    params, rest = eqx.partition(model, state.is_param)
+    return dataclasses.replace(state, params=params, model_without_params=rest)
