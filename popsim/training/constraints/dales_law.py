@@ -1,0 +1,66 @@
+"""Units that excite, and units that inhibit."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from popsim.checks import as_float_array, check_positive_int, is_traced
+from popsim.training.constraints.abstract import AbstractConstraint
+
+
+def dale_signs(n_units: int, excitatory_fraction: float = 0.8) -> Float[np.ndarray, " units"]:
+    """+1 for each excitatory unit, -1 for each inhibitory one; the excitatory ones come first.
+
+    **Arguments:**
+
+    - `n_units`: how many units.
+    - `excitatory_fraction`: the fraction of excitatory units, rounded to whole units.
+
+    **Raises:** `ValueError` if `n_units` is not a positive whole number, or the fraction not from 0 to 1.
+    """
+    check_positive_int("n_units", n_units)
+    if not 0 <= excitatory_fraction <= 1:
+        raise ValueError(f"`excitatory_fraction` must be from 0 to 1, got {excitatory_fraction}.")
+    return np.where(np.arange(n_units) < round(excitatory_fraction * n_units), 1.0, -1.0)
+
+
+class DalesLaw(AbstractConstraint):
+    """s_j W_ij >= 0 for W[post, pre]: unit j excites all its targets (s_j = 1) or inhibits all (s_j = -1).
+
+    A weight of the wrong sign becomes 0. Excitatory and inhibitory units as in Song, Yang & Wang 2016,
+    PLoS Comput Biol 12:e1004792, who rectify the weights in the forward pass (cited from memory); here they
+    are projected after each step. It holds exactly; NaN stays NaN. It goes by columns, so that
+    recurrent weights that stack the gates of a GRU in their rows are held in all gates.
+
+    **Arguments:**
+
+    - `where`: picks the matrices, see `AbstractConstraint`.
+    - `signs`: +1 or -1 for each column; `dale_signs` makes them from a fraction of excitatory units.
+
+    **Raises:** `ValueError` if `signs` holds anything else; when called, if the weights are no matrix with
+    as many columns.
+    """
+
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    signs: Float[Array, " pre"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        if self.signs.ndim != 1:
+            raise ValueError(
+                f"`signs` of DalesLaw must be one for each column, got an array of shape {self.signs.shape}."
+            )
+        if not is_traced(self.signs) and not np.all(np.abs(np.asarray(self.signs)) == 1):
+            raise ValueError(f"`signs` of DalesLaw must be +1 or -1, got {self.signs}.")
+
+    def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
+        self.check_matrix(weights)
+        if weights.shape[1] != self.signs.shape[0]:
+            raise ValueError(
+                f"`signs` of DalesLaw must be one for each of the {weights.shape[1]} columns of the weights, "
+                f"got {self.signs.shape[0]}."
+            )
+        return jnp.where(weights * self.signs.astype(weights.dtype) < 0, 0, weights)
