@@ -12,6 +12,7 @@ from popsim import training as training
 from popsim.channels import SensoryChannel as SensoryChannel
 from popsim.channels import proprioception as proprioception
 from popsim.channels import vision as vision
+from popsim.ensemble import build_members as build_members
 from popsim.ensemble import make_ensemble as make_ensemble
 from popsim.ensemble import member as member
 from popsim.ensemble import n_members as n_members
@@ -27,6 +28,8 @@ from popsim.loss import AbstractLossTerm as AbstractLossTerm
 from popsim.loss import FunctionTerm as FunctionTerm
 from popsim.loss import Loss as Loss
 from popsim.loss import LossValues as LossValues
+from popsim.members import Members as Members
+from popsim.members import member_grid as member_grid
 from popsim.model import AbstractModel as AbstractModel
 from popsim.network_input import n_network_inputs as n_network_inputs
 from popsim.network_model import NetworkModel as NetworkModel
@@ -35,6 +38,9 @@ from popsim.noise import GaussianNoise as GaussianNoise
 from popsim.noise import MotorNoise as MotorNoise
 from popsim.noise import NoNoise as NoNoise
 from popsim.noise import without_noise as without_noise
+from popsim.per_member import PerMember as PerMember
+from popsim.per_member import ScaledSchedule as ScaledSchedule
+from popsim.per_member import of_member as of_member
 from popsim.randomness import key_stream as key_stream
 from popsim.scaling import Scaling as Scaling
 from popsim.sensorimotor_loop import SensorimotorLoop as SensorimotorLoop

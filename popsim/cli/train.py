@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from popsim.cli.devices import training_devices
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, run_experiment
 
 
@@ -31,14 +32,18 @@ def train_command(kind: type[AbstractExperiment]) -> type:
         """the folder of the run; by default runs/EXPERIMENT-SEED"""
         overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
         """replace a run that is there"""
+        devices: int | None = None
+        """over how many devices the networks are divided; by default over all accelerators or cores"""
         quiet: tyro.conf.FlagCreatePairsOff[bool] = False
         """show no progress bar"""
 
         def run(self) -> None:
             """Train, save, and print."""
             experiment = self.experiment
+            devices = training_devices(self.devices)
             out = self.out or Path("runs") / f"{experiment.name}-{experiment.seed}"
-            run = run_experiment(experiment, out, overwrite=self.overwrite, quiet=self.quiet)
+            options = {"overwrite": self.overwrite, "quiet": self.quiet, "devices": devices}
+            run = run_experiment(experiment, out, **options)
             print(experiment.table(run.summary))
             print(f"run: {run.folder.path}")
             for path in sorted(run.folder.figures.glob("*.png")):

@@ -8,3 +8,5 @@ from popsim.experiments.registry import register_experiment as register_experime
 from popsim.experiments.run import Run as Run
 from popsim.experiments.run import open_run as open_run
 from popsim.experiments.run_experiment import run_experiment as run_experiment
+from popsim.experiments.saved_history import open_history as open_history
+from popsim.experiments.saved_history import save_history as save_history

@@ -5,11 +5,11 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from popsim.analysis import end_point_error, hand_speed
 from popsim.evaluate import evaluate_ensemble
 from popsim.noise import without_noise
+from popsim.store import as_json_numbers
 from popsim.trial import Trial, repeat_trials
 
 N_REPEATS = 16
@@ -52,18 +52,13 @@ def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     noisy = _at_the_end(task, ensemble, repeat_trials(trials, N_REPEATS), key)
     rows = []
     for index in range(experiment.n_members):
-        off = {name: _number(jnp.max(values[index])) for name, values in clean.items()}
-        on = {name: _number(jnp.mean(values[index])) for name, values in noisy.items()}
+        off = {name: as_json_numbers(jnp.max(values[index])) for name, values in clean.items()}
+        on = {name: as_json_numbers(jnp.mean(values[index])) for name, values in noisy.items()}
         within = _within(off, CLEAN_LIMITS) and _within(on, NOISY_LIMITS)
         rows.append(
             {"member": index, "noise_off_worst_target": off, "noise_on_mean": on, "within_limits": within}
         )
     return rows
-
-
-def _number(value: Float[Array, ""]) -> float | None:
-    """A number for JSON, which knows neither NaN nor infinity: None for a member that has diverged."""
-    return float(value) if bool(jnp.isfinite(value)) else None
 
 
 def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:

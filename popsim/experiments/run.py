@@ -12,9 +12,9 @@ from jaxtyping import Array, Key
 
 from popsim.evaluate import Evaluation, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.history_arrays import TRAINABLES
 from popsim.experiments.registry import EXPERIMENTS
-from popsim.store import RunFolder, leaf_names, open_arrays, read_json, read_json_lines, read_tree
+from popsim.experiments.saved_history import TRAINABLES, open_history
+from popsim.store import RunFolder, leaf_names, read_json, read_json_lines, read_tree
 from popsim.task import AbstractTask
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
@@ -45,8 +45,7 @@ class Run:
     @functools.cached_property
     def history(self) -> Any:
         """Losses, learning rate and trainables as a lazy `xarray.Dataset` with dims (batch, member, ...)."""
-        dataset = open_arrays(self.folder.history)
-        return dataset.assign_coords(term=dataset.attrs["terms"])
+        return open_history(self.folder.history)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:

@@ -1,19 +1,21 @@
 """From settings to a finished run on disk."""
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.history_arrays import history_arrays
 from popsim.experiments.run import Run
+from popsim.experiments.saved_history import save_history
 from popsim.loss import LossValues
-from popsim.store import RunFolder, append_json_line, write_arrays, write_json, write_tree
+from popsim.store import RunFolder, append_json_line, as_json_numbers, write_json, write_tree
 from popsim.store.run_folder import FORMAT
 from popsim.training import LogEntry
 from popsim.version import __version__
@@ -26,6 +28,7 @@ def run_experiment(
     overwrite: bool = False,
     quiet: bool = False,
     save_model_trainables: bool | ArrayLike | None = None,
+    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, ensemble, history, summary, figures.
 
@@ -37,6 +40,8 @@ def run_experiment(
     - `quiet`: whether to show no progress bar.
     - `save_model_trainables`: after which batches to keep the trainable arrays; by default at the logging
         points, the last batch among them.
+    - `devices`: over which the members are divided, see `TaskTrainer`. How many there are changes the last
+        digits of the result; the run says how many there were.
 
     **Returns:** the run, as `open_run` would open it.
 
@@ -51,12 +56,15 @@ def run_experiment(
         "popsim": __version__,
         "experiment": experiment.name,
         "settings": dataclasses.asdict(experiment),
+        "devices": 1 if devices is None else min(len(devices), experiment.n_members),
     }
     write_json(folder.description, description)
     if save_model_trainables is None:
         logged = np.arange(experiment.log_step - 1, experiment.n_batches, experiment.log_step)
         save_model_trainables = np.append(logged, experiment.n_batches - 1)
-    trainer = experiment.build_trainer(log_fns=[lambda entry: append_json_line(folder.log, _log_line(entry))])
+    trainer = experiment.build_trainer(
+        log_fns=[lambda entry: append_json_line(folder.log, _log_line(entry))], devices=devices
+    )
     ensemble, history = trainer(
         task,
         untrained,
@@ -70,8 +78,7 @@ def run_experiment(
         key=experiment.key("training"),
     )
     write_tree(folder.ensemble, ensemble)
-    arrays, attributes = history_arrays(history)
-    write_arrays(folder.history, arrays, attributes=attributes)
+    save_history(folder.history, history)
     write_json(folder.summary, experiment.summarize(ensemble))
     run = Run(folder, experiment)
     save_figures(run)
@@ -95,14 +102,9 @@ def _log_line(entry: LogEntry) -> dict[str, Any]:
         "seconds": round(entry.seconds, 3),
         "loss": _by_term(entry.loss),
         "validation_loss": _by_term(entry.validation_loss),
-        "learning_rate": _plain(entry.learning_rate),
+        "learning_rate": as_json_numbers(entry.learning_rate),
     }
 
 
 def _by_term(loss: LossValues) -> dict[str, list[float | None]]:
-    return {name: _plain(values) for name, values in loss.terms.items()}
-
-
-def _plain(values: Any) -> list[float | None]:
-    """Numbers for JSON, which knows neither NaN nor infinity: they become null."""
-    return [value if np.isfinite(value) else None for value in np.asarray(values, float).tolist()]
+    return {name: as_json_numbers(values) for name, values in loss.terms.items()}

@@ -3,6 +3,7 @@
 from popsim.store.arrays import open_arrays as open_arrays
 from popsim.store.arrays import write_arrays as write_arrays
 from popsim.store.json_files import append_json_line as append_json_line
+from popsim.store.json_files import as_json_numbers as as_json_numbers
 from popsim.store.json_files import read_json as read_json
 from popsim.store.json_files import read_json_lines as read_json_lines
 from popsim.store.json_files import write_json as write_json

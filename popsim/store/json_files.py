@@ -5,6 +5,24 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jax.typing import ArrayLike
+
+
+def as_json_numbers(values: ArrayLike) -> Any:
+    """Numbers for JSON, which knows neither NaN nor infinity: these become None.
+
+    **Arguments:**
+
+    - `values`: a number or an array of numbers.
+
+    **Returns:** a number, or nested lists of them in the shape of `values`.
+    """
+    numbers = np.asarray(values, float)
+    plain = numbers.astype(object)
+    plain[~np.isfinite(numbers)] = None
+    return plain.tolist()
+
 
 def write_json(path: Path, value: Any) -> None:
     """Write `value` to `path`: a reader sees the old file or the new one, never half of it.
