@@ -1,6 +1,9 @@
 """The code in the documents runs, and what they name exists."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -52,3 +55,11 @@ def test_the_code_about_a_saved_run_runs(tmp_path, monkeypatch):
     exec(compile(block, "README.md", "exec"), scope)
     assert scope["curve"].shape == (100,) and scope["weights"].shape == (3, 12, 4)
     assert scope["ax"].lines
+
+
+def test_the_code_about_devices_runs_on_several():
+    (block,) = (block for block in code_blocks("docs/extending.md") if "make_mesh" in block)
+    code = block + "\nassert len(outputs.devices()) == len(state.params.layers[0].weight.devices()) == 4"
+    code += "\nassert {shard.data.shape for shard in outputs.addressable_shards} == {(16, 1)}"
+    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)

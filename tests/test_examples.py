@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 gates = pytest.importorskip("gates", reason="examples/ is not beside the tests")
@@ -12,21 +13,43 @@ gates = pytest.importorskip("gates", reason="examples/ is not beside the tests")
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.mark.slow
-def test_lqr_reaching_runs_in_its_short_form(tmp_path):
+def run_script(name, folder, *options):
+    """Run a figure's script, which has to pass its gates and leave both files; what it printed."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     run = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "lqr_reaching.py"), "--quick", "--out", str(tmp_path)],
+        [sys.executable, str(ROOT / "examples" / f"{name}.py"), *options, "--out", str(folder)],
         env={**os.environ, "PYTHONPATH": path, "MPLBACKEND": "agg"},
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.count(" pass\n") == 5
-    assert "Not checked (--quick): noisy, delayed" in run.stdout
     for suffix in ("png", "pdf"):
-        assert (tmp_path / f"lqr_reaching.{suffix}").stat().st_size > 10_000
+        assert (folder / f"{name}.{suffix}").stat().st_size > 10_000
+    return run.stdout
+
+
+@pytest.mark.slow
+def test_lqr_reaching_runs_in_its_short_form(tmp_path):
+    printed = run_script("lqr_reaching", tmp_path, "--quick")
+    assert printed.count(" pass\n") == 5
+    assert "Not checked (--quick): noisy, delayed" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n_gates", "n_controls"),
+    [
+        ("deep_linear_learning", 26, 16),
+        ("perturbation_learning", 38, 5),
+        ("oja", 52, 20),
+        ("hopfield", 14, 2),
+    ],
+)
+def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n_controls, tmp_path):
+    printed = run_script(name, tmp_path)
+    assert printed.count(" pass\n") == n_gates
+    assert printed.count(" fail, as it must\n") == n_controls
 
 
 def _row(ratio, error=0.0, *, must_fail=False):
@@ -60,3 +83,18 @@ def test_a_figure_fails_where_a_control_passes_or_nothing_was_checked():
     assert gates.exit_code([ungated]) == 1
     assert gates.exit_code([_row(25.0, must_fail=True)]) == 1
     assert gates.exit_code([]) == 1
+
+
+def test_gates_of_means_tolerances_and_errors():
+    def passes(row):
+        return row.passed and np.isfinite(row.ratio)
+
+    assert passes(gates.within_errors("a", "0", 2.06, 2.0, error=0.02))
+    assert not passes(gates.within_errors("a", "0", 1.92, 2.0, error=0.02))
+    assert passes(gates.within_errors("a", "0", -2.06, -2.0, error=0.02))
+    assert not passes(gates.within_errors("a", "0", 2.0, 2.0, error=float("nan")))
+    assert passes(gates.within("a", "0", 2.01, 2.0, 0.01)) and not passes(
+        gates.within("a", "0", 1.9, 2.0, 0.01)
+    )
+    assert passes(gates.at_most("a", "0", 0.9, 1.0)) and not passes(gates.at_most("a", "0", 1.1, 1.0))
+    assert not passes(gates.at_most("a", "0", float("nan"), 1.0))

@@ -1,6 +1,7 @@
+import jax.numpy as jnp
 import pytest
 
-from popsim.store import append_json_line, read_json, read_json_lines, write_json
+from popsim.store import append_json_line, as_json_numbers, read_json, read_json_lines, write_json
 
 
 def test_round_trip_and_replacement(tmp_path):
@@ -38,3 +39,10 @@ def test_a_log_is_read_up_to_a_torn_last_line(tmp_path):
     path.write_text("{\n" + whole)
     with pytest.raises(ValueError, match="line 1"):
         read_json_lines(path)
+
+
+def test_numbers_that_are_not_finite_become_null(tmp_path):
+    values = [[1.5, float("nan")], [float("-inf"), 2.0]]
+    assert as_json_numbers(values) == [[1.5, None], [None, 2.0]]
+    assert as_json_numbers(jnp.asarray(0.5)) == 0.5 and as_json_numbers(jnp.inf) is None
+    write_json(tmp_path / "a.json", as_json_numbers(jnp.asarray(values)))

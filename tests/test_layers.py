@@ -31,7 +31,8 @@ def imported(module: str) -> set[str]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module} imports relatively"
             within = {f"{node.module}.{alias.name}" for alias in node.names}
-            names |= {name if name in MODULES else f"{node.module}" for name in within}
+            modules = {name for name in within if {name, f"{name}.__init__"} & set(MODULES)}
+            names |= modules | ({f"{node.module}"} if within - modules else set())
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
     known = {name if name in MODULES else f"{name}.__init__" for name in names}
@@ -66,7 +67,7 @@ def test_training_in_memory_needs_no_package_of_the_store():
     """Also on a machine that lacks them: the import of each is made to fail."""
     code = """
 import sys
-for name in ("zarr", "xarray", "tyro", "orbax", "matplotlib"):
+for name in ("zarr", "xarray", "tyro", "orbax", "matplotlib", "tensorboardX"):
     sys.modules[name] = None
 import jax, popsim
 plant = popsim.plants.PointMass()

@@ -1,0 +1,245 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim import PerMember, make_ensemble
+from popsim.networks import GRUNetwork
+from popsim.per_member import member_values, with_member_values
+from popsim.training import TrainState, sgd, train_step, train_step_post
+from popsim.training.constraints import (
+    DalesLaw,
+    MaxNorm,
+    NonNegativity,
+    Range,
+    SparsityMask,
+    SpectralNorm,
+    UnitNorm,
+    ZeroDiagonal,
+    dale_signs,
+)
+
+N_UNITS = 5
+SIGNS = dale_signs(N_UNITS)
+MASK = jax.random.bernoulli(jax.random.key(1), 0.4, (3 * N_UNITS, N_UNITS))
+
+
+def recurrent(model):
+    return model.cell.weight_hh
+
+
+def norms(weights, axis):
+    return np.linalg.norm(np.asarray(weights, float), axis=axis)
+
+
+def blocks(weights):
+    return np.asarray(weights).reshape(3, N_UNITS, N_UNITS)
+
+
+CONSTRAINTS = {
+    "range": (Range(recurrent, -0.1, 0.25), lambda w: np.all((w >= np.float32(-0.1)) & (w <= 0.25))),
+    "range by column": (
+        Range(recurrent, -np.inf, np.linspace(-1, 1, N_UNITS)),
+        lambda w: np.all(w <= np.linspace(-1, 1, N_UNITS, dtype=np.float32)),
+    ),
+    "non-negativity": (NonNegativity(recurrent), lambda w: np.all(w >= 0)),
+    "unit norm onto": (UnitNorm(recurrent), lambda w: np.allclose(norms(w, 1), 1, rtol=1e-6)),
+    "unit norm from": (UnitNorm(recurrent, 0), lambda w: np.allclose(norms(w, 0), 1, rtol=1e-6)),
+    "unit norm of all": (
+        UnitNorm(recurrent, (0, 1)),
+        lambda w: np.allclose(norms(w, (0, 1)), 1, rtol=1e-6),
+    ),
+    "max norm": (MaxNorm(recurrent, 0.8), lambda w: np.all(norms(w, 1) <= 0.8 * (1 + 1e-6))),
+    "spectral norm": (
+        SpectralNorm(recurrent, 0.9),
+        lambda w: np.linalg.norm(np.asarray(w, float), ord=2) <= 0.9 * (1 + 1e-6),
+    ),
+    "Dale's law": (DalesLaw(recurrent, SIGNS), lambda w: np.all(w * SIGNS >= 0)),
+    "mask": (SparsityMask(recurrent, MASK), lambda w: np.all(w[~MASK] == 0)),
+    "zero diagonal": (
+        ZeroDiagonal(recurrent),
+        lambda w: np.all(np.diagonal(blocks(w), axis1=1, axis2=2) == 0),
+    ),
+}
+parametrize_all = pytest.mark.parametrize("constraint, holds", CONSTRAINTS.values(), ids=CONSTRAINTS)
+
+
+def build(key):
+    return GRUNetwork(2, N_UNITS, 1, key=key)
+
+
+def with_weights(weights):
+    return eqx.tree_at(recurrent, build(jax.random.key(0)), weights)
+
+
+def random_weights(getkey):
+    return jax.random.normal(getkey(), (3 * N_UNITS, N_UNITS))
+
+
+@parametrize_all
+def test_it_holds_and_then_changes_nothing_more(getkey, constraint, holds):
+    for _ in range(5):
+        weights = random_weights(getkey)
+        assert not holds(weights)
+        model = with_weights(weights)
+        projected = constraint(model)
+        assert holds(recurrent(projected)) and recurrent(projected).dtype == weights.dtype
+        again = recurrent(constraint(projected))
+        np.testing.assert_allclose(again, recurrent(projected), rtol=1e-6)
+        if "norm" not in type(constraint).__name__.lower():
+            np.testing.assert_array_equal(again, recurrent(projected))
+        others = eqx.tree_at(recurrent, projected, recurrent(model))
+        assert eqx.tree_equal(others, model)
+
+
+@pytest.mark.parametrize("name", ["max norm", "spectral norm"])
+def test_what_is_within_a_norm_stays_bit_for_bit(getkey, name):
+    constraint, holds = CONSTRAINTS[name]
+    within = 0.1 * random_weights(getkey)
+    assert holds(within)
+    np.testing.assert_array_equal(constraint.project(within), within)
+
+
+@pytest.mark.parametrize(
+    "name, expected",
+    [
+        ("range", lambda w: np.clip(w, np.float32(-0.1), np.float32(0.25))),
+        ("non-negativity", lambda w: np.maximum(w, 0)),
+        ("Dale's law", lambda w: np.where(w * SIGNS < 0, 0, w)),
+        ("mask", lambda w: np.where(MASK, w, 0)),
+        ("zero diagonal", lambda w: w * np.tile(1 - np.eye(N_UNITS, dtype=w.dtype), (3, 1))),
+    ],
+)
+def test_only_what_violates_is_changed(getkey, name, expected):
+    weights = random_weights(getkey)
+    np.testing.assert_array_equal(CONSTRAINTS[name][0].project(weights), expected(np.asarray(weights)))
+
+
+def test_only_rows_beyond_the_norm_are_shortened(getkey):
+    weights = 0.5 * random_weights(getkey)
+    shortened = MaxNorm(recurrent, 1.0).project(weights)
+    beyond = norms(weights, 1) > 1
+    assert 0 < beyond.sum() < len(beyond)
+    np.testing.assert_array_equal(shortened[~beyond], weights[~beyond])
+    lengths = norms(weights, 1)[beyond, None]
+    np.testing.assert_allclose(shortened[beyond], weights[beyond] / lengths, rtol=1e-6)
+
+
+@parametrize_all
+def test_members_are_constrained_each_by_itself(getkey, constraint, holds):
+    ensemble = make_ensemble(build, 3, key=getkey())
+    ensemble = eqx.tree_at(recurrent, ensemble, 3 * recurrent(ensemble))
+    together = recurrent(eqx.filter_jit(eqx.filter_vmap(constraint))(ensemble))
+    assert together.shape == (3, 3 * N_UNITS, N_UNITS)
+    for index in range(3):
+        assert holds(together[index])
+        alone = constraint.project(recurrent(ensemble)[index])
+        np.testing.assert_allclose(together[index], alone, rtol=1e-5, atol=1e-7)
+
+
+def test_a_number_may_differ_between_members(getkey):
+    ensemble = make_ensemble(build, 2, key=getkey())
+    limits = eqx.tree_at(lambda c: c.max_norm, MaxNorm(recurrent, 1.0), PerMember([0.01, 0.02]))
+
+    def constrain(model, values):
+        return with_member_values(limits, values)(model)
+
+    constrained = eqx.filter_vmap(constrain)(ensemble, member_values(limits, 2, "post_step_fns"))
+    np.testing.assert_allclose(norms(recurrent(constrained)[0], 1), 0.01, rtol=1e-6)
+    np.testing.assert_allclose(norms(recurrent(constrained)[1], 1), 0.02, rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1e30])
+def test_norms_of_zeros_and_of_extreme_vectors(size):
+    weights = jnp.full((2, 4), size)
+    unit = UnitNorm(recurrent).project(weights)
+    np.testing.assert_allclose(unit, 0.5 if size else 0.0, rtol=1e-6)
+    short = MaxNorm(recurrent, 1.0).project(weights)
+    np.testing.assert_allclose(short, 0.5 if size > 1 else weights, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["range", "non-negativity", "Dale's law"])
+def test_divergence_is_not_hidden(name):
+    assert np.isnan(CONSTRAINTS[name][0].project(jnp.full((3 * N_UNITS, N_UNITS), jnp.nan))).all()
+
+
+def test_the_fraction_of_excitatory_units():
+    assert dale_signs(5).tolist() == [1, 1, 1, 1, -1]
+    assert dale_signs(4, 0.5).tolist() == [1, 1, -1, -1]
+    assert dale_signs(3, 0.0).tolist() == [-1, -1, -1]
+
+
+@pytest.fixture
+def supervised(getkey):
+    model = eqx.nn.MLP(3, 1, 4, 1, key=getkey())
+    images = jax.random.normal(getkey(), (8, 3))
+
+    def step(constraints, where_train=None):
+        state = TrainState.initial_state(model, sgd(0.1), jax.random.key(0), where_train=where_train)
+        batch = {"image": images, "label": jnp.sum(images, axis=1, keepdims=True)}
+        criterion = lambda output, label: jnp.mean((output - label) ** 2)  # noqa: E731
+        metrics_fn = lambda output, label, criterion: {}  # noqa: E731
+        return train_step_post(
+            state, batch, lambda step: 0.1, criterion, train_step, metrics_fn, constraints
+        )[0]
+
+    return step
+
+
+def test_they_follow_a_train_step(supervised):
+    weights = [lambda model: [layer.weight for layer in model.layers], lambda model: model.layers[0]]
+    after = supervised([NonNegativity(weights[0]), Range(weights[1], -0.2, 0.2)])
+    first, last = after.model.layers
+    assert jnp.all(first.weight >= 0) and jnp.all(last.weight >= 0)
+    assert jnp.all(first.weight <= 0.2) and jnp.all(jnp.abs(first.bias) <= jnp.float32(0.2))
+
+
+def test_what_is_not_trained_stays_none(supervised):
+    both = NonNegativity(lambda model: (model.layers[0].weight, model.layers[1].weight))
+    after = supervised([both], where_train=lambda model: model.layers[1])
+    assert after.params.layers[0].weight is None
+    assert jnp.all(after.params.layers[1].weight >= 0)
+    with pytest.raises(ValueError, match="`where` of NonNegativity"):
+        supervised([NonNegativity(lambda m: m.layers[0].weight)], where_train=lambda m: m.layers[1])
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Range(recurrent, 1.0, 0.0), "`low` of Range"),
+        (lambda: Range(recurrent, np.nan, 0.0), "`low` of Range"),
+        (lambda: MaxNorm(recurrent, 0.0), "`max_norm`"),
+        (lambda: SpectralNorm(recurrent, -1.0), "`max_norm`"),
+        (lambda: DalesLaw(recurrent, [1.0, 0.5]), "`signs` of DalesLaw"),
+        (lambda: DalesLaw(recurrent, 1.0), "`signs` of DalesLaw"),
+        (lambda: dale_signs(0), "`n_units`"),
+        (lambda: dale_signs(4, 1.5), "`excitatory_fraction`"),
+        (lambda: SparsityMask(recurrent, [1, 0]), "`mask` of SparsityMask"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_when_it_is_given(as_users_run, make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "constraint, message",
+    [
+        (Range(recurrent, jnp.zeros(3), 1.0), r"`low` of Range .*\(15, 5\), got shape \(3,\)"),
+        (Range(recurrent, 0.0, jnp.ones((2, 15, 5))), "`high` of Range"),
+        (UnitNorm(recurrent, 2), "`axis` of UnitNorm"),
+        (MaxNorm(recurrent, 1.0, (0, -2)), "`axis` of MaxNorm"),
+        (SpectralNorm(lambda m: m.cell.bias, 1.0), r"`where` of SpectralNorm .*\(15,\)"),
+        (DalesLaw(recurrent, SIGNS[1:]), "`signs` of DalesLaw .* 5 columns of the weights, got 4"),
+        (DalesLaw(lambda m: m.cell.bias, SIGNS), "`where` of DalesLaw"),
+        (SparsityMask(recurrent, MASK[:5]), r"`mask` of SparsityMask .*\(15, 5\), got \(5, 5\)"),
+        (ZeroDiagonal(lambda m: m.cell.weight_ih), r"`where` of ZeroDiagonal .*\(15, 2\)"),
+        (NonNegativity(lambda m: m.weight), "`where` of NonNegativity must pick parts of the GRUNetwork"),
+        (NonNegativity(lambda m: m.cell.use_bias), "`where` of NonNegativity"),
+    ],
+)
+def test_what_does_not_fit_the_model_is_refused_when_it_is_called(getkey, constraint, message):
+    for call in (constraint, eqx.filter_jit(constraint)):
+        with pytest.raises(ValueError, match=message):
+            call(build(getkey()))

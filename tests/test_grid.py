@@ -1,0 +1,132 @@
+"""A grid of settings and seeds trained in one call, against each setting trained alone."""
+
+import functools
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+import pytest
+from small_training import KEY, RunningSum, activity, arrays_of, build, member_of, squared_error, train
+
+import popsim
+from popsim.training import TaskTrainer, adam
+
+pytestmark = pytest.mark.slow
+
+N_BATCHES = 20
+MEMBERS = popsim.member_grid(4, strength=[0.5, 1.0, 2.0])
+RATE = optax.cosine_decay_schedule(1e-2, N_BATCHES)
+
+
+def optimizer(strength):
+    """The setting as a factor of the learning rate, under a schedule."""
+    return adam(strength * RATE, clip_norm=1.0)
+
+
+def optimizer_alone(strength):
+    return adam(optax.cosine_decay_schedule(1e-2 * float(strength), N_BATCHES), clip_norm=1.0)
+
+
+def task(strength):
+    """The setting as a weight of the loss and as a leaf of the task."""
+    loss = 1.0 * popsim.FunctionTerm("squared_error", squared_error)
+    loss = loss + (strength * 1e-2) * popsim.FunctionTerm("activity", activity)
+    return eqx.tree_at(lambda t: t.scale, RunningSum(loss), strength * 1.0)
+
+
+def build_one(*, key, strength):
+    """The setting as a noise level and as a time constant."""
+    return build(key, noise_std=0.1 * strength, tau=0.05 * strength + 0.01)
+
+
+@functools.cache
+def grid():
+    ensemble = popsim.build_members(build_one, MEMBERS, key=jax.random.key(0))
+    per_member = MEMBERS.per_member("strength")
+    trainer = TaskTrainer(optimizer(per_member))
+    return train(
+        N_BATCHES,
+        n_members=MEMBERS.n_members,
+        ensemble=ensemble,
+        task=task(per_member),
+        trainer=trainer,
+        members=MEMBERS,
+    )
+
+
+@pytest.mark.parametrize("setting", range(3))
+def test_every_member_of_a_grid_is_what_it_is_alone(setting):
+    """The same setting trained by itself, by plain numbers: four seeds in an ensemble of their own."""
+    trained, history = grid()
+    strength = jax.numpy.asarray([0.5, 1.0, 2.0])[setting]
+    ensemble = popsim.make_ensemble(
+        lambda key: build_one(key=key, strength=strength), 4, key=jax.random.key(0)
+    )
+    alone, own = train(
+        N_BATCHES,
+        n_members=4,
+        ensemble=ensemble,
+        task=task(strength),
+        trainer=TaskTrainer(optimizer_alone(strength)),
+    )
+    losses = history.members.group(history.loss.total, axis=1)
+    assert losses.shape == (N_BATCHES, 3, 4)
+    np.testing.assert_allclose(losses[:, setting], own.loss.total, rtol=2e-4)
+    rates = history.members.group(history.learning_rate, axis=1)
+    np.testing.assert_allclose(rates[:, setting], own.learning_rate, rtol=1e-5)
+    for seed in range(4):
+        in_grid = arrays_of(member_of(trained, 4 * setting + seed))
+        for a, b in zip(in_grid, arrays_of(member_of(alone, seed)), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_the_history_is_labelled_by_setting():
+    _, history = grid()
+    assert history.members.names == ("strength", "seed")
+    assert history.members.labels["strength"].tolist() == [0.5, 1.0, 2.0]
+    assert np.unique(history.learning_rate[0]).size == 3
+
+
+def test_settings_make_a_difference_and_seeds_see_the_same_trials():
+    _, history = grid()
+    first = MEMBERS.group(history.loss.terms["squared_error"][0], axis=0)
+    assert np.unique(first).size == 12
+    _, spec = train(
+        1, n_members=12, ensemble=popsim.build_members(build_one, MEMBERS, key=KEY), members=MEMBERS,
+        save_trial_specs=[0],
+    )  # fmt: skip
+    inputs = MEMBERS.group(np.asarray(spec.trial_specs[0].inputs), axis=0)
+    np.testing.assert_array_equal(inputs[0], inputs[2])
+    assert not np.array_equal(inputs[0, 0], inputs[0, 1])
+
+
+def test_one_member_alone_draws_what_it_drew_in_the_ensemble():
+    """A single model, told that it is member 2."""
+    ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))
+    together, history = train(5, n_members=3, ensemble=ensemble, save_trial_specs=[4])
+    alone, own = train(
+        5,
+        n_members=0,
+        ensemble=popsim.member(ensemble, 2),
+        members=popsim.member_grid(3).select(2),
+        save_trial_specs=[4],
+    )
+    np.testing.assert_array_equal(own.trial_specs[4].inputs, history.trial_specs[4].inputs[2])
+    np.testing.assert_allclose(own.loss.total, history.loss.total[:, 2], rtol=1e-5)
+    for a, b in zip(arrays_of(alone), arrays_of(member_of(together, 2)), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"members": popsim.member_grid(5)}, "members"),
+        ({"task": task(popsim.PerMember([1.0, 2.0, 3.0]))}, "task.*2 members"),
+        ({"trainer": TaskTrainer(adam(popsim.PerMember([1e-3] * 5)))}, "learning_rate.*2 members"),
+        ({"n_members": 0, "task": task(popsim.PerMember([1.0]))}, "task.*one member"),
+    ],
+)
+def test_values_for_other_members_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        train(1, **options)

@@ -1,0 +1,127 @@
+"""What must not change what is computed: how calls are cut, what is recorded, how many members there are."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_training import (
+    KEY,
+    OPTIMIZER,
+    RunningSum,
+    arrays_of,
+    assert_same,
+    build,
+    member_of,
+    network,
+    train,
+)
+
+import popsim
+from popsim.training import TaskTrainer
+from popsim.training.batch_loop import BatchLoop
+from popsim.training.member_step import MemberStep
+from popsim.training.train_state import TrainState
+
+pytestmark = pytest.mark.slow
+
+N_BATCHES = 100
+
+
+def run_in_calls(counts, capacity=128):
+    """The compiled loop by itself, called with these numbers of batches."""
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    step = MemberStep(RunningSum(), batch_size=4)
+    state = TrainState.initial_ensemble(ensemble, OPTIMIZER, KEY.copy(), where_train=network)
+    carry = jax.vmap(lambda _: step.initial_carry(None))(jnp.arange(2))
+    state = dataclasses.replace(state, loss_fn_state=carry)
+    loop, losses = BatchLoop(step, jnp.arange(2), capacity=capacity), []
+    for count in counts:
+        state, buffers = loop(state, count)
+        losses.append(np.asarray(buffers.records.loss.total[:count]))
+    return state.model, np.concatenate(losses)
+
+
+@pytest.mark.parametrize("length", [1, 7, 64])
+def test_the_length_of_calls_changes_no_bit(length):
+    whole, losses = run_in_calls([N_BATCHES])
+    counts = [length] * (N_BATCHES // length) + [N_BATCHES % length] * (N_BATCHES % length > 0)
+    model, own = run_in_calls(counts)
+    assert_same(model, whole)
+    np.testing.assert_array_equal(own, losses)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"log_step": 1},
+        {"save_model_trainables": True},
+        {"save_model_trainables": np.array([0, 5, 17])},
+        {"save_trial_specs": np.arange(20)},
+        {"batch_callbacks": {7: [lambda: None]}},
+        {"disable_tqdm": False},
+        {"log_step": 3, "save_model_trainables": True, "save_trial_specs": [1]},
+    ],
+    ids=lambda options: " and ".join(options),
+)
+def test_logging_and_recording_change_no_bit(options):
+    plain, history = train(20)
+    model, own = train(20, **options)
+    assert_same(model, plain)
+    np.testing.assert_array_equal(own.loss.total, history.loss.total)
+
+
+@pytest.mark.parametrize("width", [2, 8, 64])
+def test_a_member_does_not_depend_on_how_many_there_are(width):
+    """Draws to the bit, parameters within 1e-5 after 100 batches."""
+    many, history = train(N_BATCHES, n_members=width, save_trial_specs=[N_BATCHES - 1])
+    index = width - 1
+    ensemble = popsim.make_ensemble(build, width, key=jax.random.key(0))
+    alone, own = train(
+        N_BATCHES,
+        n_members=0,
+        ensemble=popsim.member(ensemble, index),
+        members=popsim.member_grid(width).select(index),
+        save_trial_specs=[N_BATCHES - 1],
+    )
+    drawn = history.trial_specs[N_BATCHES - 1].inputs[index]
+    np.testing.assert_array_equal(own.trial_specs[N_BATCHES - 1].inputs, drawn)
+    for a, b in zip(arrays_of(alone), arrays_of(member_of(many, index)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
+
+
+def test_in_double_precision_a_member_is_the_same_within_1e12(float64):
+    many, _ = train(N_BATCHES, n_members=8)
+    alone, _ = train(N_BATCHES, n_members=0)
+    assert many.network.bias.dtype == jnp.float64
+    for a, b in zip(arrays_of(alone), arrays_of(member_of(many, 0)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_minibatches", [2, 4, 8])
+def test_minibatches_change_only_rounding(n_minibatches):
+    whole, history = train(3, batch_size=8)
+    parts, own = train(3, batch_size=8, trainer=TaskTrainer(OPTIMIZER, n_minibatches=n_minibatches))
+    assert_same(parts, whole, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-6)
+
+
+def test_minibatches_in_double_precision(float64):
+    whole, _ = train(3, batch_size=8)
+    parts, _ = train(3, batch_size=8, trainer=TaskTrainer(OPTIMIZER, n_minibatches=4))
+    assert_same(parts, whole, rtol=0, atol=1e-12)
+
+
+def test_a_batch_that_does_not_divide_is_refused():
+    with pytest.raises(ValueError, match="batch_size.*3 parts"):
+        train(1, batch_size=4, trainer=TaskTrainer(OPTIMIZER, n_minibatches=3))
+
+
+@pytest.mark.parametrize("member_batch_size", [1, 2, 3, 5, 9])
+def test_blocks_of_members_change_only_rounding(member_batch_size):
+    trainer = TaskTrainer(OPTIMIZER, member_batch_size=member_batch_size)
+    blocks, own = train(10, n_members=5, trainer=trainer)
+    whole, history = train(10, n_members=5)
+    assert_same(blocks, whole, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-5)

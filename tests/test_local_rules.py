@@ -1,0 +1,227 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from trained_batch import (
+    LINEAR_SYNAPSES,
+    MODELS,
+    LinearUnits,
+    bare_model,
+    random_trials,
+    stacked_models,
+    train_batch,
+)
+
+import popsim
+from popsim.networks import LeakyRNN
+from popsim.training import rules
+
+pytestmark = pytest.mark.slow
+
+
+def looped(terms, pre, post, n_terms):
+    """The sum over trials and time of `terms(k, t)`, by loops, divided by the number of terms."""
+    n_trials, n_steps = pre.shape[:2]
+    total = np.zeros((post.shape[2], pre.shape[2]))
+    for k in range(n_trials):
+        for t in range(n_steps):
+            for i in range(post.shape[2]):
+                for j in range(pre.shape[2]):
+                    total[i, j] += terms(k, t, i, j)
+    return total / n_terms
+
+
+def hebb(pre, post, weights):
+    return looped(lambda k, t, i, j: post[k, t, i] * pre[k, t, j], pre, post, pre.shape[0] * pre.shape[1])
+
+
+def differential(pre, post, weights):
+    def term(k, t, i, j):
+        if t == 0:
+            return 0.0
+        return (post[k, t, i] - post[k, t - 1, i]) * (pre[k, t, j] - pre[k, t - 1, j])
+
+    return looped(term, pre, post, pre.shape[0] * (pre.shape[1] - 1))
+
+
+def covariance(pre, post, weights):
+    pre_mean, post_mean = pre.reshape(-1, pre.shape[2]).mean(0), post.reshape(-1, post.shape[2]).mean(0)
+    return hebb(pre - pre_mean, post - post_mean, weights)
+
+
+def oja(pre, post, weights):
+    def term(k, t, i, j):
+        return post[k, t, i] * pre[k, t, j] - post[k, t, i] ** 2 * weights[i, j]
+
+    return looped(term, pre, post, pre.shape[0] * pre.shape[1])
+
+
+def bcm(pre, post, weights):
+    """In its first batch."""
+    threshold = np.mean(post.reshape(-1, post.shape[2]) ** 2, axis=0)
+
+    def term(k, t, i, j):
+        return post[k, t, i] * (post[k, t, i] - threshold[i]) * pre[k, t, j]
+
+    return looped(term, pre, post, pre.shape[0] * pre.shape[1])
+
+
+def build_bcm(synapses, rate):
+    return rules.BCM(synapses, rate, time_constant=5.0)
+
+
+RULES = {
+    "Hebb": (rules.Hebb, hebb),
+    "AntiHebb": (rules.AntiHebb, lambda *activity: -hebb(*activity)),
+    "DifferentialHebb": (rules.DifferentialHebb, differential),
+    "CovarianceHebb": (rules.CovarianceHebb, covariance),
+    "Oja": (rules.Oja, oja),
+    "BCM": (build_bcm, bcm),
+}
+PICKED = {
+    "recurrent": (rules.recurrent_synapses(), lambda n: n.recurrent_weights, lambda n: n.cell.weight_hh),
+    "without diagonal": (
+        rules.recurrent_synapses(zero_diagonal=True),
+        lambda n: n.recurrent_weights,
+        lambda n: n.cell.weight_hh,
+    ),
+    "input": (rules.input_synapses(), lambda n: n.input_weights, lambda n: n.cell.weight_ih),
+    "readout": (rules.readout_synapses(), lambda n: n.readout.weight, lambda n: n.readout.weight),
+}
+
+
+@pytest.fixture(params=MODELS.values(), ids=MODELS, scope="module")
+def batch(request):
+    """A batch of a GRU and of a leaky network, by themselves and in a loop."""
+    build, network = request.param
+    with jax.enable_x64(True):
+        model, trials = build(network, jax.random.key(3))
+        return train_batch(model, trials, key=jax.random.key(4))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_an_update_is_the_mean_over_trials_and_time_of_the_rule(batch, float64, rule):
+    """By loops, for W[post, pre] of several shapes, square and not."""
+    build, by_hand = RULES[rule]
+    for name, (synapses, of_leaky, of_gru) in PICKED.items():
+        built = build(synapses, 0.3)
+        update, _ = eqx.filter_jit(built)(batch.model, batch, built.init(batch.model), key=jax.random.key(0))
+
+        pre, post, weights = (
+            np.asarray(x)
+            for x in (
+                synapses.pre_activity(batch),
+                synapses.post_activity(batch),
+                synapses.weights(batch.model),
+            )
+        )
+        expected = 0.3 * by_hand(pre, post, weights)
+        is_leaky = isinstance(batch.model.network, LeakyRNN)
+        if name == "without diagonal":
+            expected *= 1 - np.eye(5)
+        if not is_leaky and name != "readout":
+            expected = np.concatenate([np.zeros((10, expected.shape[1])), expected])
+        (changed,) = jax.tree.leaves(update)  # and None everywhere else
+        assert changed is (of_leaky if is_leaky else of_gru)(update.network)
+        np.testing.assert_allclose(changed, expected, rtol=1e-6, atol=1e-14)
+        eqx.apply_updates(batch.model, update)
+
+
+def test_weights_lead_with_the_receiving_unit(float64, getkey):
+    model = LinearUnits(jnp.array([[0.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), jnp.zeros(2))
+    trials = random_trials(4, 3, key=getkey())
+    only_third = eqx.tree_at(
+        lambda t: t.inputs["stimulus"], trials, jnp.ones((4, 7, 3)) * jnp.array([0.0, 0.0, 1.0])
+    )
+    batch = train_batch(model, only_third, lambda *_: jnp.zeros(()), key=getkey())
+    update, _ = rules.Hebb(LINEAR_SYNAPSES, 1.0)(model, batch, None, key=getkey())
+    np.testing.assert_allclose(update.weights, [[0, 0, 2], [0, 0, 0]])
+    assert update.bias is None
+
+
+def train(rule, model, batches, error=lambda *_: jnp.zeros(())):
+    """A plain training by the rule alone; `batches` is a stack of trials."""
+
+    def one(carry, trials):
+        model, state = carry
+        batch = train_batch(model, trials, error, key=jax.random.key(0))
+        update, state = rule(model, batch, state, key=jax.random.key(1))
+        return (eqx.apply_updates(model, update), state), state
+
+    return jax.lax.scan(one, (model, rule.init(model)), batches)
+
+
+@eqx.filter_jit
+def gaussian_batches(n_batches, standard_deviations, *, key):
+    batches = jax.vmap(lambda k: random_trials(16, standard_deviations.size, n_steps=4, key=k))(
+        jax.random.split(key, n_batches)
+    )
+    return eqx.tree_at(
+        lambda t: t.inputs["stimulus"], batches, batches.inputs["stimulus"] * standard_deviations
+    )
+
+
+def test_oja_finds_the_first_principal_component(float64, getkey):
+    """On each row by itself, at length one; Hebb's rule alone grows without bound."""
+    batches = gaussian_batches(400, jnp.sqrt(jnp.array([5.0, 1.0, 1.0, 0.5])), key=getkey())
+    model = LinearUnits(jnp.array([[0.1, 0.3, -0.2, 0.2], [-0.2, 0.1, 0.3, 0.5]]), jnp.zeros(2))
+    (learned, _), _ = train(rules.Oja(LINEAR_SYNAPSES, 0.02), model, batches)
+    np.testing.assert_allclose(jnp.linalg.norm(learned.weights, axis=1), 1.0, atol=0.02)
+    np.testing.assert_allclose(learned.weights[:, 0], [1.0, -1.0], atol=0.02)
+    (grown, _), _ = train(rules.Hebb(LINEAR_SYNAPSES, 0.02), model, batches)
+    assert np.all(np.linalg.norm(grown.weights, axis=1) > 100)
+
+
+def test_the_threshold_of_bcm_slides_over_batches(float64, getkey):
+    """By the equation: it is set by the first batch, and follows the later ones."""
+    batches = gaussian_batches(4, jnp.array([2.0, 1.0, 1.0]), key=getkey())
+    model = LinearUnits(jax.random.normal(getkey(), (2, 3)), jnp.ones(2))
+    rule = rules.BCM(LINEAR_SYNAPSES, 0.01, time_constant=3.0)
+    _, carried = train(rule, model, batches)
+
+    weights, threshold = np.asarray(model.weights), None
+    for b in range(4):
+        x = np.asarray(batches.inputs["stimulus"][b]).reshape(-1, 3)
+        y = x @ weights.T + 1
+        mean = np.mean(y**2, axis=0)
+        threshold = mean if threshold is None else threshold + (1 - np.exp(-1 / 3)) * (mean - threshold)
+        np.testing.assert_allclose(carried.value[b], threshold, rtol=1e-10)
+        weights = weights + 0.01 * (y * (y - threshold)).T @ x / len(x)
+
+
+def test_each_member_gets_what_it_gets_alone(float64, getkey):
+    """Also where members differ in a parameter of the rule, which is traced then."""
+    ensemble = stacked_models(lambda key: bare_model(LeakyRNN, key)[0], 3, getkey())
+    trials, key = random_trials(4, 3, key=getkey()), getkey()
+
+    def learn(model, rate, time_constant):
+        rule = rules.BCM(rules.recurrent_synapses(), rate, time_constant=time_constant)
+        batch = train_batch(model, trials, key=key)
+        update, state = rule(model, batch, rule.init(model), key=key)
+        return update, rule(model, batch, state, key=key)
+
+    rates, time_constants = jnp.array([0.1, 0.2, 0.4]), jnp.array([2.0, 3.0, 4.0])
+    together = eqx.filter_jit(eqx.filter_vmap(learn))(ensemble, rates, time_constants)
+    for i in range(3):
+        alone = learn(popsim.member(ensemble, i), rates[i], time_constants[i])
+        for one, other in zip(jax.tree.leaves(together), jax.tree.leaves(alone), strict=True):
+            np.testing.assert_allclose(one[i], other, rtol=1e-10)
+
+
+@pytest.mark.parametrize("build", [build for build, _ in RULES.values()], ids=RULES)
+@pytest.mark.parametrize("rate", [-1.0, np.nan])
+def test_a_bad_rate_is_refused_by_name(build, rate):
+    with pytest.raises(ValueError, match="`rate`"):
+        build(rules.recurrent_synapses(), rate)
+
+
+def test_other_bad_arguments_are_refused_by_name(float64, getkey):
+    with pytest.raises(ValueError, match="`time_constant`"):
+        rules.BCM(rules.recurrent_synapses(), 0.1, time_constant=0.0)
+    model = LinearUnits(jnp.ones((1, 2)), jnp.zeros(1))
+    batch = train_batch(
+        model, random_trials(3, 2, n_steps=1, key=getkey()), lambda *_: jnp.zeros(()), key=getkey()
+    )
+    with pytest.raises(ValueError, match="`n_steps`"):
+        rules.DifferentialHebb(LINEAR_SYNAPSES, 0.1)(model, batch, None, key=getkey())

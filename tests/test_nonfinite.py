@@ -1,0 +1,166 @@
+"""One member's numbers stop being finite: it freezes, and no other member notices."""
+
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small_training import OPTIMIZER, RunningSum, build, member_of, train
+
+import popsim
+from popsim.training import NonfiniteError, TaskTrainer
+
+pytestmark = pytest.mark.slow
+
+BAD = 1  # the member
+FROM = 2  # the batch
+
+
+class Poisoned(RunningSum):
+    """The inputs of one batch are too large for float32 where the poison is not zero."""
+
+    poison: jax.Array = eqx.field(default_factory=lambda: jnp.zeros(3))
+
+    def trial(self, *, batch, key):
+        trial = RunningSum.trial(self, batch=batch, key=key)
+        bad = jnp.where(batch == FROM, self.poison, jnp.zeros_like(self.poison))
+        return eqx.tree_at(lambda t: t.targets, trial, trial.targets + bad)
+
+
+def task(value):
+    poison = popsim.PerMember(jnp.zeros(3).at[BAD].set(value))
+    return eqx.tree_at(lambda t: t.poison, Poisoned(), poison)
+
+
+def run(value=0.0, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = train(6, n_members=3, task=task(value), save_model_trainables=True, **options)
+    return *result, [str(warning.message) for warning in caught]
+
+
+@pytest.fixture(scope="module")
+def healthy():
+    return run()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30], ids=["nan", "inf", "overflow"])
+def test_a_bad_loss_freezes_its_member_and_changes_no_bit_of_the_others(value, healthy):
+    model, history, said = run(value)
+    assert history.frozen_from.tolist() == [-1, FROM, -1]
+    assert len(said) == 1 and f"member {BAD}" in said[0] and f"batch {FROM}" in said[0]
+    for good in (0, 2):
+        expected = jax.tree.leaves(eqx.filter(member_of(healthy[0], good), eqx.is_array))
+        for a, b in zip(
+            jax.tree.leaves(eqx.filter(member_of(model, good), eqx.is_array)), expected, strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(history.loss.total[:, good], healthy[1].loss.total[:, good])
+    weights = history.model_trainables.network.recurrent_weights[:, BAD]
+    before = healthy[1].model_trainables.network.recurrent_weights[:, BAD]
+    np.testing.assert_array_equal(weights[:FROM], before[:FROM])
+    for row in weights[FROM:]:
+        np.testing.assert_array_equal(row, before[FROM - 1])
+    np.testing.assert_array_equal(model.network.recurrent_weights[BAD], before[FROM - 1])
+    np.testing.assert_array_equal(history.loss.total[:FROM, BAD], healthy[1].loss.total[:FROM, BAD])
+    assert not np.any(np.isfinite(history.loss.total[FROM:, BAD]))
+    assert np.all(np.isnan(history.loss.total[FROM + 1 :, BAD]))
+    assert np.all(np.isnan(history.learning_rate[FROM + 1 :, BAD]))
+
+
+def test_nothing_is_said_of_healthy_members(healthy):
+    _, history, said = healthy
+    assert history.frozen_from.tolist() == [-1, -1, -1] and said == []
+    assert np.all(np.isfinite(history.loss.total))
+
+
+def test_raise_names_the_member_and_the_batch():
+    with pytest.raises(NonfiniteError, match=f"member {BAD}.*batch {FROM}"):
+        train(6, n_members=3, task=task(np.nan), trainer=TaskTrainer(OPTIMIZER, nonfinite="raise"))
+
+
+def poisoned_gradients(member, leaf, value):
+    """An optimizer that meets a bad number in its second step: a parameter's gradient of one member."""
+
+    def update(gradients, state, params=None):
+        where = (state == 1) & (jax.tree.leaves(params)[0].ravel()[0] == member)
+        leaves, structure = jax.tree.flatten(gradients)
+        leaves[leaf] = jnp.where(where, value, leaves[leaf])
+        return jax.tree.unflatten(structure, leaves), state + 1
+
+    return optax.GradientTransformation(lambda params: jnp.zeros((), int), update)
+
+
+def marked_ensemble():
+    """Three networks whose first recurrent weight is the number of the member, and stays so."""
+    ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))
+    weights = ensemble.network.recurrent_weights.at[:, 0, 0].set(jnp.arange(3.0))
+    return eqx.tree_at(lambda m: m.network.recurrent_weights, ensemble, weights)
+
+
+def keep_mark(model):
+    weights = model.network.recurrent_weights
+    return eqx.tree_at(
+        lambda m: m.network.recurrent_weights, model, weights.at[0, 0].set(jnp.round(weights[0, 0]))
+    )
+
+
+@pytest.mark.parametrize("leaf", [0, 3])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+def test_a_bad_gradient_freezes_its_member(leaf, value):
+    optimizer = optax.chain(poisoned_gradients(BAD, leaf, value), optax.inject_hyperparams(optax.adam)(1e-2))
+    trainer = TaskTrainer(optimizer, post_step_fns=(keep_mark,))
+    with pytest.warns(UserWarning, match=f"member {BAD}"):
+        model, history = train(4, n_members=3, ensemble=marked_ensemble(), trainer=trainer)
+    assert history.frozen_from.tolist() == [-1, 1, -1]
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)))
+
+
+def test_an_overflow_in_the_optimizer_state_alone_is_seen():
+    """A squared gradient of infinity makes every later step of Adam zero: the member would stand still."""
+    _, first = train(2, n_members=3)
+    nu = optax.tree_utils.tree_get(first.opt_state, "nu")
+    broken = jax.tree.map(lambda leaf: leaf.at[BAD].set(jnp.inf), nu)
+    opt_state = optax.tree_utils.tree_set(first.opt_state, nu=broken)
+    with pytest.warns(UserWarning, match=f"member {BAD}"):
+        _, history = train(4, n_members=3, opt_state=opt_state, start_batch=2)
+    assert history.frozen_from.tolist() == [-1, 2, -1]
+
+
+def test_a_member_that_is_bad_from_the_start_is_kept_as_it_came():
+    ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))
+    bias = ensemble.network.bias.at[BAD].set(jnp.nan)
+    ensemble = eqx.tree_at(lambda m: m.network.bias, ensemble, bias)
+    with pytest.warns(UserWarning, match=f"member {BAD}"):
+        model, history = train(2, n_members=3, ensemble=ensemble)
+    assert history.frozen_from.tolist() == [-1, 0, -1]
+    assert np.all(np.isnan(model.network.bias[BAD])) and np.all(np.isfinite(model.network.bias[0]))
+
+
+def test_one_model_freezes_too():
+    task = eqx.tree_at(lambda t: t.poison, Poisoned(), jnp.asarray(np.nan))
+    with pytest.warns(UserWarning, match="the model.*batch 2"):
+        model, history = train(4, n_members=0, task=task)
+    assert history.frozen_from.shape == () and int(history.frozen_from) == FROM
+    assert np.all(np.isfinite(model.network.bias))
+
+
+def test_an_optimizer_may_start_from_infinity():
+    optimizer = optax.chain(OPTIMIZER, optax.contrib.reduce_on_plateau(accumulation_size=4))
+    _, history = train(2, trainer=TaskTrainer(optimizer))
+    assert history.frozen_from.tolist() == [-1, -1]
+
+
+def test_an_optimizer_reset_leaves_frozen_members_alone(healthy):
+    _, history, _ = run(np.nan, reset_opt_state_at=[4])
+    assert history.frozen_from.tolist() == [-1, FROM, -1]
+    rates = optax.tree_utils.tree_get(history.opt_state, "mu").network.bias
+    np.testing.assert_array_equal(np.all(np.isfinite(rates), axis=-1), [True, True, True])
+
+
+def test_another_policy_is_refused(as_users_run):
+    with pytest.raises(ValueError, match="nonfinite"):
+        TaskTrainer(OPTIMIZER, nonfinite="ignore")

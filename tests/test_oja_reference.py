@@ -1,0 +1,67 @@
+"""The closed courses of Hebb's and Oja's rules against the integrated equations, and simulations."""
+
+import numpy as np
+import pytest
+
+oja = pytest.importorskip("references.oja", reason="examples/ is not beside the tests")
+
+
+@pytest.fixture
+def setting():
+    """A correlation matrix with one strong direction, and three starts."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    K = (Q * [3.0, 1.5, 1.0, 0.5]) @ Q.T
+    return K, 0.4 * rng.standard_normal((3, 4))
+
+
+def _integrated(slope, w, times, n_substeps=200):
+    """By the classical Runge-Kutta method."""
+    path = [w]
+    for span in np.diff(times):
+        h = span / n_substeps
+        for _ in range(n_substeps):
+            k1 = slope(w)
+            k2 = slope(w + h / 2 * k1)
+            k3 = slope(w + h / 2 * k2)
+            k4 = slope(w + h * k3)
+            w = w + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        path.append(w)
+    return np.stack(path)
+
+
+def test_the_courses_solve_their_equations(setting):
+    K, w0 = setting
+    times = np.linspace(0, 4, 9)
+    hebb = _integrated(lambda w: w @ K, w0, times)
+    np.testing.assert_allclose(oja.hebb_course(K, w0, times), hebb, rtol=1e-8)
+    decaying = _integrated(lambda w: w @ K - np.sum(w @ K * w, axis=-1, keepdims=True) * w, w0, times)
+    np.testing.assert_allclose(oja.oja_course(K, w0, times), decaying, rtol=0, atol=1e-8)
+
+
+def test_one_start_is_a_course_of_its_own(setting):
+    K, w0 = setting
+    times = np.array([0.0, 1.0])
+    np.testing.assert_allclose(oja.oja_course(K, w0[1], times), oja.oja_course(K, w0, times)[:, 1])
+
+
+def test_ojas_rule_finds_the_first_principal_component(setting):
+    K, w0 = setting
+    first = np.linalg.eigh(K)[1][:, -1]
+    last = oja.oja_course(K, w0, np.array([0.0, 20.0]))[-1]
+    np.testing.assert_allclose(last, np.sign(w0 @ first)[:, None] * first, atol=1e-8)
+
+
+@pytest.mark.parametrize("decay", [True, False])
+def test_simulations_approach_the_courses(setting, decay):
+    """The mean over many runs is as far away as the finite rate makes it, to first order."""
+    K, w0 = setting
+    n_runs, duration = 400, 1.0
+    course = oja.oja_course if decay else oja.hebb_course
+    expected = course(K, w0[0], np.array([0.0, duration]))[-1]
+    errors = []
+    for rate in (0.02, 0.01):
+        starts = np.tile(w0[0], (n_runs, 1))
+        path = oja.simulated_courses(K, starts, rate, round(duration / rate), 64, decay, seed=1)
+        errors.append(np.linalg.norm(path[-1].mean(axis=0) - expected) / np.linalg.norm(expected))
+    assert errors[0] < 0.1 and errors[1] < 0.6 * errors[0]

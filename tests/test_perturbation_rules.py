@@ -1,0 +1,198 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from trained_batch import (
+    LINEAR_SYNAPSES,
+    MODELS,
+    LinearUnits,
+    bare_model,
+    random_trials,
+    stacked_models,
+    train_batch,
+)
+
+import popsim
+from popsim.networks import GRUNetwork, LeakyRNN
+from popsim.randomness import key_stream, trial_keys
+from popsim.simulate import initial_state
+from popsim.training import rules
+
+pytestmark = pytest.mark.slow
+
+RULES = {"node": rules.NodePerturbation, "weight": rules.WeightPerturbation}
+
+
+def distance(states, trial, model):
+    return 0.5 * jnp.sum((states - 1.0) ** 2)
+
+
+def linear_batch(getkey, n_trials=5, n_steps=1):
+    model = LinearUnits(jax.random.normal(getkey(), (2, 3)), jnp.zeros(2))
+    trials = random_trials(n_trials, 3, n_steps=n_steps, key=getkey())
+    return train_batch(model, trials, distance, key=getkey())
+
+
+def drawn(key, name, n_trials, shape):
+    """Standard normal numbers as the rules draw them, one trial after the other."""
+    keys = trial_keys(key_stream(key, f"{name} perturbation"), n_trials, member_id=None)
+    return [np.asarray(jax.random.normal(key, shape)) for key in keys]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_in_one_step_of_linear_units_it_is_the_rule_of_werfel(float64, getkey, name):
+    """With E(y) = |y - 1|² / 2: -(eta / sigma²) [E(y + xi) - E(y)] xi x^T, -(eta / sigma²) [..] psi."""
+    batch, key = linear_batch(getkey), getkey()
+    update, state = RULES[name](LINEAR_SYNAPSES, 0.3, std=0.01)(batch.model, batch, None, key=key)
+
+    weights, expected = np.asarray(batch.model.weights), np.zeros((2, 3))
+    for i, normal in enumerate(drawn(key, name, 5, (1, 2) if name == "node" else (2, 3))):
+        x, perturbation = np.asarray(batch.trials.inputs["stimulus"][i, 0]), 0.01 * normal
+        y = weights @ x
+        perturbed = y + perturbation[0] if name == "node" else (weights + perturbation) @ x
+        increase = 0.5 * np.sum((perturbed - 1) ** 2) - 0.5 * np.sum((y - 1) ** 2)
+        direction = np.outer(perturbation[0], x) if name == "node" else perturbation
+        expected -= 0.3 / 0.01**2 * increase * direction / 5
+    np.testing.assert_allclose(update.weights, expected, rtol=1e-6)
+    assert update.bias is None and state is None
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("build, network", MODELS.values(), ids=MODELS)
+def test_an_update_equals_a_loop_over_trials(float64, getkey, name, build, network):
+    """Each trial run again by itself, with its own key: step by step with another bias, or other weights."""
+    model, trials = build(network, getkey())
+    batch, key = train_batch(model, trials, key=getkey()), getkey()
+    synapses = rules.recurrent_synapses(zero_diagonal=True)
+    update, _ = eqx.filter_jit(RULES[name](synapses, 0.3, std=0.02))(model, batch, None, key=key)
+
+    pre, expected = np.asarray(synapses.pre_activity(batch)), np.zeros((5, 5))
+    for i, normal in enumerate(drawn(key, name, 6, (7, 5) if name == "node" else (5, 5))):
+        trial = jax.tree.map(lambda leaf, i=i: leaf[i], trials)
+        if name == "node":
+            states = run_with_bias(model, trial, 0.02 * normal, key=batch.keys[i])
+            direction = sum(np.outer(0.02 * normal[t], pre[i, t]) for t in range(7))
+        else:
+            direction = 0.02 * normal * (1 - np.eye(5))
+            other = eqx.tree_at(
+                recurrent_array,
+                model,
+                recurrent_array(model).at[-5:].add(direction),
+            )
+            states = popsim.simulate(other, trial, key=batch.keys[i])
+        increase = batch.loss(states, trial, model).total - batch.losses.total[i]
+        expected -= 0.3 / 0.02**2 * float(increase) * direction / 6
+    (changed,) = jax.tree.leaves(update)
+    assert changed is recurrent_array(update)
+    np.testing.assert_allclose(changed[-5:], expected * (1 - np.eye(5)), rtol=1e-6)
+    assert not np.any(changed[:-5])
+
+
+def recurrent_array(model):
+    leaky = isinstance(model.network, LeakyRNN)
+    return model.network.recurrent_weights if leaky else model.network.cell.weight_hh
+
+
+def run_with_bias(model, trial, shifts, *, key):
+    """A simulation with the shifts of each step put into the bias by hand."""
+
+    def bias(model):
+        network = model.network
+        return network.bias if isinstance(network, LeakyRNN) else network.cell.bias_n
+
+    state = initial_state(model, trial, key=key)
+    rows = []
+    for t in range(trial.timeline.n_steps):
+        shifted = eqx.tree_at(bias, model, bias(model) + shifts[t])
+        inputs = jax.tree.map(lambda leaf, t=t: leaf[t], trial.inputs)
+        step_key = jax.random.fold_in(key_stream(key, "steps"), t)
+        state = shifted.step(trial.at_step(inputs, {}), state, key=step_key)
+        rows.append(model.record(state))
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("network", [LeakyRNN, GRUNetwork])
+def test_the_expectation_is_minus_rate_times_the_gradient(float64, getkey, name, network):
+    """Over six steps of a network: within 4.5 standard errors in every weight, over 900 batches of 100.
+
+    The standard error is below a tenth of the gradient, so that a wrong factor or a lag would show.
+    """
+    model = popsim.NetworkModel(network(2, 3, 1, key=getkey()), dt=0.01)
+    trials = random_trials(100, 2, n_steps=6, key=getkey())
+    synapses, key = rules.recurrent_synapses(), getkey()
+    batch = train_batch(model, trials, key=key)
+    rule = RULES[name](synapses, 0.5, std=1e-3)
+
+    def sample(key):
+        update, _ = rule(model, batch, None, key=key)
+        return recurrent_array(update)
+
+    def mean_loss(change):
+        changed = eqx.apply_updates(model, synapses.update(model, change))
+        return jnp.mean(train_batch(changed, trials, key=key).losses.total)
+
+    samples = np.asarray(jax.jit(jax.vmap(sample))(jax.random.split(getkey(), 900)))[:, -3:]
+    expected = -0.5 * np.asarray(jax.grad(mean_loss)(jnp.zeros((3, 3))))
+    error = samples.std(axis=0, ddof=1) / 30
+    assert np.all(np.abs(samples.mean(axis=0) - expected) < 4.5 * error)
+    assert np.linalg.norm(error) < 0.1 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_a_trial_draws_does_not_depend_on_the_others(float64, getkey, name):
+    """The update is a mean over trials: what each adds to it is the same in a batch of any size."""
+    batch, key = linear_batch(getkey, n_trials=4, n_steps=3), getkey()
+    rule = RULES[name](LINEAR_SYNAPSES, 0.3, std=0.1)
+
+    def total(trials):
+        return len(trials) * rule(batch.model, picked(batch, trials), None, key=key)[0].weights
+
+    last_of_four = total([0, 1, 2, 3]) - total([0, 1, 2])
+    np.testing.assert_allclose(last_of_four, total([2, 1, 0, 3]) - total([2, 1, 0]), rtol=1e-8)
+    assert not np.allclose(last_of_four, total([3]))  # another place, another draw
+
+
+def picked(batch, trials):
+    """The same batch with these of its trials, in this order."""
+
+    def of_trials(b):
+        return b.trials, b.keys, b.initial_states, b.states, b.losses
+
+    chosen = jax.tree.map(lambda leaf: leaf[jnp.array(trials)], of_trials(batch))
+    return eqx.tree_at(of_trials, batch, chosen)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_loss_on_the_weights_counts_for_weight_perturbation_only(float64, getkey, name):
+    """It does not change with the nodes; they would not learn from it."""
+    model = LinearUnits(jnp.ones((1, 2)), jnp.zeros(1))
+    trials = random_trials(3, 2, key=getkey())
+    batch = train_batch(model, trials, lambda states, trial, model: jnp.sum(model.weights**2), key=getkey())
+    update, _ = RULES[name](LINEAR_SYNAPSES, 0.1, std=0.1)(model, batch, None, key=getkey())
+    assert bool(np.any(update.weights != 0)) == (name == "weight")
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_member_gets_what_it_gets_alone(float64, getkey, name):
+    """Also where members differ in parameters of the rule, which are traced then."""
+    ensemble = stacked_models(lambda key: bare_model(LeakyRNN, key)[0], 3, getkey())
+    trials, keys = random_trials(4, 3, key=getkey()), jax.random.split(getkey(), 3)
+
+    def learn(model, rate, std, key):
+        rule = RULES[name](rules.input_synapses(), rate, std=std)
+        return rule(model, train_batch(model, trials, key=key), None, key=key)[0]
+
+    rates, stds = jnp.array([0.1, 0.2, 0.4]), jnp.array([0.01, 0.02, 0.03])
+    together = eqx.filter_jit(eqx.filter_vmap(learn))(ensemble, rates, stds, keys)
+    for i in range(3):
+        alone = learn(popsim.member(ensemble, i), rates[i], stds[i], keys[i])
+        np.testing.assert_allclose(together.network.input_weights[i], alone.network.input_weights, rtol=1e-8)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.parametrize("bad, name", [({"rate": -0.1}, "rate"), ({"std": 0.0}, "std"), ({"std": -1}, "std")])
+def test_bad_arguments_are_refused_by_name(rule, bad, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        rule(rules.recurrent_synapses(), **{"rate": 0.1, "std": 0.1, **bad})

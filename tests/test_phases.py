@@ -1,0 +1,106 @@
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+import pytest
+from small_training import OPTIMIZER, assert_same, build, train
+
+import popsim
+from popsim.training import TaskTrainer, adam, sgd
+
+pytestmark = pytest.mark.slow
+
+
+def recurrent(model):
+    return model.network.recurrent_weights
+
+
+def readout(model):
+    return model.network.readout
+
+
+def row(history, batch):
+    return jax.tree.map(lambda rows: rows[batch], history.model_trainables)
+
+
+def moments(history):
+    """What Adam holds of the gradients, in the structure of the parameters."""
+    return optax.tree_utils.tree_get(history.opt_state, "mu")
+
+
+def test_each_phase_trains_its_own_part_and_the_history_holds_all_parts():
+    _, history = train(6, where_train={0: readout, 3: recurrent}, save_model_trainables=True)
+    start = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    for batch in range(3):
+        np.testing.assert_array_equal(recurrent(row(history, batch)), recurrent(start))
+    for batch in range(3, 6):
+        assert_same(readout(row(history, batch)), readout(row(history, 2)))
+        assert not np.array_equal(recurrent(row(history, batch)), recurrent(row(history, batch - 1)))
+    assert not np.array_equal(readout(row(history, 2)).bias, readout(start).bias)
+    assert history.model_trainables.network.bias is None
+
+
+def test_a_phase_of_everything_is_training_without_phases():
+    both = lambda model: (recurrent(model), readout(model))  # noqa: E731
+    phased = train(6, where_train={0: both, 4: both})
+    plain = train(6, where_train=both)
+    assert_same(phased[0], plain[0])
+    np.testing.assert_array_equal(phased[1].loss.total, plain[1].loss.total)
+
+
+def test_the_optimizer_keeps_what_it_holds_of_parts_that_pause():
+    first = train(3, where_train={0: lambda m: (recurrent(m), readout(m)), 1: readout})[1]
+    then = train(6, where_train={0: lambda m: (recurrent(m), readout(m)), 1: readout, 5: recurrent})[1]
+    alone = train(1, where_train=lambda m: (recurrent(m), readout(m)))[1]
+    np.testing.assert_array_equal(recurrent(moments(first)), recurrent(moments(alone)))
+    assert not np.array_equal(recurrent(moments(then)), recurrent(moments(alone)))
+    assert np.all(recurrent(moments(alone)) != 0)
+
+
+def test_clipping_sees_the_phase_alone():
+    """The step of plain descent with a small clip norm has that norm, over the phase's leaves."""
+    trainer = TaskTrainer(sgd(1.0, clip_norm=1e-3))
+    _, history = train(3, trainer=trainer, where_train={0: recurrent, 1: readout}, save_model_trainables=True)
+    step = jax.tree.map(lambda rows: rows[2] - rows[1], readout(history.model_trainables))
+    norm = np.sqrt(sum(np.sum(leaf**2, axis=tuple(range(1, leaf.ndim))) for leaf in jax.tree.leaves(step)))
+    np.testing.assert_allclose(norm, 1e-3, rtol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "where_train",
+    [{1: readout}, {0: readout, "3": recurrent}, {0: readout, -1: recurrent}, {0: readout, 6: recurrent}],
+)
+def test_a_mapping_without_a_beginning_or_with_odd_batches_is_refused(where_train):
+    with pytest.raises(ValueError, match="where_train"):
+        train(6, where_train=where_train)
+
+
+def test_weight_decay_leaves_what_is_not_trained_alone():
+    optimizer = optax.inject_hyperparams(optax.adamw)(learning_rate=1e-2, weight_decay=0.5)
+    model, _ = train(2, trainer=TaskTrainer(optimizer), where_train={0: readout, 1: readout})
+    both, _ = train(
+        2, trainer=TaskTrainer(optimizer), where_train={0: readout, 1: lambda m: (recurrent(m), readout(m))}
+    )
+    start = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    assert_same(recurrent(model), recurrent(start))
+    assert not np.array_equal(recurrent(both), recurrent(start))
+
+
+def test_a_member_in_phases_is_what_it_is_alone():
+    phases = {0: readout, 2: lambda m: (recurrent(m), readout(m))}
+    ensemble, _ = train(4, where_train=phases, trainer=TaskTrainer(OPTIMIZER))
+    alone, _ = train(4, n_members=0, where_train=phases)
+    assert_same(popsim.member(ensemble, 0), eqx.filter(alone, eqx.is_array), atol=1e-6)
+
+
+def test_members_whose_rates_differ_train_in_phases():
+    """Each under its own rate, also when the optimizer's state is made anew, as if trained alone."""
+    rates = popsim.PerMember([1e-3, 1e-2]) * optax.cosine_decay_schedule(1.0, 8)
+    phases = {0: readout, 2: lambda m: (recurrent(m), readout(m))}
+    options = {"where_train": phases, "reset_opt_state_at": [3]}
+    model, history = train(5, trainer=TaskTrainer(adam(rates, clip_norm=1.0)), **options)
+    np.testing.assert_allclose(history.learning_rate[:, 1], 10 * history.learning_rate[:, 0], rtol=1e-6)
+    for index, rate in enumerate([1e-3, 1e-2]):
+        alone = adam(optax.cosine_decay_schedule(rate, 8), clip_norm=1.0)
+        own, _ = train(5, trainer=TaskTrainer(alone), **options)
+        assert_same(popsim.member(model, index), popsim.member(own, index), atol=1e-6)

@@ -1,0 +1,151 @@
+"""Learning rules and constraints in the trainer, step by step."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, network, train
+
+import popsim
+from popsim.training import TaskTrainer, constraints, rules, training_trials
+
+pytestmark = pytest.mark.slow
+
+MASK = np.arange(25).reshape(5, 5) % 3 > 0
+SIGNS = constraints.dale_signs(5, 0.6)
+
+
+def recurrent(model):
+    return model.network.recurrent_weights
+
+
+HOLD = (
+    constraints.DalesLaw(recurrent, SIGNS),
+    constraints.SparsityMask(recurrent, MASK),
+    constraints.ZeroDiagonal(recurrent),
+    constraints.Range(lambda m: m.network.bias, -0.01, 0.02),
+    constraints.UnitNorm(lambda m: m.network.input_weights, axis=0),
+    constraints.SpectralNorm(lambda m: m.network.readout.weight, 0.3),
+)
+HEBB = rules.Hebb(rules.recurrent_synapses(), 0.1)
+TRAINER = TaskTrainer(OPTIMIZER, model_update_funcs=(HEBB,), post_step_fns=HOLD)
+
+
+def assert_all_hold(weights):
+    """For trainables with any leading axes."""
+    assert np.all(weights.recurrent_weights * SIGNS >= 0)
+    assert np.all(weights.recurrent_weights[..., ~MASK] == 0)
+    assert np.all(np.diagonal(weights.recurrent_weights, axis1=-2, axis2=-1) == 0)
+    assert np.all((weights.bias >= np.float32(-0.01)) & (weights.bias <= np.float32(0.02)))
+    np.testing.assert_allclose(np.linalg.norm(weights.input_weights, axis=-2), 1, rtol=1e-6)
+    assert np.all(np.linalg.norm(weights.readout.weight, ord=2, axis=(-2, -1)) <= 0.3 * (1 + 1e-6))
+
+
+@functools.cache
+def trained():
+    return train(8, trainer=TRAINER, save_model_trainables=True)
+
+
+def test_constraints_hold_after_every_batch():
+    _, history = trained()
+    weights = history.model_trainables.network
+    assert weights.recurrent_weights.shape == (8, 2, 5, 5)
+    assert_all_hold(weights)
+    assert np.all(weights.recurrent_weights[1] != weights.recurrent_weights[0], axis=0).any()
+    assert np.any(weights.bias == np.float32(0.02)) or np.any(weights.bias == np.float32(-0.01))
+
+
+def test_constraints_hold_in_a_training_that_is_continued():
+    whole, _ = trained()
+    half, first = train(5, trainer=TRAINER)
+    rest, history = train(
+        8,
+        trainer=TRAINER,
+        ensemble=half,
+        opt_state=first.opt_state,
+        start_batch=5,
+        save_model_trainables=True,
+    )
+    assert_all_hold(history.model_trainables.network)
+    assert_same(rest, whole)
+
+
+def test_a_hebbian_batch_is_the_mean_product_of_its_activity():
+    """One batch without gradient: dW = rate <post pre^T>, diagonal zero, for each member by itself."""
+    rule = rules.Hebb(rules.recurrent_synapses(zero_diagonal=True), 0.5)
+    trainer = TaskTrainer(optax.set_to_zero(), model_update_funcs=(rule,))
+    model, _ = train(1, n_members=5, trainer=trainer)
+    before = popsim.make_ensemble(build, 5, key=jax.random.key(0))
+    batch_key = jax.random.fold_in(KEY, 0)
+    for index in range(5):
+        trials = training_trials(RunningSum(), 4, batch=0, member_id=index, key=batch_key)
+        own = popsim.member(before, index)
+        states = popsim.evaluate(own, RunningSum(), trials=trials, member_id=index, key=batch_key).states
+        post = np.tanh(states.network.hidden)
+        pre = np.concatenate([np.zeros_like(post[:, :1]), post[:, :-1]], axis=1)
+        expected = 0.5 * np.einsum("kti,ktj->ij", post, pre) / (post.shape[0] * post.shape[1])
+        np.fill_diagonal(expected, 0)
+        change = recurrent(model)[index] - recurrent(before)[index]
+        np.testing.assert_allclose(change, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_the_rate_of_a_rule_may_differ_between_members(as_users_run):
+    rates = popsim.PerMember([0.0, 0.1, 0.2])
+    rule = rules.Oja(rules.recurrent_synapses(), rates)
+    model, _ = train(3, n_members=3, trainer=TaskTrainer(optax.set_to_zero(), model_update_funcs=(rule,)))
+    start = popsim.make_ensemble(build, 3, key=jax.random.key(0))
+    np.testing.assert_array_equal(recurrent(model)[0], recurrent(start)[0])
+    for index in (1, 2):
+        alone = TaskTrainer(
+            optax.set_to_zero(), model_update_funcs=(rules.Oja(rules.recurrent_synapses(), 0.1 * index),)
+        )
+        own, _ = train(3, n_members=3, trainer=alone)
+        np.testing.assert_allclose(recurrent(model)[index], recurrent(own)[index], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        rules.NodePerturbation(rules.recurrent_synapses(), 0.01, std=0.05),
+        rules.WeightPerturbation(rules.input_synapses(), 0.01, std=0.05),
+        rules.BCM(rules.recurrent_synapses(), 0.01, time_constant=3.0),
+        rules.RewardModulatedHebb(
+            rules.recurrent_synapses(), 0.01, baseline=rules.RunningBaseline(time_constant=3.0)
+        ),
+    ],
+    ids=lambda rule: type(rule).__name__,
+)
+def test_rules_that_draw_or_carry_train_each_member_as_alone(rule):
+    trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(rule,))
+    together, _ = train(4, n_members=2, trainer=trainer)
+    alone, _ = train(
+        4,
+        n_members=0,
+        trainer=trainer,
+        ensemble=popsim.member(popsim.make_ensemble(build, 2, key=jax.random.key(0)), 1),
+        members=popsim.member_grid(2).select(1),
+    )
+    assert_same(member_of(together, 1).network.readout, alone.network.readout, atol=1e-6)
+    np.testing.assert_allclose(recurrent(together)[1], recurrent(alone), atol=1e-6)
+    plain, _ = train(4, n_members=2, trainer=TaskTrainer(OPTIMIZER))
+    changed = jnp.abs(together.network.input_weights - plain.network.input_weights).max()
+    changed = jnp.maximum(changed, jnp.abs(recurrent(together) - recurrent(plain)).max())
+    assert changed > 1e-5
+
+
+def test_a_rule_and_a_phase_go_together():
+    """The readout descends, then the recurrent weights learn by Hebb alone."""
+    trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(HEBB,))
+    _, history = train(
+        6,
+        trainer=trainer,
+        where_train={0: network, 3: lambda m: m.network.readout},
+        toggle_model_update_funcs=(np.arange(4, 6),),
+        save_model_trainables=True,
+    )
+    weights = history.model_trainables.network.recurrent_weights
+    assert np.any(weights[2] != weights[1]) and np.all(weights[3] == weights[2])
+    assert np.any(weights[4] != weights[3])

@@ -1,0 +1,139 @@
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small_training
+
+import popsim
+from popsim.experiments import open_history, save_history
+from popsim.store import write_arrays
+from popsim.training import TaskTrainer, sgd
+
+
+class Line(popsim.AbstractModel):
+    """y = slope x, and an offset that is not trained."""
+
+    slope: jax.Array
+    offset: jax.Array
+
+    def init(self, trial, *, key):
+        return jnp.zeros(1)
+
+    def step(self, step_input, state, *, key):
+        return self.slope @ step_input.inputs + self.offset
+
+
+class Fit(popsim.AbstractTask):
+    loss: popsim.Loss = popsim.FunctionTerm("error", lambda y, trial, model: jnp.sum((y - 1) ** 2)) * 0.5
+
+    def trial(self, *, batch, key):
+        return popsim.Trial((), jax.random.normal(key, (1, 2)), (), popsim.Timeline(dt=0.1, n_steps=1))
+
+    def validation_trials(self):
+        return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 3))
+
+
+def build(key):
+    return Line(jax.random.normal(key, (1, 2)), jnp.zeros(1))
+
+
+def train(model, **options):
+    trainer = TaskTrainer(sgd(0.1))
+    call = {"where_train": lambda m: m.slope, "log_step": 4, "disable_tqdm": True, "key": jax.random.key(1)}
+    return trainer(Fit(), model, 5, 2, **call, **options)
+
+
+@pytest.fixture(scope="module")
+def ensemble():
+    return popsim.make_ensemble(build, 3, key=jax.random.key(2))
+
+
+@pytest.fixture(scope="module")
+def trained(ensemble):
+    return train(ensemble, ensembled=True, save_model_trainables=np.array([1, 4]))
+
+
+def test_a_history_comes_back_with_named_axes(trained, tmp_path):
+    _, history = trained
+    save_history(tmp_path / "history.zarr", history)
+    opened = open_history(tmp_path / "history.zarr")
+    assert opened.loss.dims == ("batch", "member", "term") and opened.term.values.tolist() == ["error"]
+    np.testing.assert_array_equal(opened.loss.sel(term="error"), history.loss.terms["error"])
+    np.testing.assert_array_equal(opened.learning_rate, history.learning_rate)
+    np.testing.assert_array_equal(opened.validation_loss.sum("term"), history.validation_loss.total)
+    assert opened.validation_batch.values.tolist() == [3, 4]
+    assert opened.frozen_from.values.tolist() == [-1, -1, -1] and "loss_weights" not in opened
+    slopes = opened["trainables.slope"]
+    assert slopes.dims[:2] == ("trainables_batch", "member") and "trainables.offset" not in opened
+    np.testing.assert_array_equal(slopes.sel(trainables_batch=4), history.model_trainables.slope[1])
+
+
+def test_the_untrained_ensemble_is_the_row_before_the_first_batch(trained, ensemble, tmp_path):
+    save_history(tmp_path / "history.zarr", trained[1], untrained=ensemble)
+    slopes = open_history(tmp_path / "history.zarr")["trainables.slope"]
+    assert slopes.trainables_batch.values.tolist() == [-1, 1, 4]
+    np.testing.assert_array_equal(slopes.sel(trainables_batch=-1), ensemble.slope)
+    np.testing.assert_array_equal(slopes.sel(trainables_batch=4), trained[0].slope)
+
+
+def test_weights_of_the_loss_that_changed_are_kept(trained, tmp_path):
+    weights = np.arange(15.0).reshape(5, 3)
+    save_history(tmp_path / "history.zarr", dataclasses.replace(trained[1], loss_weights={"error": weights}))
+    saved = open_history(tmp_path / "history.zarr").loss_weights
+    np.testing.assert_array_equal(saved.sel(term="error"), weights)
+
+
+def test_the_history_of_one_model_has_no_member_axis(tmp_path):
+    model = build(jax.random.key(2))
+    _, history = train(model, save_model_trainables=True)
+    save_history(tmp_path / "history.zarr", history, untrained=model)
+    opened = open_history(tmp_path / "history.zarr")
+    assert opened.loss.dims == ("batch", "term") and "member" not in opened
+    assert opened.frozen_from.item() == -1
+    assert opened["trainables.slope"].shape == (6, 1, 2)
+
+
+def test_a_fresh_process_reads_the_same_numbers(trained, tmp_path):
+    save_history(tmp_path / "history.zarr", trained[1])
+    code = """
+import sys
+from popsim.experiments import open_history
+print(open_history(sys.argv[1])["trainables.slope"].values.tobytes().hex())
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "history.zarr")]
+    root = Path(popsim.__file__).parents[1]
+    fresh = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout.strip()
+    assert bytes.fromhex(fresh) == trained[1].model_trainables.slope.tobytes()
+
+
+def test_what_cannot_be_saved_or_opened_is_refused(trained, ensemble, tmp_path):
+    _, history = trained
+    with pytest.raises(ValueError, match=r"`path`.*exist"):
+        save_history(tmp_path, history)
+    without = dataclasses.replace(
+        history, trainables_batch=np.array([], int), model_trainables=eqx.filter(ensemble, False)
+    )
+    with pytest.raises(ValueError, match="untrained"):
+        save_history(tmp_path / "none.zarr", without, untrained=ensemble)
+    with pytest.raises(ValueError, match="missing"):
+        open_history(tmp_path / "none.zarr")
+    write_arrays(tmp_path / "other.zarr", {"x": (("x",), np.arange(3))})
+    with pytest.raises(ValueError, match="saved history"):
+        open_history(tmp_path / "other.zarr")
+
+
+def test_settings_and_seeds_label_the_members(tmp_path):
+    members = popsim.member_grid(2, strength=[0.5, 2.0], name=["low", "high"])
+    _, history = small_training.train(2, n_members=8, members=members)
+    save_history(tmp_path / "history", history)
+    opened = open_history(tmp_path / "history")
+    grid = opened.loss.set_index(member=["setting.strength", "setting.name", "seed"]).unstack("member")
+    expected = members.group(history.loss.terms["squared_error"], axis=1)
+    own = grid.sel(term="squared_error").transpose("batch", "setting.strength", "setting.name", "seed")
+    np.testing.assert_array_equal(own.sel({"setting.name": ["low", "high"]}).values, expected)

@@ -1,0 +1,140 @@
+import dataclasses
+import struct
+import sys
+
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from small_training import OPTIMIZER, RunningSum, train
+
+from popsim import LossValues
+from popsim.evaluate import Evaluation
+from popsim.training import LogEntry, TaskTrainer, TensorBoardWriter
+
+
+def read_events(folder):
+    """By tag, the step and value of each summary in the event files of a folder."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    found = {}
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        data = path.read_bytes()
+        while data:  # a record: length, its checksum, the event, its checksum
+            (length,) = struct.unpack("<Q", data[:8])
+            event, data = Event.FromString(data[12 : 12 + length]), data[16 + length :]
+            for value in event.summary.value:
+                content = value.image if value.HasField("image") else value.simple_value
+                found.setdefault(value.tag, []).append((event.step, content))
+    return found
+
+
+def entry(batch, loss, learning_rate=0.5, trials=None):
+    """A logging point; the validation losses are ten times those of training."""
+    terms = {name: np.asarray(values, np.float32) for name, values in loss.items()}
+    validation = LossValues({name: np.asarray(10 * values) for name, values in terms.items()})
+    states = {"position": jnp.full((3, 4, 2), float(batch))}
+    rate = np.full(np.shape(terms["effort cost"]), learning_rate)
+    evaluation = Evaluation(states, validation)
+    trials = RunningSum().validation_trials() if trials is None else trials
+    frozen = np.zeros(rate.shape, bool)
+    return LogEntry(batch, None, LossValues(terms), trials, evaluation, validation, frozen, rate, 1.0)
+
+
+def test_an_ensemble_is_written_as_means_and_by_member(tmp_path):
+    writer = TensorBoardWriter(tmp_path / "events")
+    writer(entry(9, {"error": [1.0, 2.0, 6.0], "effort cost": [0.5, 0.5, 0.5]}))
+    writer(entry(19, {"error": [1.0, 1.0, 1.0], "effort cost": [0.0, 0.5, 1.0]}))
+    writer.close()
+    events = read_events(tmp_path / "events")
+    assert events["training/total"] == [(9, 3.5), (19, 1.5)]
+    assert events["training/error"] == [(9, 3.0), (19, 1.0)]
+    assert events["validation/effort_cost"] == [(9, 5.0), (19, 5.0)]
+    assert events["validation/total"] == [(9, 35.0), (19, 15.0)]
+    assert events["training/total/member_2"] == [(9, 6.5), (19, 2.0)]
+    assert events["validation/total/member_0"] == [(9, 15.0), (19, 10.0)]
+    assert events["learning_rate"] == [(9, 0.5), (19, 0.5)]
+    assert len(events) == 2 * (1 + 2 + 3) + 1
+
+
+def test_a_single_model_has_no_members_and_an_unknown_rate_is_left_out(tmp_path):
+    writer = TensorBoardWriter(str(tmp_path))
+    writer(entry(0, {"error": 1.0, "effort cost": np.nan}, learning_rate=np.nan))
+    writer.close()
+    events = read_events(tmp_path)
+    assert set(events) == {
+        f"{a}/{b}" for a in ("training", "validation") for b in ("total", "error", "effort_cost")
+    }
+    assert events["training/error"] == [(0, 1.0)] and np.isnan(events["training/total"][0][1])
+
+
+def test_frozen_members_do_not_count(tmp_path):
+    logged = dataclasses.replace(entry(3, {"effort cost": [1.0, 9.0]}), frozen=np.array([False, True]))
+    writer = TensorBoardWriter(tmp_path)
+    writer(logged)
+    writer.close()
+    events = read_events(tmp_path)
+    assert events["training/total"] == [(3, 1.0)] and events["validation/total"] == [(3, 10.0)]
+
+
+def test_figures_of_the_validation_trials_are_written_and_closed(tmp_path, reach_setup):
+    trials = reach_setup[0].validation_trials()
+    seen, open_before = [], plt.get_fignums()
+
+    def draw(states, given):
+        seen.append((float(states["position"][0, 0, 0]), given))
+        figure, axes = plt.subplots(figsize=(2, 1), dpi=50)
+        axes.plot(states["position"][0, 0])
+        return {"paths": figure}
+
+    writer = TensorBoardWriter(tmp_path, draw)
+    writer(entry(7, {"effort cost": [1.0]}, trials=trials))
+    writer.close()
+    ((step, image),) = read_events(tmp_path)["validation/paths"]
+    assert step == 7 and (image.width, image.height) == (100, 50)
+    assert image.encoded_image_string.startswith(b"\x89PNG")
+    assert seen == [(7.0, trials)] and plt.get_fignums() == open_before
+
+
+def test_a_training_logs_through_it(tmp_path):
+    def draw(states, trials):
+        figure, axes = plt.subplots(figsize=(2, 1), dpi=50)
+        axes.plot(states.network.output[0, 0], trials.targets[0])
+        return {"output": figure}
+
+    logging = {"enable_tensorboard": True, "tensorboard_logdir": tmp_path, "validation_figures": draw}
+    _, history = train(3, trainer=TaskTrainer(OPTIMIZER, **logging), log_step=2)
+    events = read_events(tmp_path)
+    steps, totals = zip(*events["training/total"], strict=True)
+    assert steps == (1, 2) and len(events["validation/output"]) == 2
+    np.testing.assert_allclose(totals, history.loss.total[1:].mean(axis=1), rtol=1e-6)
+    validation = [value for _, value in events["validation/total"]]
+    np.testing.assert_allclose(validation, history.validation_loss.total.mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(events["learning_rate"][0][1], 1e-2, rtol=1e-6)
+    assert {f"training/{name}" for name in history.loss.terms} <= set(events)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"enable_tensorboard": True},
+        {"tensorboard_logdir": "somewhere"},
+        {"validation_figures": lambda states, trials: {}},
+    ],
+)
+def test_half_a_wish_is_refused(options):
+    with pytest.raises(ValueError, match="tensorboard"):
+        TaskTrainer(OPTIMIZER, **options)
+
+
+def test_the_trainer_says_at_once_that_the_package_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match="tensorboardX"):
+        TaskTrainer(OPTIMIZER, enable_tensorboard=True, tensorboard_logdir=tmp_path)
+
+
+def test_a_missing_package_is_named_with_the_way_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match=r'pip install "popsim\[tensorboard\]"'):
+        TensorBoardWriter(tmp_path / "events")
+    assert not (tmp_path / "events").exists()
