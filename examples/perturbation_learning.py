@@ -1,0 +1,236 @@
+"""Learning by perturbing nodes or weights against gradient descent (Werfel, Xie & Seung 2005).
+
+Linear networks learn a map from one random sample a step, each rule at the rate that is best for it. The
+mean error of the ensemble has to follow the recursion of `references/perturbation_learning.py` at ten times
+fixed beforehand, and node perturbation has to be slower than gradient descent by the number of outputs plus
+two. At 2.5 times the best rate the error has to grow; a rule of the wrong sign has to miss the curve.
+Prints the numbers, draws the figure, and exits with 1 when a gate fails or a negative control passes.
+"""
+
+import dataclasses
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float
+
+import popsim
+from command_line import parse_options
+from figures.perturbation_learning import Learning, draw_figure
+from gates import Row, as_control, exit_code, print_table, within_errors
+from popsim.training import TaskTrainer, sgd
+from popsim.training.rules import NodePerturbation, Synapses, WeightPerturbation
+from references import perturbation_learning as reference
+
+SETTING = reference.Setting()
+NO_GRADIENT = optax.set_to_zero()  # one for all, so that they share compiled programs
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """A rule at a rate, relative to its best one, and how many members learn from how many samples."""
+
+    rule: str
+    n_members: int
+    n_samples: int
+    relative_rate: float = 1.0
+    n_gates: int = 10
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return self.relative_rate * reference.optimal_rate(self.rule, SETTING)
+
+    @property
+    def expected(self) -> np.ndarray:
+        """The mean error before the first sample and after each."""
+        return reference.expected_error(self.rule, self.rate, SETTING, self.n_samples)
+
+    @property
+    def gate_times(self) -> np.ndarray:
+        """After how many samples the error has a gate: evenly spaced, up to the last one."""
+        return np.arange(1, self.n_gates + 1) * self.n_samples // self.n_gates
+
+
+# No longer: late errors of single networks are too unequal for their mean to be normally distributed.
+CONDITIONS = {
+    "gradient descent": Condition("gradient descent", 2000, 30),
+    "node perturbation": Condition("node perturbation", 2000, 200),
+    "weight perturbation": Condition("weight perturbation", 60, 1500),
+    "node, 2.5x rate": Condition("node perturbation", 2000, 50, relative_rate=2.5, n_gates=5),
+}
+WRONG_SIGN = Condition("node perturbation", 2000, 50, n_gates=5)
+
+
+class Linear(popsim.AbstractModel):
+    """y = W x + bias; the bias, through which nodes are perturbed, stays zero."""
+
+    weights: Float[Array, "*members outputs inputs"]
+    bias: Float[Array, "*members outputs"]
+
+    def init(self, trial, *, key):
+        return jnp.zeros_like(self.bias)
+
+    def step(self, step_input, state, *, key):
+        return self.weights @ step_input.inputs + self.bias
+
+
+def squared_error(states, trial, model):
+    return jnp.sum((states - trial.targets) ** 2) / 2
+
+
+class LearnMap(popsim.AbstractTask):
+    """Map normally distributed inputs as the matrix `target` does."""
+
+    target: Float[Array, "outputs inputs"]
+    loss: popsim.Loss
+
+    def trial(self, *, batch, key):
+        return self.answered(jax.random.normal(key, (1, SETTING.n_inputs)))
+
+    def validation_trials(self):
+        return jax.tree.map(lambda leaf: leaf[None], self.answered(jnp.ones((1, SETTING.n_inputs))))
+
+    def answered(self, x: Float[Array, "1 inputs"]) -> popsim.Trial:
+        """The trial with inputs x."""
+        return popsim.Trial((), x, x @ self.target.T, popsim.Timeline(dt=1.0, n_steps=1))
+
+
+def build_task(target: np.ndarray, weight: float) -> LearnMap:
+    """A map to learn, and the squared error times `weight` as loss."""
+    loss = weight * popsim.FunctionTerm("squared error", squared_error)
+    return LearnMap(target=jnp.asarray(target, jnp.float32), loss=loss)
+
+
+def build_ensemble(target: np.ndarray, away: np.ndarray) -> Linear:
+    """Networks at a distance of one from the map, in the directions `away` [member, output, input]."""
+    weights = target + away / np.linalg.norm(away, axis=(1, 2), keepdims=True)
+    return Linear(jnp.asarray(weights, jnp.float32), jnp.zeros(away.shape[:2]))
+
+
+SYNAPSES = Synapses(
+    lambda model: model.weights,
+    pre=lambda activity: activity.trial.inputs,
+    where_bias=lambda model: model.bias,
+)
+
+
+def build_trainer(rule: str, rate: float) -> TaskTrainer:
+    """Plain gradient descent; or a rule alone, the gradient being set to zero."""
+    if rule == "gradient descent":
+        return TaskTrainer(sgd(rate))
+    kind = {"node perturbation": NodePerturbation, "weight perturbation": WeightPerturbation}[rule]
+    update = kind(SYNAPSES, rate, std=SETTING.sigma)
+    return TaskTrainer(NO_GRADIENT, model_update_funcs=(update,))
+
+
+def train(own: Condition, seed: int, weight: float = 1.0) -> np.ndarray:
+    """The errors |W - W*|² [member, sample] of an ensemble, before the first sample and after each."""
+    rng = np.random.default_rng(seed)
+    target = rng.standard_normal((SETTING.n_outputs, SETTING.n_inputs)) / SETTING.n_inputs**0.5
+    task = build_task(target, weight)
+    ensemble = build_ensemble(target, rng.standard_normal((own.n_members, *target.shape)))
+    _, history = build_trainer(own.rule, own.rate)(
+        task,
+        ensemble,
+        own.n_samples,
+        batch_size=1,
+        where_train=lambda model: model.weights,
+        ensembled=True,
+        log_step=own.n_samples,
+        save_model_trainables=True,
+        disable_tqdm=not sys.stderr.isatty(),
+        key=popsim.key_stream(jax.random.key(seed), f"{own.rule} at {own.relative_rate * weight}"),
+    )
+    weights = np.concatenate([ensemble.weights[None], history.model_trainables.weights])
+    return np.sum((weights - np.asarray(task.target)) ** 2, axis=(2, 3), dtype=float).T
+
+
+def decay(errors: np.ndarray, own: Condition) -> float:
+    """1 - f from the mean error: e_{t+1} - e_t = c - (1 - f) e_t, summed over all samples."""
+    mean = errors.mean(axis=0)
+    _, floor = reference.decay_and_floor(own.rule, own.rate, SETTING)
+    return float((mean[0] - mean[-1] + floor * own.n_samples) / mean[:-1].sum())
+
+
+def decay_error(errors: np.ndarray, own: Condition, n_groups: int = 20) -> float:
+    """The standard error of `decay`, by leaving out one of `n_groups` groups of members at a time."""
+    groups = np.arange(len(errors)) % n_groups
+    left = np.array([decay(errors[groups != group], own) for group in range(n_groups)])
+    return float(np.sqrt((n_groups - 1) * left.var()))
+
+
+def standard_errors(errors: np.ndarray, own: Condition) -> np.ndarray:
+    """Of the mean error at each time.
+
+    Where the error grows, few members carry the mean. A sample without them has too low a mean, and too
+    small a spread to tell by; so the spread is that of more networks, simulated by the reference.
+    """
+    if own.relative_rate > 1:
+        simulated = reference.simulated_errors(own.rule, own.rate, SETTING, own.n_samples, 20_000, seed=0)
+        return simulated.std(axis=0, ddof=1) / len(errors) ** 0.5
+    return errors.std(axis=0, ddof=1) / len(errors) ** 0.5
+
+
+def learn(own: Condition, seed: int, weight: float = 1.0) -> Learning:
+    """Train an ensemble, and say how it learned beside how it should have."""
+    errors = train(own, seed, weight)
+    factor, _ = reference.decay_and_floor(own.rule, own.rate, SETTING)
+    return Learning(
+        errors=errors,
+        standard_errors=standard_errors(errors, own),
+        expected=own.expected,
+        decay=decay(errors, own),
+        decay_error=decay_error(errors, own),
+        expected_decay=1 - factor,
+    )
+
+
+def curve_rows(name: str, found: Learning, times: np.ndarray) -> list[Row]:
+    """The mean error of the ensemble at the times of the gates, beside its expectation."""
+    curves = (found.errors.mean(axis=0), found.expected, found.standard_errors)
+    return [within_errors(f"{name}, t={t}", "mean", *(float(curve[t]) for curve in curves)) for t in times]
+
+
+def comparison_rows(learned: dict[str, Learning]) -> list[Row]:
+    """How much faster each rule is than the next one, and that too high a rate makes the error grow."""
+    gradient, node, weight, growing = learned.values()
+    rows = []
+    for name, one, other in (("gradient / node", gradient, node), ("node / weight", node, weight)):
+        error = np.hypot(one.decay_error / one.decay, other.decay_error / other.decay)
+        expected = one.expected_decay / other.expected_decay
+        found = one.decay / other.decay
+        rows.append(within_errors(f"1 - f, {name}", "mean", found, expected, error * found))
+    rows[0] = dataclasses.replace(rows[0], gate=(0.95, 1.05))
+    last, error = float(growing.errors[:, -1].mean()), float(growing.standard_errors[-1])
+    return [*rows, Row("2.5x rate, last / first", "mean", last, 1.0, error, (1 + 3.5 * error, np.inf))]
+
+
+def main() -> int:
+    """Train by each rule, print the table, draw the figure."""
+    options = parse_options(__file__, __doc__ or "")
+    rows, learned = [], {}
+    for name, own in CONDITIONS.items():
+        began = time.perf_counter()
+        learned[name] = learn(own, options.seed)
+        rows += curve_rows(name, learned[name], own.gate_times)
+        spread = np.quantile(learned[name].errors[:, -1], [0, 0.1, 0.5, 0.9, 1])
+        print(
+            f"{name}: {own.n_members} members, {time.perf_counter() - began:.1f} s; quantiles 0, 0.1, 0.5, "
+            f"0.9, 1 of the last error",
+            ", ".join(f"{value:.3g}" for value in spread),
+            flush=True,
+        )
+    rows += comparison_rows(learned)
+    wrong = learn(WRONG_SIGN, options.seed, weight=-1.0)
+    rows += as_control(curve_rows("node, wrong sign", wrong, WRONG_SIGN.gate_times))
+    print_table(rows, "|W - W*|²", "expected")
+    print(*draw_figure(options.out, learned), sep="\n")
+    return exit_code(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
