@@ -5,6 +5,7 @@ For each ensemble size both train in turn on one core; the table gives seconds t
 """
 
 import argparse
+import dataclasses
 import os
 import statistics
 import time
@@ -22,8 +23,7 @@ import optax  # noqa: E402
 import popsim  # noqa: E402
 from popsim import losses  # noqa: E402
 from popsim.training.batch_loop import BatchLoop  # noqa: E402
-from popsim.training.build_train_step import TrainStep  # noqa: E402
-from popsim.training.task_loss import TaskLoss  # noqa: E402
+from popsim.training.member_step import MemberStep  # noqa: E402
 
 N_UNITS, BATCH_SIZE, N_STEPS, DT, N_BATCHES, N_PAIRS = 50, 64, 100, 0.05, 8, 5
 
@@ -67,7 +67,9 @@ def popsim_training(n_members: int) -> Callable[[int], None]:
     state = popsim.training.TrainState.initial_ensemble(
         ensemble, popsim.training.adam(1e-2), jax.random.key(1), where_train=lambda model: model.network
     )
-    step = TrainStep(TaskLoss(task, BATCH_SIZE, shared_trials=False, remat=False))
+    step = MemberStep(task, BATCH_SIZE)
+    carry = eqx.filter_vmap(step.initial_carry)(ensemble)
+    state = dataclasses.replace(state, loss_fn_state=carry)
     loop = BatchLoop(step, jnp.arange(n_members), capacity=N_BATCHES)
 
     def train(n_batches: int) -> None:
