@@ -23,8 +23,7 @@ import popsim
 from command_line import parse_options, run_on_saved
 from figures.deep_linear_learning import Course, draw_figure
 from gates import Row, as_control, at_most, exit_code, print_table, within, within_errors
-from popsim.experiments import open_history, save_history
-from popsim.training import TaskTrainer, adam, sgd
+from popsim.training import TaskTrainer, adam, open_history, save_history, sgd
 from references import deep_linear_learning as reference
 
 STRENGTHS = (4.0, 3.0, 2.0, 1.0)

@@ -21,8 +21,7 @@ import popsim
 from command_line import parse_options, run_on_saved
 from figures.oja import Course, draw_figure
 from gates import Row, as_control, at_most, exit_code, print_table, within
-from popsim.experiments import open_history, save_history
-from popsim.training import TaskTrainer
+from popsim.training import TaskTrainer, open_history, save_history
 from popsim.training.rules import CovarianceHebb, Hebb, Oja, Synapses
 from references import oja as reference
 

@@ -89,9 +89,12 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
 
     **Returns:** `round(seconds / dt)`.
 
-    **Raises:** `ValueError` if `seconds` is negative, or further than 1e-6 s from a multiple of `dt`.
+    **Raises:** `ValueError` if `seconds` is negative, further than 1e-6 s from a multiple of `dt`, or so long
+    that the steps cannot be counted in 32 bits.
     """
     check_non_negative(name, seconds)
+    if seconds / dt >= 2**31 - 1:
+        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {seconds} s.")
     n_steps = round(seconds / dt)
     if abs(n_steps * dt - seconds) > 1e-6:
         raise ValueError(f"`{name}` must be a multiple of the time step dt = {dt} s, got {seconds} s.")

@@ -7,7 +7,6 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Int, Key
 
 from popsim.checks import check_positive_int
@@ -33,7 +32,7 @@ def make_ensemble(
     **Raises:** `ValueError` if `n_members` is not a positive whole number.
     """
     check_positive_int("n_members", n_members)
-    return _build_from_keys(build, _member_keys(key, np.arange(n_members)))
+    return _build_from_keys(build, _member_keys(key, jnp.arange(n_members)))
 
 
 def build_members(
@@ -70,11 +69,11 @@ def build_members(
             "Say in `settings` which of them it takes."
         ) from error
     own = {name: jnp.asarray(values) for name, values in taken.items()}
-    return _build_from_settings(build, _member_keys(key, members.ids), own)
+    return _build_from_settings(build, _member_keys(key, jnp.asarray(members.ids)), own)
 
 
-def _member_keys(key: Key[Array, ""], ids: Int[np.ndarray, " member"]) -> Key[Array, " member"]:
-    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.asarray(ids))
+def _member_keys(key: Key[Array, ""], ids: Int[Array, " member"]) -> Key[Array, " member"]:
+    return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
 
 
 @eqx.filter_jit

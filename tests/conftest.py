@@ -2,8 +2,11 @@
 
 import contextlib
 import functools
+import gc
+import pathlib
 
 import diffrax
+import equinox
 import jax
 import jaxtyping
 import matplotlib
@@ -16,6 +19,7 @@ with jaxtyping.install_import_hook("popsim", _CHECKER):
 matplotlib.use("agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
+_MAPPINGS = pathlib.Path("/proc/self/maps")
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 
 ARMS = {name: getattr(popsim.plants.TwoLinkArm, name) for name in ("arm26", "motornet", "li_todorov")}
@@ -24,6 +28,16 @@ PLANTS = {
     "damped mass": functools.partial(popsim.plants.PointMass, 1.3, damping=4.0),
     **ARMS,
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_programs():
+    """Between modules, before the mappings of compiled programs are more than a process may have."""
+    yield
+    if _MAPPINGS.exists() and _MAPPINGS.read_bytes().count(b"\n") > 15_000:  # of 65,530, where XLA crashes
+        equinox.clear_caches()
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture

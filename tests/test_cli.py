@@ -4,7 +4,7 @@ import pytest
 from popsim.cli import main
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
-TRAIN += ["--duration", "0.1", "--quiet"]
+TRAIN += ["--duration", "0.1", "--plant", "point-mass", "--quiet"]
 
 
 def complaint(arguments, capsys) -> str:
@@ -29,6 +29,7 @@ def complaint(arguments, capsys) -> str:
         ([], "train"),
         (["show", "no-such-run"], "no-such-run"),
         ([*TRAIN, "--out", "/proc/popsim"], "out"),
+        ([*TRAIN, "--devices", "1000000000"], "devices"),
     ],
 )
 def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys):
@@ -52,6 +53,7 @@ def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatc
     main([*TRAIN, "--overwrite"])
 
 
+@pytest.mark.slow
 def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys):
     main([argument for argument in TRAIN if argument != "--quiet"] + ["--out", str(tmp_path / "run")])
     bar = capsys.readouterr().err

@@ -2,14 +2,19 @@
 
 import os
 import re
+import shlex
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import jax
 import pytest
+import small_training
 
 import popsim
+from popsim.cli import main
 from popsim.experiments import CenterOut, run_experiment
 
 ROOT = Path(popsim.__file__).parents[1]
@@ -36,25 +41,102 @@ def test_the_code_runs(document):
     assert scope["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/runs.md", "CONTRIBUTING.md"])
 def test_the_files_and_names_exist(document):
     text = (ROOT / document).read_text()
     for path in re.findall(r"`((?:popsim|tasks|analysis|examples|tests|docs)/[\w/.]*)`", text):
         assert (ROOT / path).exists(), path
     for path in re.findall(r"\]\(([\w/.]+)\)", text):
-        assert (ROOT / path).exists(), path
+        assert (ROOT / document).parent.joinpath(path).exists(), path
 
 
-def test_the_code_about_a_saved_run_runs(tmp_path, monkeypatch):
-    """On a small run that has a batch 99."""
+@pytest.fixture(scope="module")
+def saved_run(tmp_path_factory):
+    """A folder with a small run that has a batch 99."""
+    folder = tmp_path_factory.mktemp("documents")
     small = CenterOut(n_members=3, n_batches=100, batch_size=2, n_units=4, duration=0.1, plant="point-mass")
-    run_experiment(small, tmp_path / "runs" / "center-out-0", quiet=True)
-    monkeypatch.chdir(tmp_path)
+    run_experiment(small, folder / "runs" / "center-out-0", quiet=True)
+    return folder
+
+
+def test_the_code_about_a_saved_run_runs(saved_run, monkeypatch):
+    monkeypatch.chdir(saved_run)
     (block,) = (block for block in code_blocks("README.md") if "open_run" in block)
     scope = {}
     exec(compile(block, "README.md", "exec"), scope)
     assert scope["curve"].shape == (100,) and scope["weights"].shape == (3, 12, 4)
     assert scope["ax"].lines
+
+
+def test_the_code_about_runs_runs(saved_run, monkeypatch):
+    """On the same run, and for two batches of a small training."""
+    monkeypatch.chdir(saved_run)
+    ensemble = popsim.make_ensemble(small_training.build, 2, key=jax.random.key(0))
+    scope = {"task": small_training.RunningSum(), "ensemble": ensemble}
+    code = re.sub(r"n_batches=\d+", "n_batches=2", "\n".join(code_blocks("docs/runs.md")))
+    code = re.sub(
+        r"every_nth_batch\(\d+, ", "every_nth_batch(2, ", re.sub(r"batch_size=\d+", "batch_size=4", code)
+    )
+    exec(compile(code, "docs/runs.md", "exec"), scope)
+    assert scope["norms"].shape == (1, 3) and scope["one"].shape == (12, 4)
+    assert scope["saved"].sizes["batch"] == scope["history"].batch.size == 2
+    assert scope["saved"]["metric.largest activity"].dims == ("validation_batch", "member")
+
+
+def commands(document: str) -> list[list[str]]:
+    """The arguments of the popsim commands in the blocks of bash that are no scripts."""
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    lines = [line for block in blocks if not block.startswith("#!") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("popsim ")]
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/runs.md"])
+def test_the_commands_run(document, saved_run, monkeypatch):
+    """On the saved run; of those that train only whether they are understood."""
+    monkeypatch.chdir(saved_run)
+    monkeypatch.setattr(
+        "popsim.cli.train.run_experiment", lambda *_, **__: popsim.open_run("runs/center-out-0")
+    )
+    assert commands(document)
+    for arguments in commands(document):
+        main(arguments)
+
+
+FAKE = """#!/usr/bin/env python3
+import os, signal, sys, time
+got = []
+for number in (signal.SIGUSR1, signal.SIGTERM):
+    signal.signal(number, lambda *_: got.append(1))
+open("began", "w").close()
+while os.environ["CODE"] == "75" and not got:
+    time.sleep(0.01)
+time.sleep(0.3)
+sys.exit(int(os.environ["CODE"]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("signals", "code", "requeued"),
+    [(["USR1"], 75, True), (["USR1", "USR1", "TERM"], 75, True), (["TERM"], 75, False), ([], 0, False)]
+    + [([], 2, False)],
+)
+def test_the_job_script_passes_signals_on_and_requeues(signals, code, requeued, tmp_path):
+    """With stand-ins for popsim, which answers a signal late, and for the scheduler."""
+    (script,) = re.findall(r"```bash\n(#!.*?)```", (ROOT / "docs/runs.md").read_text(), re.DOTALL)
+    for name, text in (("popsim", FAKE), ("scontrol", '#!/bin/sh\necho "$@" > requeued\n')):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "SLURM_JOB_ID": "7", "CODE": str(code)}
+    job = subprocess.Popen(["bash", "-c", script], cwd=tmp_path, env=environment)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.01)
+    for name in signals:
+        job.send_signal(getattr(signal, f"SIG{name}"))
+        time.sleep(0.1)
+    assert job.wait(timeout=60) == code
+    assert (tmp_path / "requeued").exists() == requeued
+    assert not requeued or (tmp_path / "requeued").read_text() == "requeue 7\n"
 
 
 def test_the_code_about_devices_runs_on_several():

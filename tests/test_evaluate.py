@@ -9,6 +9,8 @@ from relay import DT, Relay, reach, stacked
 
 import popsim
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def setup():

@@ -12,9 +12,20 @@ import pytest
 
 import popsim
 from popsim.experiments import EXPERIMENTS, CenterOut, open_run, register_experiment, run_experiment
-from popsim.store import read_json, write_json
+from popsim.store import DamagedError, read_sealed_json, write_json, write_sealed_json
 
-SMALL = CenterOut(n_members=2, n_batches=6, batch_size=4, n_units=8, duration=0.2, log_step=3, seed=7)
+pytestmark = pytest.mark.slow
+
+SMALL = CenterOut(
+    n_members=2,
+    n_batches=6,
+    batch_size=4,
+    n_units=8,
+    duration=0.2,
+    log_step=3,
+    seed=7,
+    plant="point-mass",  # compiled sooner than an arm
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +60,13 @@ print(losses.total.tobytes().hex())
 
 
 def test_the_ensemble_at_a_recorded_batch(small_run):
-    last = small_run.ensemble_at(5)
+    last = small_run.models(batch=5)
     for one, other in zip(jax.tree.leaves(last), jax.tree.leaves(small_run.ensemble), strict=True):
         np.testing.assert_array_equal(one, other)
-    earlier = small_run.ensemble_at(2)
+    earlier = small_run.models(batch=2)
     assert not np.array_equal(earlier.network.readout.weight, last.network.readout.weight)
     with pytest.raises(ValueError, match="batch"):
-        small_run.ensemble_at(3)
+        small_run.models(batch=3)
 
 
 def test_the_trials_of_a_batch_are_regenerated(small_run):
@@ -77,17 +88,27 @@ def test_the_trials_of_a_batch_are_regenerated(small_run):
 
 
 def test_a_run_of_an_unknown_experiment_or_with_strange_settings_is_refused(small_run, tmp_path):
-    description = read_json(small_run.folder.description)
-    (tmp_path / "ensemble.zarr").mkdir()
-    write_json(tmp_path / "run.json", description | {"experiment": "os.system"})
+    description = read_sealed_json(small_run.folder.description)
+    write_sealed_json(tmp_path / "run.json", description | {"experiment": "os.system"})
     with pytest.raises(ValueError, match="registered"):
         open_run(tmp_path)
     for nothing in ({"experiment": ["center-out"]}, {"settings": None}):
-        write_json(tmp_path / "run.json", description | nothing)
+        write_sealed_json(tmp_path / "run.json", description | nothing)
         with pytest.raises(ValueError, match="must name an experiment"):
             open_run(tmp_path)
-    write_json(tmp_path / "run.json", description | {"settings": {"n_wings": 2}})
+    write_sealed_json(tmp_path / "run.json", description | {"settings": {"n_wings": 2}})
     with pytest.raises(ValueError, match="n_wings"):
+        open_run(tmp_path)
+
+
+def test_a_changed_setting_is_refused(small_run, tmp_path):
+    """A digit of the seed: nothing else would tell that these are not the settings of the training."""
+    text = small_run.folder.description.read_text()
+    (tmp_path / "run.json").write_text(text.replace('"seed": 7', '"seed": 6'))
+    with pytest.raises(DamagedError, match=r"run\.json must match its checksum"):
+        open_run(tmp_path)
+    write_json(tmp_path / "run.json", ["format"])
+    with pytest.raises(DamagedError, match=r"run\.json"):
         open_run(tmp_path)
 
 
@@ -108,11 +129,20 @@ def test_an_experiment_is_known_by_one_name():
         ("vision_delay", 0.015),
         ("vision_delay", 2.0),
     ]
-    + [("learning_rate", 0.0), ("n_units", 0), ("log_step", 0)],
+    + [("learning_rate", 0.0), ("n_units", 0), ("log_step", 0)]
+    + [("n_members", 10**12), ("n_batches", 10**15), ("n_units", 2**31), ("duration", 1e9), ("dt", 5e-324)],
 )
 def test_settings_out_of_range_are_refused_by_name(name, value):
     with pytest.raises(ValueError, match=name):
         CenterOut(**{name: value})
+
+
+@pytest.mark.parametrize("setting", [{"n_members": 2 * 10**9}, {"n_units": 10**9}, {"duration": 1e7}])
+def test_what_is_larger_than_the_memory_is_refused_before_it_is_built(setting, tmp_path):
+    part = "trials" if "duration" in setting else "ensemble"
+    with pytest.raises(ValueError, match=f"center-out must fit.* its {part} would take"):
+        run_experiment(CenterOut(**setting), tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ def regression(getkey):
     return state, batch, loss_fn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_minibatches", [1, 2, 4, 8])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_the_gradient_is_that_of_the_whole_batch(getkey, use_scan, num_minibatches, precision):

@@ -14,7 +14,10 @@ from popsim.training import TrainState, adam, inject_hyperparams, sgd
 from popsim.training.build_train_step import TrainStep
 from popsim.training.optimizers import learning_rate_of
 
-pytestmark = pytest.mark.usefixtures("float64")  # Adam makes much of roundings of small gradients
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("float64"),  # Adam makes much of roundings of small gradients
+]
 
 N_STEPS = 12
 RATES = [0.3, 0.1, 0.03]

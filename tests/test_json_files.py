@@ -1,7 +1,18 @@
 import jax.numpy as jnp
 import pytest
 
-from popsim.store import append_json_line, as_json_numbers, read_json, read_json_lines, write_json
+from popsim.store import (
+    DamagedError,
+    SaveError,
+    append_json_line,
+    as_json_numbers,
+    keep_json_lines,
+    read_json,
+    read_json_lines,
+    read_sealed_json,
+    write_json,
+    write_sealed_json,
+)
 
 
 def test_round_trip_and_replacement(tmp_path):
@@ -39,6 +50,46 @@ def test_a_log_is_read_up_to_a_torn_last_line(tmp_path):
     path.write_text("{\n" + whole)
     with pytest.raises(ValueError, match="line 1"):
         read_json_lines(path)
+
+
+def test_a_log_that_is_damaged_is_named(tmp_path):
+    path = tmp_path / "log.jsonl"
+    with pytest.raises(DamagedError, match=r"log\.jsonl; it is missing"):
+        read_json_lines(path)
+    keep_json_lines(path, lambda line: True)
+    for damaged in ('{"bauch": 0}\n', "[]\n", '{"batch": "0"}\n'):
+        path.write_text(damaged)
+        with pytest.raises(DamagedError, match=r"log\.jsonl"):
+            keep_json_lines(path, lambda line: line["batch"] < 3)
+    path.write_bytes(b'{"batch": 0, "\xff": 1}\n{"batch": 1}\n')
+    with pytest.raises(DamagedError, match="line 1"):
+        read_json_lines(path)
+
+
+def test_a_seal_breaks_when_anything_changes(tmp_path):
+    path = tmp_path / "a.json"
+    value = {"format": 1, "settings": {"noise": (0.1, 2.0), "seed": 3}, "none": None}
+    write_sealed_json(path, value)
+    assert read_sealed_json(path) == value | {"settings": {"noise": [0.1, 2.0], "seed": 3}}
+    good = path.read_text()
+    for damaged in (
+        good.replace("3", "2"),
+        good.replace("0.1", "0.3"),
+        good.replace("seed", "sead"),
+        "[]",
+        "{}",
+    ):
+        path.write_text(damaged)
+        with pytest.raises(DamagedError, match=r"a\.json"):
+            read_sealed_json(path)
+    path.write_text(good.replace("  ", " "))
+    assert read_sealed_json(path)["format"] == 1
+
+
+def test_what_cannot_be_written_is_named(tmp_path):
+    for write in (write_json, append_json_line):
+        with pytest.raises(SaveError, match=r"gone/a\.json"):
+            write(tmp_path / "gone" / "a.json", {})
 
 
 def test_numbers_that_are_not_finite_become_null(tmp_path):

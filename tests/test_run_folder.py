@@ -1,20 +1,24 @@
 import pytest
 
-from popsim.store import RunFolder, write_json
+from popsim.store import DamagedError, MismatchError, RunFolder, write_json, write_sealed_json
+from popsim.store.run_folder import FORMAT
 
 
 def test_a_run_is_not_overwritten_unless_told_to(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
-    write_json(folder.description, {"format": 1, "popsim": "0"})
-    folder.ensemble.mkdir()
-    mine = folder.path / "notes.txt"
-    mine.write_text("mine")
-    with pytest.raises(ValueError, match="out.*--overwrite"):
+    write_sealed_json(folder.description, {"format": FORMAT, "popsim": "0"})
+    ours = ["000000064", ".partial-000000064", ".deleted-000000032", ".replaced-000000064"]
+    for name in ours:
+        (folder.checkpoints / name).mkdir(parents=True)
+    notes = [folder.path / "notes.txt", folder.checkpoints / "notes.txt"]
+    for mine in notes:
+        mine.write_text("mine")
+    with pytest.raises(ValueError, match="out.*--overwrite.*popsim resume"):
         RunFolder.create(tmp_path / "run")
-    assert folder.ensemble.exists()
+    assert (folder.checkpoints / "000000064").exists()
     RunFolder.create(tmp_path / "run", overwrite=True)
-    assert not folder.description.exists() and not folder.ensemble.exists()
-    assert mine.read_text() == "mine"
+    assert not folder.description.exists() and [*folder.checkpoints.iterdir()] == [notes[1]]
+    assert all(mine.read_text() == "mine" for mine in notes)
 
 
 def test_a_folder_with_somebody_elses_run_is_left_alone(tmp_path):
@@ -39,14 +43,28 @@ def test_a_folder_that_cannot_be_written_is_refused(out, tmp_path):
         RunFolder.create(tmp_path / out)
 
 
-def test_opening_what_is_no_finished_run_is_refused(tmp_path):
+def test_opening_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match="run.json"):
         RunFolder.open(tmp_path)
-    write_json(tmp_path / "run.json", {"format": 1})
-    with pytest.raises(ValueError, match="finished"):
-        RunFolder.open(tmp_path)
-    (tmp_path / "ensemble.zarr").mkdir()
-    assert RunFolder.open(tmp_path).path == tmp_path
+    write_sealed_json(tmp_path / "run.json", {"format": FORMAT})
+    assert not RunFolder.open(tmp_path).is_finished
     write_json(tmp_path / "run.json", {"format": 99})
-    with pytest.raises(ValueError, match="format"):
+    with pytest.raises(MismatchError, match="format"):
         RunFolder.open(tmp_path)
+    for damaged in ("", "[]", '{"popsim": "0"}', f'{{"format": {FORMAT}}}'):
+        (tmp_path / "run.json").write_text(damaged)
+        with pytest.raises(DamagedError, match=r"run\.json"):
+            RunFolder.open(tmp_path)
+
+
+def test_a_training_does_not_begin_among_the_files_of_another_or_of_something_else(tmp_path):
+    (tmp_path / "log.jsonl").write_text("")
+    with pytest.raises(ValueError, match=r"`chkpt_dir`.*log.jsonl of something else"):
+        RunFolder(tmp_path).check_free_for_training(restore=True)
+    write_sealed_json(tmp_path / "training.json", {"format": FORMAT})
+    RunFolder(tmp_path).check_free_for_training(restore=True)
+    with pytest.raises(ValueError, match="restore_checkpoint=True"):
+        RunFolder(tmp_path).check_free_for_training(restore=False)
+    write_json(tmp_path / "training.json", {"format": 1})
+    with pytest.raises(MismatchError, match=f"format {FORMAT}"):
+        RunFolder(tmp_path).check_free_for_training(restore=True)

@@ -11,9 +11,7 @@ import pytest
 import small_training
 
 import popsim
-from popsim.experiments import open_history, save_history
-from popsim.store import write_arrays
-from popsim.training import TaskTrainer, sgd
+from popsim.training import TaskTrainer, open_history, save_history, sgd
 
 
 class Line(popsim.AbstractModel):
@@ -103,7 +101,7 @@ def test_a_fresh_process_reads_the_same_numbers(trained, tmp_path):
     save_history(tmp_path / "history.zarr", trained[1])
     code = """
 import sys
-from popsim.experiments import open_history
+from popsim.training import open_history
 print(open_history(sys.argv[1])["trainables.slope"].values.tobytes().hex())
 """
     command = [sys.executable, "-c", code, str(tmp_path / "history.zarr")]
@@ -121,11 +119,11 @@ def test_what_cannot_be_saved_or_opened_is_refused(trained, ensemble, tmp_path):
     )
     with pytest.raises(ValueError, match="untrained"):
         save_history(tmp_path / "none.zarr", without, untrained=ensemble)
-    with pytest.raises(ValueError, match="missing"):
+    with pytest.raises(ValueError, match="there is none"):
         open_history(tmp_path / "none.zarr")
-    write_arrays(tmp_path / "other.zarr", {"x": (("x",), np.arange(3))})
-    with pytest.raises(ValueError, match="saved history"):
-        open_history(tmp_path / "other.zarr")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match="other"):
+        open_history(tmp_path / "other")
 
 
 def test_settings_and_seeds_label_the_members(tmp_path):

@@ -155,14 +155,16 @@ def test_members_can_share_their_trials_but_not_their_noise(module_setup):
 
 def test_callbacks_are_called_right_after_their_batch(module_setup):
     seen = []
-    trainer = TaskTrainer(TRAINER.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])
+    trainer = TaskTrainer(TRAINER.options.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])
     train(module_setup, 6, trainer=trainer, log_step=2, batch_callbacks={2: [lambda: seen.append("after 2")]})
     assert seen == [1, "after 2", 3, 5]
 
 
 def test_log_entries_hold_the_losses_of_their_batch(module_setup):
     entries = []
-    _, history = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
+    _, history = train(
+        module_setup, 6, trainer=TaskTrainer(TRAINER.options.optimizer, log_fns=[entries.append])
+    )
     assert [entry.batch for entry in entries] == [3, 5]
     for entry, validation in zip(entries, history.validation_loss.total, strict=True):
         np.testing.assert_array_equal(entry.loss.total, history.loss.total[entry.batch])
@@ -172,7 +174,9 @@ def test_log_entries_hold_the_losses_of_their_batch(module_setup):
 
 def test_log_entries_hold_a_model_that_stays(module_setup):
     entries = []
-    model, _ = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
+    model, _ = train(
+        module_setup, 6, trainer=TaskTrainer(TRAINER.options.optimizer, log_fns=[entries.append])
+    )
     assert_same_arrays(entries[-1].model, model)
     assert not np.array_equal(entries[0].model.network.readout.bias, model.network.readout.bias)
     assert entries[0].validation.states.hand.position.shape == (2, 8, 20, 2)
@@ -233,24 +237,9 @@ def test_an_ensemble_whose_members_disagree_raises(module_setup):
         TRAINER(task, broken, 2, 4, network, ensembled=True, key=KEY)
 
 
-@pytest.mark.parametrize(
-    ("name", "build"),
-    [
-        ("chkpt_dir", lambda: TaskTrainer(adam(1e-3), chkpt_dir="somewhere")),
-    ],
-)
-def test_what_does_not_work_yet_says_so(name, build):
-    with pytest.raises(NotImplementedError, match=name):
-        build()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("restore_checkpoint", True)],
-)
-def test_what_a_call_cannot_do_yet_says_so(name, value, module_setup):
-    with pytest.raises(NotImplementedError, match=name):
-        train(module_setup, **{name: value})
+def test_there_is_nothing_to_restore_without_a_folder(module_setup):
+    with pytest.raises(ValueError, match="`restore_checkpoint` needs `chkpt_dir`"):
+        train(module_setup, restore_checkpoint=True)
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,3 @@
-"""The command line: `popsim train`, `popsim show`, `popsim list`."""
+"""The command line: `popsim train`, `popsim show`, `popsim export`, `popsim list`."""
 
 from popsim.cli.main import main as main

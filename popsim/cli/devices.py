@@ -7,6 +7,8 @@ import jax
 
 from popsim.checks import check_positive_int
 
+MOST_VIRTUAL = 256
+
 
 def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[reportInvalidTypeForm]
     """The devices over which a command divides its ensemble.
@@ -23,6 +25,8 @@ def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if count is not None:
         check_positive_int("devices", count)
+        if count > max(n_cores, MOST_VIRTUAL):
+            raise ValueError(f"`devices` must be at most {max(n_cores, MOST_VIRTUAL)}, got {count}.")
         n_cores = max(n_cores, count)
     with contextlib.suppress(RuntimeError):  # JAX has begun already, with the devices that it has
         jax.config.update("jax_num_cpu_devices", n_cores)

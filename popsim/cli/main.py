@@ -10,20 +10,30 @@ from typing import Annotated, Any
 
 import tyro
 
+from popsim.cli.export import Export
+from popsim.cli.info import Info
 from popsim.cli.list import List
+from popsim.cli.resume import Resume
 from popsim.cli.show import Show
 from popsim.cli.train import Train, train_command
 from popsim.experiments import EXPERIMENTS
+from popsim.store import SaveError
 
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
+    | Annotated[Resume, tyro.conf.subcommand("resume")]
+    | Annotated[Info, tyro.conf.subcommand("info")]
     | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[List, tyro.conf.subcommand("list")]
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command. Bad values end it with one line on standard error and exit code 2.
+    """Run a command.
+
+    Bad values, and runs that are damaged, end it with one line on standard error and exit code 2; what
+    cannot be written with exit code 1; a signal that stops a training with 75, see `popsim.cli.signals`.
 
     **Arguments:**
 
@@ -32,15 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         _parse(arguments).run()
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         if not _is_ours(error):
             raise
         print(f"popsim: error: {error}", file=sys.stderr)
         sys.exit(2)
+    except SaveError as error:
+        print(f"popsim: error: {error}", file=sys.stderr)
+        sys.exit(1)
 
 
-def _is_ours(error: ValueError) -> bool:
-    """Whether popsim itself raised an error, about a value that it was given; all else is a fault."""
+def _is_ours(error: Exception) -> bool:
+    """Whether popsim itself raised an error, about what it was given or found; all else is a fault."""
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     return frame.f_globals.get("__name__", "").startswith("popsim.")
 

@@ -2,11 +2,21 @@
 
 from popsim.experiments.center_out import CenterOut as CenterOut
 from popsim.experiments.experiment import AbstractExperiment as AbstractExperiment
+from popsim.experiments.info_table import info_table as info_table
 from popsim.experiments.plant_choice import PLANTS as PLANTS
+from popsim.experiments.recording import Recording as Recording
 from popsim.experiments.registry import EXPERIMENTS as EXPERIMENTS
 from popsim.experiments.registry import register_experiment as register_experiment
 from popsim.experiments.run import Run as Run
 from popsim.experiments.run import open_run as open_run
+from popsim.experiments.run_experiment import RunStopped as RunStopped
+from popsim.experiments.run_experiment import devices_of_run as devices_of_run
+from popsim.experiments.run_experiment import resume_run as resume_run
 from popsim.experiments.run_experiment import run_experiment as run_experiment
-from popsim.experiments.saved_history import open_history as open_history
-from popsim.experiments.saved_history import save_history as save_history
+from popsim.experiments.run_history import RunHistory as RunHistory
+from popsim.experiments.run_info import RunInfo as RunInfo
+from popsim.experiments.run_info import read_run_info as read_run_info
+from popsim.experiments.run_or_resume import run_or_resume as run_or_resume
+from popsim.experiments.saved_ensemble import load_ensemble as load_ensemble
+from popsim.experiments.saved_ensemble import save_ensemble as save_ensemble
+from popsim.experiments.verify_run import verify_run as verify_run

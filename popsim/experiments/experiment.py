@@ -16,6 +16,8 @@ from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer
 
+LARGEST = 2**31  # batches, members and what else is counted are 32-bit numbers on the device
+
 
 @dataclasses.dataclass(frozen=True)
 class AbstractExperiment(abc.ABC):
@@ -43,6 +45,10 @@ class AbstractExperiment(abc.ABC):
     def __post_init__(self):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name != "seed" and isinstance(value, int) and value >= LARGEST:
+                raise ValueError(f"`{field.name}` must be below 2**31, got {value}.")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
 

@@ -1,7 +1,8 @@
-"""A finished run, reopened."""
+"""A run, reopened."""
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from jaxtyping import Array, Key
 
 from popsim.evaluate import Evaluation, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.registry import EXPERIMENTS
-from popsim.experiments.saved_history import TRAINABLES, open_history
-from popsim.store import RunFolder, leaf_names, read_json, read_json_lines, read_tree
+from popsim.experiments.rebuild import rebuild_experiment
+from popsim.experiments.run_history import RunHistory
+from popsim.store import Checkpoint, Checkpoints, RunFolder, read_json_lines, read_sealed_json
+from popsim.store.run_folder import read_description
 from popsim.task import AbstractTask
+from popsim.training import open_history
+from popsim.training.named_state import MODEL, named_arrays, with_named_arrays
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
 
@@ -31,48 +35,85 @@ class Run:
     folder: RunFolder
     experiment: AbstractExperiment
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether it came to its end; if not, `popsim resume` continues it."""
+        return self.folder.is_finished
+
     @functools.cached_property
     def task(self) -> AbstractTask:
         """The task."""
         return self.experiment.build_task()
 
     @functools.cached_property
-    def ensemble(self) -> Any:
-        """The trained ensemble."""
-        template = eqx.filter_eval_shape(self.experiment.build_ensemble)
-        return read_tree(self.folder.ensemble, template)
+    def _template(self) -> Any:
+        return eqx.filter_eval_shape(self.experiment.build_ensemble)
 
     @functools.cached_property
-    def history(self) -> Any:
-        """Losses, learning rate and trainables as a lazy `xarray.Dataset` with dims (batch, member, ...)."""
-        return open_history(self.folder.history)
+    def _checkpoint(self) -> Checkpoint:
+        """The model of the last checkpoint."""
+        expected = named_arrays(MODEL, self._template)
+        shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
+        checkpoints = Checkpoints(self.folder.checkpoints)
+        if (found := checkpoints.restore(lambda details: shapes, subset=True)) is None:
+            raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
+        return found
+
+    @functools.cached_property
+    def ensemble(self) -> Any:
+        """The trained ensemble; of a run that is not finished, the ensemble of its last checkpoint.
+
+        **Raises:** `ValueError` if there is no checkpoint; `DamagedError` if none is as it was written;
+        `MismatchError` if they are of other shapes than the experiment has.
+        """
+        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+
+    @property
+    def n_batches_trained(self) -> int:
+        """After how many batches `ensemble` is."""
+        return self._checkpoint.step
+
+    @functools.cached_property
+    def history(self) -> RunHistory:
+        """Losses, learning rate, trainables and more, as lazy arrays with dims (batch, member, ...)."""
+        return RunHistory(open_history(self.folder.history), self._template)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
-        """The figures of merit, in SI units."""
-        return read_json(self.folder.summary)
+        """The figures of merit, in SI units; raises `ValueError` if the run is not finished."""
+        if not self.is_finished:
+            raise ValueError(
+                f"the run {self.folder.path} must be finished: popsim resume {self.folder.path} does it."
+            )
+        return read_sealed_json(self.folder.summary)
 
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
         """The logging points."""
         return read_json_lines(self.folder.log)
 
-    def ensemble_at(self, batch: int) -> Any:
+    def models(self, *, batch: int) -> Any:
         """The ensemble as it was after a training batch, counted from 0, whose trainables were kept.
 
-        The ensemble before training is `run.experiment.build_ensemble()`.
+        **Arguments:**
+
+        - `batch`: the number of the batch; -1 for the ensemble before training.
 
         **Raises:** `ValueError` if they were not kept after `batch`.
         """
-        kept = self.history.trainables_batch.values
+        if batch == -1:
+            return self.experiment.build_ensemble()
+        kept = self.history["trainables_batch"].values if "trainables_batch" in self.history.coords else []
         if batch not in kept:
-            raise ValueError(f"`batch` must be one whose trainables were kept, {kept.tolist()}, got {batch}.")
-        leaves, structure = jax.tree.flatten(self.ensemble)
-        rows = self.history.sel(trainables_batch=batch)
-        for name, index in leaf_names(self.ensemble).items():
-            if TRAINABLES + name in rows:
-                leaves[index] = jnp.asarray(rows[TRAINABLES + name].values)
-        return jax.tree.unflatten(structure, leaves)
+            raise ValueError(f"`batch` must be one whose trainables were kept, {list(kept)}, got {batch}.")
+
+        def at_batch(leaf: Any, rows: Any) -> Any:
+            if rows is None:
+                return leaf
+            return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
+
+        is_leaf = _is_none
+        return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=is_leaf)
 
     def training_trials(self, batch: int) -> Trial:
         """The trials that the members were trained on in a batch, with axes (member, trial, ...)."""
@@ -94,34 +135,27 @@ class Run:
         return evaluate_ensemble(ensemble, self.task, trials=trials, key=key)
 
 
-def open_run(path: str | Path) -> Run:
-    """Open the folder of a run.
+def _is_none(node: Any) -> bool:
+    return node is None
 
-    Nothing in the folder is executed: the experiment is looked up by its name among those registered.
+
+def open_run(path: str | Path, *, build: Callable[..., AbstractExperiment] | None = None) -> Run:
+    """Open the folder of a run, finished or not.
+
+    Nothing in the folder is executed: the experiment is looked up by its name among those registered, or
+    made by `build`.
 
     **Arguments:**
 
     - `path`: the folder.
+    - `build`: makes the experiment from its settings, `build(**settings)`, such as its class; None to look
+        it up.
 
     **Raises:** `ValueError` if there is no run, its experiment is not registered, or its settings are
-    not those of the experiment.
+    not those of the experiment; `MismatchError` if it is of another format; `DamagedError` if its `run.json`
+    is not as it was written.
     """
     folder = RunFolder.open(Path(path))
-    description = read_json(folder.description)
-    name, given = description.get("experiment"), description.get("settings")
-    if not isinstance(name, str) or not isinstance(given, dict):
-        raise ValueError(f"{folder.description} must name an experiment and its settings.")
-    if name not in EXPERIMENTS:
-        raise ValueError(
-            f"the experiment of {path} must be registered, {sorted(EXPERIMENTS)}, got {name!r}: "
-            "see popsim.experiments.register_experiment."
-        )
-    settings = {key: _as_plain(value) for key, value in given.items()}
-    try:
-        return Run(folder, EXPERIMENTS[name](**settings))
-    except TypeError as error:
-        raise ValueError(f"the settings in {folder.description} must be those of {name}: {error}") from None
-
-
-def _as_plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return Run(
+        folder, rebuild_experiment(read_description(folder.description), folder.description, build=build)
+    )

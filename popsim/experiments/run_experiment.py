@@ -1,24 +1,40 @@
 """From settings to a finished run on disk."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
-from numpy.typing import ArrayLike
 
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.run import Run
-from popsim.experiments.saved_history import save_history
-from popsim.loss import LossValues
-from popsim.store import RunFolder, append_json_line, as_json_numbers, write_json, write_tree
-from popsim.store.run_folder import FORMAT
-from popsim.training import LogEntry
+from popsim.experiments.rebuild import describe_experiment
+from popsim.experiments.recording import Recording
+from popsim.experiments.run import Run, open_run
+from popsim.experiments.size_check import check_size
+from popsim.store import DamagedError, RunFolder, lock_folder, write_sealed_json
+from popsim.store.metadata_files import saving
+from popsim.store.run_folder import FORMAT, read_description
 from popsim.version import __version__
+
+CHECKPOINT_SECONDS = 60.0
+
+
+class RunStopped(Exception):
+    """A run was told to stop. What it did is saved; `resume_run` goes on.
+
+    **Arguments:**
+
+    - `path`: the folder of the run.
+    - `n_batches`: how many batches were made.
+    """
+
+    def __init__(self, path: Path, n_batches: int):
+        super().__init__(f"the run {path} stopped after {n_batches} batches: popsim resume {path} goes on.")
+        self.path = path
+        self.n_batches = n_batches
 
 
 def run_experiment(
@@ -27,10 +43,12 @@ def run_experiment(
     *,
     overwrite: bool = False,
     quiet: bool = False,
-    save_model_trainables: bool | ArrayLike | None = None,
+    recording: Recording | None = None,
     devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    stop: Callable[[], bool] | None = None,
 ) -> Run:
-    """Train an experiment's ensemble and save the run: settings, log, ensemble, history, summary, figures.
+    """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
 
     **Arguments:**
 
@@ -38,73 +56,173 @@ def run_experiment(
     - `out`: the folder of the run.
     - `overwrite`: whether a run that is there is replaced.
     - `quiet`: whether to show no progress bar.
-    - `save_model_trainables`: after which batches to keep the trainable arrays; by default at the logging
-        points, the last batch among them.
+    - `recording`: after which batches to keep the trainable arrays; by default at the logging points, the
+        last batch among them.
     - `devices`: over which the members are divided, see `TaskTrainer`. How many there are changes the last
         digits of the result; the run says how many there were.
+    - `checkpoint_seconds`: after how many seconds a checkpoint is written, also at the end.
+    - `stop`: asked about once a second whether to stop there.
 
     **Returns:** the run, as `open_run` would open it.
 
-    **Raises:** `ValueError` if `out` holds something already, or cannot be written.
+    **Raises:** `ValueError` if `out` holds something already, cannot be written, or another process writes
+    it; `SaveError` if the disk is full; `RunStopped` if `stop` said so.
     """
+    recording = recording or Recording()
+    recording.batches(experiment.n_batches, experiment.log_step)
     RunFolder.check_free(Path(out), overwrite=overwrite)
-    task, untrained = experiment.build_task(), experiment.build_ensemble()
-    member(untrained, 0).check(task.validation_trials())
-    folder = RunFolder.create(Path(out), overwrite=overwrite)
-    description = {
-        "format": FORMAT,
-        "popsim": __version__,
-        "experiment": experiment.name,
-        "settings": dataclasses.asdict(experiment),
-        "devices": 1 if devices is None else min(len(devices), experiment.n_members),
-    }
-    write_json(folder.description, description)
-    if save_model_trainables is None:
-        logged = np.arange(experiment.log_step - 1, experiment.n_batches, experiment.log_step)
-        save_model_trainables = np.append(logged, experiment.n_batches - 1)
+    check_size(experiment)
+    untrained = experiment.build_ensemble()
+    member(untrained, 0).check(experiment.build_task().validation_trials())
+    RunFolder.make(Path(out))
+    with lock_folder(Path(out)):
+        folder = RunFolder.create(Path(out), overwrite=overwrite)
+        write_sealed_json(
+            folder.description,
+            {
+                "format": FORMAT,
+                "popsim": __version__,
+                **describe_experiment(experiment),
+                "recording": dataclasses.asdict(recording),
+                "devices": 1 if devices is None else min(len(devices), experiment.n_members),
+                "checkpoint_seconds": checkpoint_seconds,
+            },
+        )
+        return _train(
+            Run(folder, experiment),
+            untrained,
+            quiet=quiet,
+            devices=devices,
+            checkpoint_seconds=checkpoint_seconds,
+            stop=stop,
+        )
+
+
+def resume_run(
+    path: str | Path,
+    *,
+    build: Callable[..., AbstractExperiment] | None = None,
+    quiet: bool = False,
+    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]
+    stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Finish a run that was interrupted: the result is that of a run that never was, bit for bit.
+
+    **Arguments:**
+
+    - `path`: the folder of the run. A finished run is returned as it is.
+    - `build`: see `open_run`.
+    - `quiet`, `stop`: see `run_experiment`.
+    - `devices`: over which the members are divided. For the same bits as many as before, which
+        `devices_of_run` tells; None for one.
+
+    **Returns:** the finished run.
+
+    **Raises:** as `open_run` and `run_experiment`; `DamagedError` if no checkpoint is sound;
+    `MismatchError` if the experiment is not the one that was interrupted.
+    """
+    return finish_run(open_run(path, build=build), quiet=quiet, devices=devices, stop=stop)
+
+
+def finish_run(
+    run: Run,
+    *,
+    quiet: bool,
+    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
+    checkpoint_seconds: float | None = None,
+    stop: Callable[[], bool] | None,
+) -> Run:
+    """Finish a run that is open already.
+
+    **Arguments:**
+
+    - `checkpoint_seconds`: see `run_experiment`; None for what the run began with.
+    - others, and what is raised: see `resume_run`.
+    """
+    if run.is_finished:
+        return run
+    seconds = checkpoint_seconds or _written_down(run.folder, "checkpoint_seconds", float)
+    with lock_folder(run.folder.path):
+        check_size(run.experiment)
+        untrained = run.experiment.build_ensemble()
+        return _train(run, untrained, quiet=quiet, devices=devices, checkpoint_seconds=seconds, stop=stop)
+
+
+def devices_of_run(path: str | Path) -> int:
+    """Over how many devices a run was divided."""
+    return _written_down(RunFolder.open(Path(path)), "devices", int)
+
+
+def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> Any:
+    """What run.json says beside the settings; raises `DamagedError` if `make` cannot make anything of it."""
+    try:
+        return make(read_description(folder.description)[name])
+    except (KeyError, TypeError, OverflowError) as error:
+        message = f"{folder.description} must have {name!r} as popsim writes it: {error!r}."
+        raise DamagedError(message) from None
+
+
+def _train(
+    run: Run,
+    untrained: Any,
+    *,
+    quiet: bool,
+    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
+    checkpoint_seconds: float,
+    stop: Callable[[], bool] | None,
+) -> Run:
+    """Train what is left, and end the run."""
+    folder, experiment = run.folder, run.experiment
+    recording = _written_down(folder, "recording", lambda given: Recording(**given))
     trainer = experiment.build_trainer(
-        log_fns=[lambda entry: append_json_line(folder.log, _log_line(entry))], devices=devices
+        chkpt_dir=folder.path,
+        checkpoint_seconds=checkpoint_seconds,
+        devices=devices,
+        stop=stop,
     )
     ensemble, history = trainer(
-        task,
+        experiment.build_task(),
         untrained,
         experiment.n_batches,
         experiment.batch_size,
         experiment.where_train,
         ensembled=True,
         log_step=experiment.log_step,
-        save_model_trainables=save_model_trainables,
+        save_model_trainables=recording.batches(experiment.n_batches, experiment.log_step),
+        trainables_dtype=recording.dtype,
+        restore_checkpoint=True,
         disable_tqdm=quiet,
         key=experiment.key("training"),
     )
-    write_tree(folder.ensemble, ensemble)
-    save_history(folder.history, history)
-    write_json(folder.summary, experiment.summarize(ensemble))
-    run = Run(folder, experiment)
-    save_figures(run)
-    return run
+    if history.batch.size < experiment.n_batches:
+        raise RunStopped(folder.path, history.batch.size)
+    _leave_if_told(run, stop)
+    summary: dict[str, Any] = experiment.summarize(ensemble)
+    _leave_if_told(run, stop)
+    finished = Run(folder, experiment)
+    save_figures(finished)
+    write_sealed_json(folder.summary, summary)
+    return finished
+
+
+def _leave_if_told(run: Run, stop: Callable[[], bool] | None) -> None:
+    """What follows the training is done again by `resume_run`: it may be left at any time."""
+    if stop is not None and stop():
+        raise RunStopped(run.folder.path, run.experiment.n_batches)
 
 
 def save_figures(run: Run) -> list[Path]:
-    """Draw all figures of a run into its folder; the paths of the PNG files."""
+    """Draw all figures of a run into its folder; the paths of the PNG files.
+
+    **Raises:** `SaveError` if they cannot be written.
+    """
     import matplotlib.pyplot as plt
 
     paths = []
     for name, figure in run.experiment.draw_figures(run).items():
-        paths.append(save_figure(figure, run.folder.figures, name)[0])
-        plt.close(figure)
+        try:
+            with saving(run.folder.figures):
+                paths.append(save_figure(figure, run.folder.figures, name)[0])
+        finally:
+            plt.close(figure)
     return paths
-
-
-def _log_line(entry: LogEntry) -> dict[str, Any]:
-    return {
-        "batch": entry.batch,
-        "seconds": round(entry.seconds, 3),
-        "loss": _by_term(entry.loss),
-        "validation_loss": _by_term(entry.validation_loss),
-        "learning_rate": as_json_numbers(entry.learning_rate),
-    }
-
-
-def _by_term(loss: LossValues) -> dict[str, list[float | None]]:
-    return {name: as_json_numbers(values) for name, values in loss.terms.items()}

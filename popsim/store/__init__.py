@@ -1,13 +1,29 @@
-"""Runs on disk: PyTrees, arrays and JSON. Knows nothing of training or tasks."""
+"""Runs on disk: checkpoints, histories, models and JSON. Knows nothing of training or tasks."""
 
-from popsim.store.arrays import open_arrays as open_arrays
-from popsim.store.arrays import write_arrays as write_arrays
+from popsim.store.array_listing import ListedArray as ListedArray
+from popsim.store.array_listing import list_arrays as list_arrays
+from popsim.store.checkpoints import Checkpoint as Checkpoint
+from popsim.store.checkpoints import Checkpoints as Checkpoints
+from popsim.store.damaged_files import verify_arrays as verify_arrays
+from popsim.store.errors import DamagedError as DamagedError
+from popsim.store.errors import MismatchError as MismatchError
+from popsim.store.errors import SaveError as SaveError
+from popsim.store.growing_arrays import GrowingArrays as GrowingArrays
 from popsim.store.json_files import append_json_line as append_json_line
 from popsim.store.json_files import as_json_numbers as as_json_numbers
+from popsim.store.json_files import keep_json_lines as keep_json_lines
 from popsim.store.json_files import read_json as read_json
 from popsim.store.json_files import read_json_lines as read_json_lines
+from popsim.store.json_files import read_sealed_json as read_sealed_json
 from popsim.store.json_files import write_json as write_json
+from popsim.store.json_files import write_sealed_json as write_sealed_json
+from popsim.store.lazy_dataset import open_arrays as open_arrays
+from popsim.store.lock import lock_folder as lock_folder
+from popsim.store.model_file import check_model_path as check_model_path
+from popsim.store.model_file import load_model as load_model
+from popsim.store.model_file import read_model_details as read_model_details
+from popsim.store.model_file import save_model as save_model
+from popsim.store.netcdf import check_netcdf_path as check_netcdf_path
+from popsim.store.netcdf import write_netcdf as write_netcdf
 from popsim.store.run_folder import RunFolder as RunFolder
 from popsim.store.trees import leaf_names as leaf_names
-from popsim.store.trees import read_tree as read_tree
-from popsim.store.trees import write_tree as write_tree

@@ -1,12 +1,18 @@
 """JSON files, written whole or not at all, and logs of one JSON object a line."""
 
 import json
-import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike
+
+from popsim.store.array_layout import digest
+from popsim.store.errors import DamagedError
+from popsim.store.metadata_files import read_metadata, saving, write_file
+
+CHECKSUM = "checksum"
 
 
 def as_json_numbers(values: ArrayLike) -> Any:
@@ -27,47 +33,80 @@ def as_json_numbers(values: ArrayLike) -> Any:
 def write_json(path: Path, value: Any) -> None:
     """Write `value` to `path`: a reader sees the old file or the new one, never half of it.
 
-    **Raises:** `ValueError` if a number in `value` is not finite.
+    **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written.
     """
-    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    write_file(path, [(json.dumps(value, indent=2, allow_nan=False) + "\n").encode()])
+
+
+def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write `value` as `write_json` does, with a checksum of all that it says beside it.
+
+    **Raises:** `ValueError` if a number in `value` is not finite, or its own key is "checksum"; `SaveError`
+    if it cannot be written.
+    """
+    if CHECKSUM in value:
+        raise ValueError(f"`value` must not have the key {CHECKSUM!r}, got {value[CHECKSUM]!r}.")
+    plain = json.loads(json.dumps(value, allow_nan=False))  # as it will be read
+    write_json(path, {**plain, CHECKSUM: digest(plain)})
 
 
 def read_json(path: Path) -> Any:
     """What `path` holds.
 
-    **Raises:** `ValueError` naming the file if it is missing or damaged.
+    **Raises:** `DamagedError` naming the file if it is missing, larger than some MB, or no JSON.
     """
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        raise ValueError(f"there must be a file {path}; it is missing.") from None
-    except ValueError as error:
-        raise ValueError(f"{path} must hold JSON; it is damaged: {error}") from None
+    return read_metadata(path)
+
+
+def read_sealed_json(path: Path) -> dict[str, Any]:
+    """What `write_sealed_json` wrote, without the checksum.
+
+    **Raises:** `DamagedError` naming the file if it is missing, or anything in it is not as it was written.
+    """
+    found = read_json(path)
+    value = {key: own for key, own in found.items() if key != CHECKSUM} if isinstance(found, dict) else {}
+    if not isinstance(found, dict) or found.get(CHECKSUM) != digest(value):
+        raise DamagedError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
+    return value
 
 
 def append_json_line(path: Path, value: Any) -> None:
-    """Append `value` as one line to a log."""
-    with path.open("a") as file:
-        file.write(json.dumps(value, allow_nan=False) + "\n")
+    """Append `value` as one line to a log.
+
+    **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written.
+    """
+    line = json.dumps(value, allow_nan=False) + "\n"
+    with saving(path), path.open("a") as file:
+        file.write(line)
 
 
 def read_json_lines(path: Path) -> list[Any]:
     """The lines of a log; a last line that was torn by a crash is left out.
 
-    **Raises:** `ValueError` naming the line if another one is damaged.
+    **Raises:** `DamagedError` naming the file if it is missing, and the line if another one is damaged.
     """
-    lines = path.read_text().splitlines()
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        raise DamagedError(f"there must be a file {path}; it is missing.") from None
     values = []
     for number, line in enumerate(lines, 1):
         try:
             values.append(json.loads(line))
         except ValueError:
             if number < len(lines):
-                raise ValueError(f"line {number} of {path} must hold JSON; it is damaged.") from None
+                raise DamagedError(f"line {number} of {path} must hold JSON; it is damaged.") from None
     return values
+
+
+def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
+    """Leave out of a log the lines that `keep` refuses, and a torn last one; no log is an empty log.
+
+    **Raises:** `DamagedError` if a line is not one that `keep` knows; `SaveError` if it cannot be written.
+    """
+    if path.exists():
+        try:
+            kept = [value for value in read_json_lines(path) if keep(value)]
+        except (KeyError, TypeError) as error:
+            raise DamagedError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
+        write_file(path, [(json.dumps(value, allow_nan=False) + "\n").encode() for value in kept])

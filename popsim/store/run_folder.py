@@ -1,13 +1,15 @@
 """The folder of a run: which file is where, and who may write it."""
 
 import dataclasses
-import shutil
 from pathlib import Path
 from typing import Any
 
-from popsim.store.json_files import read_json
+from popsim.store.checkpoints import Checkpoints
+from popsim.store.errors import DamagedError, MismatchError
+from popsim.store.json_files import read_json, read_sealed_json
+from popsim.store.stale_files import remove_arrays
 
-FORMAT = 1
+FORMAT = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,11 +17,15 @@ class RunFolder:
     """The layout of a run on disk.
 
     - `run.json`: format and popsim version, the experiment and its settings; written first;
+    - `training.json`: format and popsim version, written by the training when it begins;
     - `log.jsonl`: a line for each logging point;
-    - `ensemble.zarr`: the arrays of the trained ensemble;
-    - `history.zarr`: losses, learning rate and trainables over training batches;
-    - `summary.json`: the figures of merit, in SI units;
-    - `figures/`: PNG and PDF.
+    - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
+    - `checkpoints/`: the last states of the training, a folder for each, called by its number of batches;
+    - `summary.json`: the figures of merit, in SI units; written when the run is finished;
+    - `figures/`: PNG and PDF;
+    - `run.lock`: held by the process that writes the folder.
+
+    A training without an experiment has no `run.json`, `summary.json` and `figures/`.
     """
 
     path: Path
@@ -30,19 +36,24 @@ class RunFolder:
         return self.path / "run.json"
 
     @property
+    def training(self) -> Path:
+        """`training.json`."""
+        return self.path / "training.json"
+
+    @property
     def log(self) -> Path:
         """`log.jsonl`."""
         return self.path / "log.jsonl"
 
     @property
-    def ensemble(self) -> Path:
-        """`ensemble.zarr`."""
-        return self.path / "ensemble.zarr"
+    def history(self) -> Path:
+        """`history.zarr/`."""
+        return self.path / "history.zarr"
 
     @property
-    def history(self) -> Path:
-        """`history.zarr`."""
-        return self.path / "history.zarr"
+    def checkpoints(self) -> Path:
+        """`checkpoints/`."""
+        return self.path / "checkpoints"
 
     @property
     def summary(self) -> Path:
@@ -54,8 +65,21 @@ class RunFolder:
         """`figures/`."""
         return self.path / "figures"
 
-    def _data(self) -> list[Path]:
-        return [self.description, self.log, self.ensemble, self.history, self.summary]
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.summary.is_file()
+
+    def _of_training(self) -> list[Path]:
+        return [self.training, self.log, self.history, self.checkpoints]
+
+    def _present(self) -> list[str]:
+        """Which of the training's files are there; files of somebody else beside them do not count."""
+        present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
+        return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
+
+    def _of_run(self) -> list[Path]:
+        return [self.description, *self._of_training(), self.summary]
 
     @classmethod
     def create(cls, path: Path, *, overwrite: bool = False) -> "RunFolder":
@@ -71,6 +95,14 @@ class RunFolder:
         not empty, or cannot be written.
         """
         cls.check_free(path, overwrite=overwrite)
+        folder = cls.make(path)
+        if overwrite:
+            folder._delete_run()
+        return folder
+
+    @classmethod
+    def make(cls, path: Path) -> "RunFolder":
+        """Make an empty folder, if there is none; `ValueError` if it cannot be written."""
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -79,44 +111,87 @@ class RunFolder:
             probe.unlink()
         except OSError as error:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
-        for own in folder._data():
-            shutil.rmtree(own) if own.is_dir() else own.unlink(missing_ok=True)
         return folder
+
+    def _delete_run(self) -> None:
+        """Delete what popsim wrote, `run.json` last, so that what is left is still known as a run."""
+        Checkpoints(self.checkpoints).remove()
+        remove_arrays(self.history)
+        for own in (self.summary, self.log, self.training, self.description):
+            own.unlink(missing_ok=True)
 
     @classmethod
     def check_free(cls, path: Path, *, overwrite: bool) -> None:
         """Refuse a folder that a new run may not be written into; arguments and errors as for `create`."""
         folder = cls(Path(path))
         if folder.description.exists():
-            if "popsim" not in folder._described():
+            if "popsim" not in _described(folder.description):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
-                    f"`out` must not hold a run already, got {path}; use --overwrite to replace it."
+                    f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
+                    f"{'' if folder.is_finished else ', or popsim resume to finish it'}."
                 )
-        elif any(own.exists() for own in [*folder._data(), folder.figures]):
+        elif any(own.exists() for own in [*folder._of_run(), folder.figures]):
             raise ValueError(f"`out` must be an empty folder or a run to overwrite, got {path}.")
+        for own in (folder.history, folder.checkpoints):
+            if own.is_symlink():
+                raise ValueError(f"`out` must hold no link in place of {own.name}, got {path}: remove it.")
 
-    def _described(self) -> dict[str, Any]:
-        """What `run.json` says; nothing if it is none of ours."""
-        try:
-            described = read_json(self.description)
-        except ValueError:
-            return {}
-        return described if isinstance(described, dict) else {}
+    def check_free_for_training(self, *, restore: bool) -> None:
+        """Refuse a folder that a training may not be written into.
+
+        **Arguments:**
+
+        - `restore`: whether it may hold a training, to be continued.
+
+        **Raises:** `ValueError` if it holds a training and `restore` is False, or files of the same names
+        that no training wrote; `MismatchError` if its format is not known; `DamagedError` if `training.json`
+        is not as it was written.
+        """
+        if self.training.exists():
+            if not restore:
+                raise ValueError(
+                    f"`chkpt_dir` must not hold a training already, got {self.path}: "
+                    "restore_checkpoint=True continues it."
+                )
+            read_description(self.training)
+        elif present := self._present():
+            raise ValueError(
+                f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
+                "it has no training.json."
+            )
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """The folder of a finished run.
+        """The folder of a run, finished or not.
 
-        **Raises:** `ValueError` if there is none, or it was written in a format that is not known.
+        **Raises:** `ValueError` if there is none; `MismatchError` if it was written in another format;
+        `DamagedError` if `run.json` is not as it was written.
         """
         folder = cls(Path(path))
         if not folder.description.is_file():
             raise ValueError(f"`path` must be the folder of a popsim run, got {path}: it has no run.json.")
-        if not folder.ensemble.is_dir():
-            raise ValueError(f"the run {path} must be finished: it has no trained ensemble.")
-        found = folder._described().get("format")
-        if found != FORMAT:
-            raise ValueError(f"the run {path} must have format {FORMAT}, got {found!r}: use another popsim.")
+        read_description(folder.description)
         return folder
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """What a description says; nothing if it is none of ours."""
+    try:
+        described = read_json(path)
+    except ValueError:
+        return {}
+    return described if isinstance(described, dict) else {}
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """What `run.json` or `training.json` says.
+
+    **Raises:** `MismatchError` if it is of another format; `DamagedError` if it is not as it was written.
+    """
+    if "format" not in (described := _described(path)):
+        raise DamagedError(f"{path} must be written by popsim; it is missing, damaged, or something else.")
+    if (found := described["format"]) != FORMAT:
+        raise MismatchError(f"{path} must have format {FORMAT}, got {found!r}: use another popsim.")
+    return read_sealed_json(path)

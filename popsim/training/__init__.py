@@ -3,6 +3,8 @@
 from popsim.training import constraints as constraints
 from popsim.training import rules as rules
 from popsim.training.build_train_step import build_train_step_fn as build_train_step_fn
+from popsim.training.chosen_batches import every_nth_batch as every_nth_batch
+from popsim.training.chosen_batches import log_spaced_batches as log_spaced_batches
 from popsim.training.finite import NonfiniteError as NonfiniteError
 from popsim.training.gradient_accumulation import accumulate_gradients as accumulate_gradients
 from popsim.training.gradient_accumulation import (
@@ -18,6 +20,8 @@ from popsim.training.model_updates import AbstractModelUpdate as AbstractModelUp
 from popsim.training.model_updates import TrainedBatch as TrainedBatch
 from popsim.training.optimizers import adam as adam
 from popsim.training.optimizers import sgd as sgd
+from popsim.training.saved_history import open_history as open_history
+from popsim.training.saved_history import save_history as save_history
 from popsim.training.supervised_steps import eval_step as eval_step
 from popsim.training.supervised_steps import train_step as train_step
 from popsim.training.supervised_steps import train_step_post as train_step_post

@@ -1,22 +1,27 @@
 """What a training leaves behind: its course."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, PyTree
+from jax.typing import DTypeLike
+from jaxtyping import Float, Int, PyTree, Shaped
 
 from popsim.loss import LossValues
 from popsim.members import Members
 from popsim.training.batch_loop import LoopBuffers
+from popsim.training.history_rows import BATCH, TRAINABLES, TRIALS, VALIDATION, AbstractHistoryRows
 from popsim.trial import Trial
 
 
 class TaskTrainerHistory(eqx.Module):
     """The course of a training, as numpy arrays (trials and optimizer state: JAX arrays).
 
-    Axes are (batch, member), without member for one model.
+    Axes are (batch, member), without member for one model. Of a training that keeps its history in a
+    folder, `model_trainables` holds `xarray.DataArray`s, of which only what is looked at is read.
 
     - `batch`: the number of each recorded training batch, from 0.
     - `loss`: the mean weighted terms over the trials of each batch, before its update; `.total` is their
@@ -26,6 +31,8 @@ class TaskTrainerHistory(eqx.Module):
     - `loss_weights`: by term, the weights of each batch, where `loss_update_func` changes them; else None.
     - `validation_batch`, `validation_loss`: after which batches the validation trials were run, and the
         mean weighted terms over them, with the weights of the task.
+    - `metrics`: what `validation_metrics` of the trainer made of each of these runs, by name, with the axes
+        (log, member, ...).
     - `trainables_batch`, `model_trainables`: after which batches the trainable arrays were kept, and
         these arrays, in the structure of the model (leaves that are not trained are None), with axes
         (batch, member, ...). What model updates change is among them.
@@ -41,9 +48,10 @@ class TaskTrainerHistory(eqx.Module):
     batch: Int[np.ndarray, " batch"]
     loss: LossValues
     learning_rate: Float[np.ndarray, "*axes"]
-    loss_weights: dict[str, Float[np.ndarray, "*axes"]] | None
+    loss_weights: Mapping[str, Float[np.ndarray, "*axes"]] | None
     validation_batch: Int[np.ndarray, " log"]
     validation_loss: LossValues
+    metrics: dict[str, Shaped[np.ndarray, "log ..."]]
     trainables_batch: Int[np.ndarray, " kept"]
     model_trainables: PyTree
     trial_specs: Mapping[int, Trial]
@@ -52,90 +60,108 @@ class TaskTrainerHistory(eqx.Module):
     members: Members | None = eqx.field(static=True)
 
 
+class ValidationRecord(eqx.Module):
+    """What training records of a run of the validation trials, by member."""
+
+    loss: LossValues
+    metrics: dict[str, Shaped[np.ndarray, "..."]]
+
+
 class HistoryRecorder:
-    """Gathers on the host what the compiled loop returns, call by call.
+    """Takes what the compiled loop returns, call by call, to where the rows of the history gather.
 
     **Arguments:**
 
-    - `first_batch`: the number of the first batch.
+    - `rows`: where they gather.
     - `n_members`: how many members are kept of those that the loop returns; None for a single model.
-    - `n_kept`: how often the trainables will be kept.
+    - `trainables_dtype`: the type in which trainables are kept; None for their own.
     """
 
-    def __init__(self, first_batch: int, n_members: int | None, n_kept: int):
-        self._first_batch = first_batch
+    def __init__(
+        self, rows: AbstractHistoryRows, n_members: int | None, trainables_dtype: DTypeLike | None = None
+    ):
+        self._rows = rows
         self._n_members = n_members
-        self._n_kept = n_kept
-        self._trainables: PyTree = None
-        self._records, self._validations = [], []
-        self._validation_batches, self._trainables_batches = [], []
+        self._trainables_dtype = trainables_dtype
+        self._last_record: Any = None
 
-    def append(self, buffers: LoopBuffers, n_steps: int, trainables_batches: list[int]) -> None:
-        """Take the filled rows of the buffers of one call."""
-        self._records.append(jax.tree.map(np.copy, self._rows(buffers.records, n_steps)))
-        if trainables_batches:
-            self._keep(self._rows(buffers.trainables, len(trainables_batches)))
-            self._trainables_batches += trainables_batches
+    def append(self, buffers: LoopBuffers, first: int, n_steps: int, kept: Int[np.ndarray, " kept"]) -> None:
+        """Take the filled rows of the buffers of one call of the loop, which began with batch `first`."""
+        records = self._filled(buffers.records, n_steps)
+        self._rows.append(BATCH, np.arange(first, first + n_steps), records)
+        self._last_record = jax.tree.map(lambda rows: np.array(rows[-1]), records)
+        if kept.size:
+            trainables = self._filled(buffers.trainables, kept.size)
+            self._rows.append(TRAINABLES, kept, jax.tree.map(self._as_kept, trainables))
 
-    def _rows(self, buffer: PyTree, n_rows: int) -> PyTree:
+    def _filled(self, buffer: PyTree, n_rows: int) -> PyTree:
         """Views of the filled rows; the next call of the loop may write over them."""
         filled = np.s_[:n_rows] if self._n_members is None else np.s_[:n_rows, : self._n_members]
         return jax.tree.map(lambda rows: rows[filled], jax.device_get(buffer))
 
-    def _keep(self, rows: PyTree) -> None:
-        """Copy rows of trainables to where they stay: there may be much of them, so only once."""
-        if self._trainables is None:
-            self._trainables = jax.tree.map(
-                lambda leaf: np.empty((self._n_kept, *leaf.shape[1:]), leaf.dtype), rows
-            )
-        begin = len(self._trainables_batches)
+    def _as_kept(self, rows: np.ndarray) -> np.ndarray:
+        return rows if self._trainables_dtype is None else rows.astype(self._trainables_dtype)
 
-        def copy(kept: np.ndarray, new: np.ndarray) -> None:
-            kept[begin : begin + new.shape[0]] = new
+    def append_validation(self, batch: int, record: ValidationRecord) -> None:
+        """Take what is recorded of the validation trials after a batch."""
+        self._rows.append(VALIDATION, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
 
-        jax.tree.map(copy, self._trainables, rows)
-
-    def append_validation(self, batch: int, loss: LossValues) -> None:
-        """Take the mean validation loss after a batch."""
-        self._validations.append(jax.device_get(loss))
-        self._validation_batches.append(batch)
+    def append_trials(self, batch: int, trials: Trial) -> None:
+        """Take the trials of a batch."""
+        arrays = eqx.filter(trials, eqx.is_array)
+        self._rows.append(
+            TRIALS, np.array([batch]), jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
+        )
 
     @property
     def last_loss(self) -> LossValues:
         """The terms of the last batch, by member."""
-        return jax.tree.map(lambda rows: np.asarray(rows[-1]), self._records[-1].loss)
-
-    @property
-    def last_validation_loss(self) -> LossValues:
-        """The terms of the last validation, by member."""
-        return self._validations[-1]
+        return self._last_record.loss
 
     @property
     def last_learning_rate(self) -> Float[np.ndarray, "*member"]:
         """The learning rate of the last batch, by member."""
-        return np.asarray(self._records[-1].learning_rate[-1])
+        return self._last_record.learning_rate
 
     def history(
         self,
         *,
-        trial_specs: Mapping[int, Trial],
+        trials_like: Trial,
         frozen_from: Int[np.ndarray, "*member"],
         opt_state: PyTree,
         members: Members | None,
     ) -> TaskTrainerHistory:
-        """All that was recorded so far, with what only the last state tells."""
-        records = jax.tree.map(lambda *rows: np.concatenate(rows), *self._records)
-        n_batches = records.learning_rate.shape[0]
+        """All that was recorded so far, with what only the last state tells.
+
+        **Arguments:**
+
+        - `trials_like`: trials of some batch, for what is no array in them.
+        - `frozen_from`, `opt_state`, `members`: see `TaskTrainerHistory`.
+        """
+        batch, records = self._rows.rows(BATCH)
+        validation_batch, validation = self._rows.rows(VALIDATION)
+        if validation is None:  # stopped before the first logging point
+            validation = ValidationRecord(jax.tree.map(lambda rows: rows[:0], records.loss), {})
+        trainables_batch, trainables = self._rows.rows(TRAINABLES)
+        trials_batch, trials = self._rows.rows(TRIALS)
+        without_arrays = eqx.filter(trials_like, eqx.is_array, inverse=True)
+        specs = {
+            number: eqx.combine(
+                jax.tree.map(lambda leaf, r=row: jnp.asarray(leaf[r]), trials), without_arrays
+            )
+            for row, number in enumerate(trials_batch.tolist())
+        }
         return TaskTrainerHistory(
-            batch=np.arange(self._first_batch, self._first_batch + n_batches),
+            batch=batch,
             loss=records.loss,
             learning_rate=records.learning_rate,
             loss_weights=records.loss_weights,
-            validation_batch=np.asarray(self._validation_batches, int),
-            validation_loss=jax.tree.map(lambda *rows: np.stack(rows), *self._validations),
-            trainables_batch=np.asarray(self._trainables_batches, int),
-            model_trainables=self._trainables,
-            trial_specs=trial_specs,
+            validation_batch=validation_batch,
+            validation_loss=validation.loss,
+            metrics=validation.metrics,
+            trainables_batch=trainables_batch,
+            model_trainables=trainables,
+            trial_specs=specs,
             frozen_from=frozen_from,
             opt_state=opt_state,
             members=members,

@@ -10,18 +10,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Shaped
 
 from popsim.evaluate import Evaluation
 from popsim.training.batch_loop import BatchLoop
 from popsim.training.finite import NonfiniteError
-from popsim.training.history import HistoryRecorder
+from popsim.training.history import HistoryRecorder, ValidationRecord
 from popsim.training.log_entry import LogEntry
 from popsim.training.member_carry import NEVER
 from popsim.training.member_layout import MemberLayout
 from popsim.training.progress import ProgressBar
 from popsim.training.schedule import CallSchedule
 from popsim.training.train_state import TrainState
+from popsim.training.training_store import TrainingStore
+from popsim.training.validation_metrics import ValidationMetrics, checked_metrics
 from popsim.trial import Trial
 
 
@@ -32,36 +34,47 @@ class HostLoop:
     - `loops`: by first batch, the compiled loop that is called from it on.
     - `layout`: how the members lie on the devices.
     - `validation_trials`, `validate`: the validation trials, and what runs a model on them.
+    - `metrics`: what is recorded of these runs beside the loss; None for nothing.
     - `log_batches`: after which batches to validate and log.
     - `kept_batches`: after which batches to keep the trainables.
+    - `spec_batches`, `trials_of`: of which batches to keep the trials, and what draws them.
     - `enabled`: in which batches each model update is made; None for all.
     - `callbacks`: by batch, functions to call after it.
     - `log_fns`: functions that are given each logging point.
     - `reset_at`, `reset`: before which batches the optimizer's state is made anew, and how.
     - `raise_nonfinite`: whether to raise when a member freezes, rather than to warn.
+    - `store`: where the training is kept; None for nowhere.
+    - `stop`: asked after each call whether training ends there; None for never.
     """
 
     loops: Mapping[int, BatchLoop]
     layout: MemberLayout
     validation_trials: Trial
     validate: Callable[[Any], Evaluation]
+    metrics: ValidationMetrics | None
     log_batches: Iterable[int]
     kept_batches: Int[np.ndarray, " kept"]
+    spec_batches: Int[np.ndarray, " spec"]
+    trials_of: Callable[[int], Trial]
     enabled: Bool[np.ndarray, "batch update"] | None
     callbacks: Mapping[int, Sequence[Callable[[], None]]]
     log_fns: Sequence[Callable[[LogEntry], None]]
     reset_at: Iterable[int]
     reset: Callable[[TrainState], TrainState]
     raise_nonfinite: bool
+    store: TrainingStore | None
+    stop: Callable[[], bool] | None
 
     def run(
         self, state: TrainState, recorder: HistoryRecorder, n_batches: int, *, disable_tqdm: bool
     ) -> TrainState:
-        """Train from `state` up to batch `n_batches`, recording into `recorder`; the last state.
+        """Train from `state` up to batch `n_batches`, or until told to stop; the last state.
 
-        **Raises:** `NonfiniteError` if a member freezes and `raise_nonfinite` is set.
+        **Raises:** `NonfiniteError` if a member freezes and `raise_nonfinite` is set; `SaveError` if what is
+        kept cannot be written.
         """
-        began = time.perf_counter()
+        seconds_before = self.store.seconds_before if self.store else 0.0
+        began = time.perf_counter() - seconds_before
         first_batch = int(state.step)
         log_batches, reset_at = frozenset(self.log_batches), frozenset(self.reset_at)
         before_stops = {batch - 1 for batch in {*reset_at, *self.loops}}
@@ -73,8 +86,11 @@ class HostLoop:
         )
         bar = ProgressBar(n_batches, first_batch, disable=disable_tqdm)
         frozen_from = self.frozen_from(state)
+        if self.raise_nonfinite:  # members may have frozen before, when that was allowed
+            self._report_frozen(np.full_like(frozen_from, NEVER), state)
+        stopped = False
         try:
-            while not calls.finished:
+            while not (calls.finished or stopped):
                 if calls.next_batch in reset_at:
                     state = self.reset(state)
                 state = self._call(state, recorder, calls)
@@ -85,8 +101,13 @@ class HostLoop:
                     self._log(last, state, recorder, time.perf_counter() - began)
                 for callback in self.callbacks.get(last, ()):
                     callback()
+                stopped = self.stop is not None and self.stop()
+                if self.store is not None and (self.store.is_due or stopped or calls.finished):
+                    self.store.save(self.layout.gather_state(state), time.perf_counter() - began)
         finally:
             bar.close()
+        if self.store is not None:
+            self.store.wait()
         return state
 
     def _call(self, state: TrainState, recorder: HistoryRecorder, calls: CallSchedule) -> TrainState:
@@ -102,7 +123,9 @@ class HostLoop:
             enabled[:count] = self.enabled[first : first + count]
             enabled = jnp.asarray(enabled)
         state, buffers = loop(state, count, jnp.asarray(rows), enabled)
-        recorder.append(buffers, count, kept.tolist())
+        recorder.append(buffers, first, count, kept)
+        for batch in self.spec_batches[(self.spec_batches >= first) & (self.spec_batches < first + count)]:
+            recorder.append_trials(int(batch), self.trials_of(int(batch)))
         calls.made(count, time.perf_counter() - began)
         return state
 
@@ -129,17 +152,27 @@ class HostLoop:
         gathered = self.layout.gather(state.model)
         model = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, gathered)
         validation = self.validate(model)
-        recorder.append_validation(batch, jax.tree.map(lambda x: x.mean(axis=-1), validation.losses))
+        loss = jax.device_get(jax.tree.map(lambda x: x.mean(axis=-1), validation.losses))
+        metrics = self._metrics(validation)
+        recorder.append_validation(batch, ValidationRecord(loss, metrics))
         entry = LogEntry(
             batch=batch,
             model=model,
             loss=recorder.last_loss,
             validation_trials=self.validation_trials,
             validation=validation,
-            validation_loss=recorder.last_validation_loss,
+            validation_loss=loss,
+            metrics=metrics,
             frozen=np.asarray(self.frozen_from(state) != NEVER),
             learning_rate=recorder.last_learning_rate,
             seconds=seconds,
         )
         for log_fn in self.log_fns:
             log_fn(entry)
+
+    def _metrics(self, validation: Evaluation) -> dict[str, Shaped[np.ndarray, "..."]]:
+        if self.metrics is None:
+            return {}
+        losses = next(iter(validation.losses.terms.values()))
+        n_members = losses.shape[0] if losses.ndim == 2 else None
+        return checked_metrics(self.metrics(validation.states, self.validation_trials), n_members)

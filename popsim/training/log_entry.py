@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 from popsim.evaluate import Evaluation
 from popsim.loss import LossValues
@@ -21,9 +21,10 @@ class LogEntry:
     - `validation_trials`: the validation trials; with a leading member axis if the members' tasks differ.
     - `validation`: states and losses of the validation trials, with axes (member, trial, ...).
     - `validation_loss`: the mean weighted terms of the validation trials, by member.
+    - `metrics`: what `validation_metrics` made of them, by name; numbers of an ensemble lead with the member.
     - `frozen`: which members are frozen.
     - `learning_rate`: of that batch's update, by member.
-    - `seconds`: since training began, compilation included.
+    - `seconds`: for how long has been trained, compilation included.
     """
 
     batch: int
@@ -32,6 +33,7 @@ class LogEntry:
     validation_trials: Trial
     validation: Evaluation
     validation_loss: LossValues
+    metrics: dict[str, Shaped[np.ndarray, "..."]]
     frozen: Bool[np.ndarray, "*member"]
     learning_rate: Float[np.ndarray, "*member"]
     seconds: float

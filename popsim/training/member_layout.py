@@ -76,6 +76,10 @@ class MemberLayout:
 
         return jax.tree.map(gathered, tree)
 
+    def gather_state(self, state: TrainState) -> TrainState:
+        """A train state with the members of all its parts gathered."""
+        return dataclasses.replace(state, **self.gather(parts(state, OWN)))
+
 
 def check_devices(devices: Sequence[Any]) -> None:
     """Raise `ValueError` unless `devices` are one or more different JAX devices."""

@@ -1,12 +1,13 @@
 """One training batch of one member: everything that changes it."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim.loss import Loss, LossValues
@@ -34,8 +35,8 @@ class BatchRecord(eqx.Module):
     """
 
     loss: LossValues
-    learning_rate: Float[Array, "*axes"]
-    loss_weights: dict[str, Float[Array, "*axes"]] | None
+    learning_rate: Float[Array | np.ndarray, "*axes"]
+    loss_weights: Mapping[str, Float[Array | np.ndarray, "*axes"]] | None
 
 
 class MemberStep(eqx.Module):

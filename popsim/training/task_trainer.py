@@ -1,46 +1,29 @@
 """`TaskTrainer`: trains a model, or an ensemble, on a task."""
 
 import contextlib
-import dataclasses
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-import numpy as np
 import optax
-from jaxtyping import Array, Int, Key, PyTree
+from jax.typing import DTypeLike
+from jaxtyping import Array, Key, PyTree
 from numpy.typing import ArrayLike
 
-from popsim.checks import check_callables, check_positive_int
-from popsim.evaluate import Evaluation, evaluate, evaluate_ensemble, validation_trials
 from popsim.members import Members
-from popsim.per_member import member_values, of_member, with_member_values
-from popsim.randomness import key_stream
-from popsim.task import AbstractTask, differs_between_members
-from popsim.training.batch_loop import BatchLoop
-from popsim.training.finite import starts_finite
-from popsim.training.fit import check_changes, check_fit
+from popsim.task import AbstractTask
 from popsim.training.history import HistoryRecorder, TaskTrainerHistory
-from popsim.training.host_loop import HostLoop
+from popsim.training.history_rows import TRAINABLES, RowsInMemory
 from popsim.training.log_entry import LogEntry
-from popsim.training.member_layout import MemberLayout, check_devices
-from popsim.training.member_step import LossUpdateFn, MemberStep
-from popsim.training.optimizer_state import checked_opt_state, with_fresh_optimizer
-from popsim.training.optimizers import learning_rate_of
+from popsim.training.member_step import LossUpdateFn
 from popsim.training.phases import WhereTrain
-from popsim.training.schedule import most_kept
-from popsim.training.tensorboard import TensorBoardWriter, ValidationFigures, check_tensorboard
-from popsim.training.train_state import TrainState
+from popsim.training.preparation import Preparation
+from popsim.training.tensorboard import TensorBoardWriter, ValidationFigures
+from popsim.training.trainer_options import TrainerOptions
 from popsim.training.training_call import TrainingCall
-from popsim.training.update_model import as_model_updates
-from popsim.trial import Trial
-
-CAPACITY = 64
-MAX_TRAINABLES_BYTES = 256 * 2**20
+from popsim.training.training_store import open_training_store
+from popsim.training.validation_metrics import ValidationMetrics
 
 
 class TaskTrainer:
@@ -53,7 +36,11 @@ class TaskTrainer:
 
     - `optimizer`: any optax optimizer; the builders of `popsim.training` keep the learning rate where the
         history finds it. `optax.set_to_zero()` for training by model updates alone.
-    - `checkpointing`, `chkpt_dir`: checkpoints, written only where a folder is given. Not yet.
+    - `checkpointing`, `chkpt_dir`: the folder in which the training is kept so that it can be continued:
+        checkpoints, its history, and a log, see `popsim.store.RunFolder`. None: nothing is written. The
+        history gathers there, not in memory.
+    - `checkpoint_seconds`, `n_checkpoints`: after how many seconds a checkpoint is written, also after the
+        last batch; and how many of them are kept.
     - `enable_tensorboard`, `tensorboard_logdir`: losses, learning rate and figures as TensorBoard events in
         that folder at each logging point, see `TensorBoardWriter`; needs `popsim[tensorboard]`.
     - `model_update_funcs`: a PyTree of model updates, made one after the other after each step of the
@@ -76,10 +63,13 @@ class TaskTrainer:
     - `post_step_fns`: functions from the model to the model, applied last in each batch: constraints.
     - `log_fns`: functions that are given a `LogEntry` at each logging point.
     - `validation_figures`: `(states, trials) -> {name: figure}`, of the validation trials, for TensorBoard.
+    - `validation_metrics`: `(states, trials) -> {name: numbers}`, of the validation trials; the numbers of an
+        ensemble lead with the member. Recorded at each logging point as `history.metrics`.
+    - `stop`: a function without parameters that is asked about once a second. When it returns True, training
+        ends there, with a checkpoint, and returns what it has.
 
     **Raises:** `ValueError` naming an argument that is out of range; `ImportError` if TensorBoard is asked
-    for and its package is missing; `NotImplementedError` naming one
-    that is not supported yet.
+    for and its package is missing.
     """
 
     def __init__(
@@ -100,43 +90,32 @@ class TaskTrainer:
         post_step_fns: Sequence[Callable[[Any], Any]] = (),
         log_fns: Sequence[Callable[[LogEntry], None]] = (),
         validation_figures: ValidationFigures | None = None,
+        validation_metrics: ValidationMetrics | None = None,
+        checkpoint_seconds: float = 60.0,
+        n_checkpoints: int = 3,
+        stop: Callable[[], bool] | None = None,
     ):
-        _not_yet(chkpt_dir=checkpointing and chkpt_dir is not None)
-        if enable_tensorboard != (tensorboard_logdir is not None):
-            raise ValueError(
-                "`enable_tensorboard` and `tensorboard_logdir` must be given together: there is no default "
-                f"folder, got {enable_tensorboard} and {tensorboard_logdir}."
-            )
-        if enable_tensorboard:
-            check_tensorboard()
-        elif validation_figures is not None:
-            raise ValueError("`validation_figures` are drawn for TensorBoard: say `enable_tensorboard=True`.")
-        check_positive_int("n_minibatches", n_minibatches)
-        if member_batch_size is not None:
-            check_positive_int("member_batch_size", member_batch_size)
-        if devices is not None:
-            check_devices(devices)
-        if not hasattr(optimizer, "init") or not hasattr(optimizer, "update"):
-            raise ValueError(f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {optimizer}.")
-        check_callables("post_step_fns", post_step_fns)
-        check_callables("log_fns", log_fns)
-        if loss_update_func is not None:
-            check_callables("loss_update_func", [loss_update_func])
-        if nonfinite not in ("freeze", "raise"):
-            raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {nonfinite!r}.')
-        self.optimizer = optimizer
-        self.model_update_funcs = model_update_funcs
-        self.updates = as_model_updates(model_update_funcs)
-        self.n_minibatches = n_minibatches
-        self.member_batch_size = member_batch_size
-        self.devices = devices
-        self.nonfinite = nonfinite
-        self.remat = remat
-        self.loss_update_func = loss_update_func
-        self.post_step_fns = tuple(post_step_fns)
-        self.log_fns = tuple(log_fns)
-        self.tensorboard_logdir = tensorboard_logdir
-        self.validation_figures = validation_figures
+        self.options = TrainerOptions(
+            optimizer=optimizer,
+            checkpointing=checkpointing,
+            chkpt_dir=chkpt_dir,
+            enable_tensorboard=enable_tensorboard,
+            tensorboard_logdir=tensorboard_logdir,
+            model_update_funcs=model_update_funcs,
+            n_minibatches=n_minibatches,
+            member_batch_size=member_batch_size,
+            devices=devices,
+            nonfinite=nonfinite,
+            remat=remat,
+            loss_update_func=loss_update_func,
+            post_step_fns=post_step_fns,
+            log_fns=log_fns,
+            validation_figures=validation_figures,
+            validation_metrics=validation_metrics,
+            checkpoint_seconds=checkpoint_seconds,
+            n_checkpoints=n_checkpoints,
+            stop=stop,
+        )
 
     def __call__(
         self,
@@ -158,6 +137,7 @@ class TaskTrainer:
         opt_state: PyTree = None,
         start_batch: int = 0,
         reset_opt_state_at: ArrayLike = (),
+        trainables_dtype: DTypeLike | None = None,
         members: Members | None = None,
         key: Key[Array, ""],
     ) -> tuple[Any, TaskTrainerHistory]:
@@ -182,7 +162,10 @@ class TaskTrainer:
         - `save_trial_specs`: a 1D array of the batches whose trials to keep.
         - `toggle_model_update_funcs`: whether model updates are made, or a PyTree of the structure of
             `model_update_funcs` with a 1D array of the batches in which each is made.
-        - `restore_checkpoint`: whether to continue from the last checkpoint. Not yet.
+        - `restore_checkpoint`: whether to continue the training in `chkpt_dir` from its last checkpoint, if
+            there is one: the result is that of a training that never stopped, bit for bit. All other
+            arguments must be those of that training; only what begins later may be another (more batches,
+            say), and after which batches something is recorded.
         - `disable_tqdm`: whether to show no progress bar.
         - `batch_callbacks`: by batch number, functions without parameters, called right after that batch.
         - `opt_state`: the optimizer's state to start from, such as `history.opt_state` of an earlier call.
@@ -191,17 +174,25 @@ class TaskTrainer:
         - `start_batch`: the number of the first batch; the last is `n_batches` - 1 all the same.
         - `reset_opt_state_at`: batch numbers before which the optimizer's state is made anew, and with it
             its count of steps and its schedules.
+        - `trainables_dtype`: the type in which the trainables are kept, such as "float16" for half the space;
+            None for their own.
         - `members`: who the members are (see `member_grid`), to label the history by their settings; two
             with one id draw the same. A single model has one. None for members numbered from 0.
         - `key`: the key of the training. What member i draws in batch b depends on it, b and i alone.
 
-        **Returns:** the trained model, or ensemble, and the history.
+        **Returns:** the trained model, or ensemble, and the history. With a `chkpt_dir` the history of a
+        continued training begins with its first batch.
 
         **Raises:** `ValueError` naming an argument that is out of range or does not fit the others, before
-        anything is compiled; `NonfiniteError` as the trainer was told; `NotImplementedError` naming an
-        argument that is not supported yet.
+        anything is compiled; `NonfiniteError` as the trainer was told; `MismatchError` if the checkpoint is
+        of another training, naming what differs; `DamagedError` if none is sound; `SaveError` if a
+        checkpoint cannot be written.
         """
-        _not_yet(restore_checkpoint=restore_checkpoint)
+        if restore_checkpoint and self.options.folder is None:
+            raise ValueError(
+                "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
+                f"got {self.options.chkpt_dir} and {self.options.checkpointing}."
+            )
         call = TrainingCall(
             task=task,
             model=model,
@@ -213,171 +204,55 @@ class TaskTrainer:
             log_step=log_step,
             save_model_trainables=save_model_trainables,
             save_trial_specs=save_trial_specs,
-            model_update_funcs=self.model_update_funcs,
-            post_step_fns=self.post_step_fns,
+            model_update_funcs=self.options.model_update_funcs,
+            post_step_fns=tuple(self.options.post_step_fns),
             toggle_model_update_funcs=toggle_model_update_funcs,
             batch_callbacks=batch_callbacks,
             opt_state=opt_state,
             start_batch=start_batch,
             reset_opt_state_at=reset_opt_state_at,
+            trainables_dtype=trainables_dtype,
             members=members,
             key=key,
         )
-        if batch_size % self.n_minibatches:
-            raise ValueError(
-                f"`batch_size` must divide into n_minibatches = {self.n_minibatches} parts, got {batch_size}."
-            )
-        if self.tensorboard_logdir is None:
-            return self._train(call, self.log_fns, disable_tqdm=disable_tqdm)
-        writer = TensorBoardWriter(self.tensorboard_logdir, self.validation_figures)
-        with contextlib.closing(writer):
-            return self._train(call, (*self.log_fns, writer), disable_tqdm=disable_tqdm)
+        prepared = Preparation(self.options, call)
+        with contextlib.ExitStack() as stack:
+            return self._train(prepared, stack, restore=restore_checkpoint, disable_tqdm=disable_tqdm)
 
     def _train(
-        self, call: TrainingCall, log_fns: Sequence[Callable[[LogEntry], None]], *, disable_tqdm: bool
+        self, prepared: Preparation, stack: contextlib.ExitStack, *, restore: bool, disable_tqdm: bool
     ) -> tuple[Any, TaskTrainerHistory]:
-        step = self._member_step(call)
-        state = self._initial_state(call, step)
-        fresh = state.opt_state
-        step = dataclasses.replace(step, checked=starts_finite(fresh))
-        if call.opt_state is not None:
-            state = dataclasses.replace(state, opt_state=checked_opt_state(call.opt_state, fresh))
-        first_trials = call.trials_of(call.start_batch)
-        check_fit(
-            of_member(call.task, 0),
-            call.model,
-            first_trials,
-            ensembled=call.ensembled,
-            by_member=call.trials_by_member,
-        )
-        recorded = check_changes(*_first_member(step, state, call.ensembled))
-        layout = MemberLayout.over(self.devices if call.ensembled else None, call.count or 1)
-        to_validate = validation_trials(call.task, call.count or 1)
-        host = HostLoop(
-            loops=self._loops(call, step, state, recorded, layout),
-            layout=layout,
-            validation_trials=to_validate,
-            validate=_validation(call, to_validate),
-            log_batches=call.log_batches,
-            kept_batches=call.kept_batches,
-            enabled=call.enabled,
-            callbacks=call.callbacks,
-            log_fns=log_fns,
-            reset_at=call.resets,
-            reset=lambda state: with_fresh_optimizer(state, layout.spread(fresh)),
-            raise_nonfinite=self.nonfinite == "raise",
-        )
-        recorder = HistoryRecorder(call.start_batch, call.count, call.kept_batches.size)
-        state = layout.spread_state(jax.tree.map(_own_copy, state))
-        state = host.run(state, recorder, call.n_batches, disable_tqdm=disable_tqdm)
+        options, call = self.options, prepared.call
+        rows_like = prepared.rows_like
+        state, log_fns, store = prepared.state, [*options.log_fns], None
+        if options.folder is None:
+            rows = RowsInMemory({TRAINABLES: call.kept_batches.size})
+        else:
+            store = stack.enter_context(
+                open_training_store(
+                    options.folder,
+                    prepared.configuration,
+                    restore=restore,
+                    seconds=options.checkpoint_seconds,
+                    n_kept=options.n_checkpoints,
+                    like=rows_like,
+                )
+            )
+            state = store.begin(state, restore=restore)
+            rows = store.rows
+            log_fns.append(store.log)
+        if options.tensorboard_logdir is not None:
+            writer = TensorBoardWriter(
+                options.tensorboard_logdir, options.validation_figures, first_batch=int(state.step)
+            )
+            log_fns.append(stack.enter_context(contextlib.closing(writer)))
+        host = prepared.host_loop(log_fns, store)
+        recorder = HistoryRecorder(rows, call.count, call.trainables_dtype)
+        state = host.run(prepared.begin(state), recorder, call.n_batches, disable_tqdm=disable_tqdm)
         history = recorder.history(
-            trial_specs={batch: call.trials_of(batch) for batch in call.spec_batches.tolist()},
+            trials_like=prepared.first_trials,
             frozen_from=host.frozen_from(state),
-            opt_state=layout.gather(state.opt_state),
+            opt_state=prepared.layout.gather(state.opt_state),
             members=call.members,
         )
-        return layout.gather(state.model), history
-
-    def _member_step(self, call: TrainingCall) -> MemberStep:
-        return MemberStep(
-            task=call.task,
-            batch_size=call.batch_size,
-            n_minibatches=self.n_minibatches,
-            shared_trials=call.shared_trials,
-            remat=self.remat,
-            updates=self.updates,
-            post_step_fns=self.post_step_fns,
-            loss_update_func=self.loss_update_func,
-        )
-
-    def _initial_state(self, call: TrainingCall, step: MemberStep) -> TrainState:
-        initial = TrainState.initial_ensemble if call.ensembled else TrainState.initial_state
-        state = initial(call.model, self.optimizer, call.key, where_train=call.phases.where_train)
-        has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has none to tell
-        if has_rate and bool(jnp.all(jnp.isnan(learning_rate_of(state.opt_state)))):
-            warnings.warn(
-                "the optimizer does not tell its learning rate: it is NaN in the history. "
-                "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams.",
-                stacklevel=4,
-            )
-
-        def carry_of(model, values):
-            return with_member_values(step, values).initial_carry(model)
-
-        values = member_values(step, call.count or 1, "trainer")
-        carry = (eqx.filter_vmap(carry_of) if call.ensembled else carry_of)(call.model, values)
-        return dataclasses.replace(state, step=jnp.asarray(call.start_batch), loss_fn_state=carry)
-
-    def _loops(
-        self,
-        call: TrainingCall,
-        step: MemberStep,
-        state: TrainState,
-        recorded: PyTree[bool],
-        layout: MemberLayout,
-    ) -> dict[int, BatchLoop]:
-        """By first batch, the compiled loop of each phase."""
-        capacity, n_kept = _loop_sizes(eqx.filter(state.model, recorded), call.kept_batches)
-        values = member_values(step, layout.n_members, "trainer") if call.ensembled else None
-        loop = BatchLoop(
-            step,
-            layout.spread(call.member_ids) if call.ensembled else call.member_ids,
-            layout.spread(values),
-            recorded,
-            ensembled=call.ensembled,
-            capacity=capacity,
-            n_kept=n_kept,
-            member_batch_size=self.member_batch_size,
-            mesh=layout.mesh,
-        )
-        return {
-            phase.first_batch: dataclasses.replace(
-                loop, member_step=layout.repeat(dataclasses.replace(step, trained=phase.trained))
-            )
-            for phase in call.phases.phases
-        }
-
-
-def _not_yet(**given: bool) -> None:
-    for name, is_given in given.items():
-        if is_given:
-            raise NotImplementedError(f"`{name}` of TaskTrainer is not supported yet in this form.")
-
-
-def _own_copy(leaf: Any) -> Any:
-    """A copy that may be donated, without JAX's mark of a weak type, which would compile twice."""
-    return jax.lax.convert_element_type(leaf, leaf.dtype).copy() if eqx.is_array(leaf) else leaf
-
-
-def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
-    """Step and state of one member, for looking at shapes."""
-    if not ensembled:
-        return step, state
-    own = eqx.filter(state, eqx.is_array)
-    own = jax.tree.map(lambda leaf: leaf[0] if leaf.ndim else leaf, own)
-    shared = {"step": state.step, "root_rng": state.root_rng}
-    first = dataclasses.replace(eqx.combine(own, state), **shared)
-    return of_member(step, 0), first
-
-
-def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
-    """How many batches a call of the compiled loop makes at most, and of how many it keeps trainables.
-
-    The first is lowered where the second would fill the memory.
-    """
-    n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(recorded))
-    capacity = CAPACITY
-    while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
-        capacity //= 2
-    return capacity, n_kept
-
-
-def _validation(call: TrainingCall, trials: Trial) -> Callable[[Any], Evaluation]:
-    """What runs a model on the validation trials; those that differ between members it draws itself."""
-    key = key_stream(call.key, "validation")
-    if call.ensembled:
-        shared = None if differs_between_members(call.task) else trials
-        return lambda model: evaluate_ensemble(
-            model, call.task, trials=shared, member_ids=call.member_ids, key=key
-        )
-    return lambda model: evaluate(model, call.task, trials=trials, member_id=call.member_ids, key=key)
+        return prepared.layout.gather(state.model), history

@@ -43,6 +43,8 @@ class TensorBoardWriter:
     - `validation_figures`: `validation_figures(states, trials) -> {name: matplotlib figure}`, drawn at each
         logging point from the states of the validation trials (leaves lead with (member,) trial, time)
         and these trials. Figures are closed when they are written.
+    - `first_batch`: from which batch on events are written; what an interrupted training wrote of them is
+        hidden.
 
     **Raises:** `ImportError` if the package tensorboardX is missing.
     """
@@ -51,11 +53,13 @@ class TensorBoardWriter:
         self,
         logdir: str | Path,
         validation_figures: ValidationFigures | None = None,
+        *,
+        first_batch: int = 0,
     ):
         check_tensorboard()
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(logdir), flush_secs=FLUSH_SECONDS)
+        self._writer = SummaryWriter(str(logdir), purge_step=first_batch or None, flush_secs=FLUSH_SECONDS)
         self._validation_figures = validation_figures
 
     def __call__(self, entry: LogEntry) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from popsim.checks import check_positive_int
@@ -20,6 +21,8 @@ from popsim.training.schedule import batch_numbers, checked_callbacks, kept_batc
 from popsim.training.toggles import enabled_updates
 from popsim.training.training_trials import trials_differ, trials_of_batch
 from popsim.trial import Trial
+
+KEPT_TYPES = ("float16", "float32", "float64")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +49,7 @@ class TrainingCall:
     opt_state: PyTree
     start_batch: int
     reset_opt_state_at: Any
+    trainables_dtype: DTypeLike | None
     members: Members | None
     key: Key[Array, ""]
 
@@ -59,6 +63,10 @@ class TrainingCall:
             raise ValueError(
                 f"`start_batch` must be a whole number from 0 to {self.n_batches - 1}, "
                 f"got {self.start_batch!r}."
+            )
+        if self.trainables_dtype is not None and jnp.dtype(self.trainables_dtype).name not in KEPT_TYPES:
+            raise ValueError(
+                f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."
             )
         if self.members is not None and self.members.n_members != (self.count or 1):
             raise ValueError(
@@ -94,7 +102,8 @@ class TrainingCall:
     def spec_batches(self) -> Int[np.ndarray, " spec"]:
         """Of which batches the trials are kept."""
         asked = () if self.save_trial_specs is None else self.save_trial_specs
-        return batch_numbers("save_trial_specs", asked, self.n_batches)
+        numbers = batch_numbers("save_trial_specs", asked, self.n_batches)
+        return numbers[numbers >= self.start_batch]
 
     @functools.cached_property
     def callbacks(self) -> dict[int, Sequence[Callable[[], None]]]:

@@ -1,0 +1,91 @@
+"""Promise 1: a training killed at any moment and continued ends as one that never was, bit for bit.
+
+Processes are stopped at seeded file operations and times, and the folder that a SIGKILL at this moment
+would leave is copied; at the last moment of each it is a SIGKILL. What was left is continued by another
+process, and what it holds at the end is compared by SHA-256: all arrays of the last checkpoint and of the
+history, the batches of the log; of a run also `run.json`, `summary.json` and the figures. No more may be lost
+than what came after the last complete checkpoint.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fault_table import Table
+from faults.fork_server import ForkServer
+from faults.kills import Killed, judge, kill_often
+
+KINDS = {"train": "a training", "run": "a run: run_experiment and resume_run"}
+IN_THE_BEGINNING = 150
+"""A training that is continued has cut its history by this file operation."""
+
+
+def killed_at(
+    server: ForkServer, kind: str, folder: Path, rng: np.random.Generator, whole: dict[str, Any], n: int
+) -> list[Killed]:
+    """What is left of processes at `n` moments of their work, half of them after a time."""
+    left: list[Killed] = []
+    while len(left) < n:
+        left += kill_often(
+            server,
+            kind,
+            folder / f"{kind} {len(left)}",
+            rng,
+            n_operations=20,
+            last_operation=whole["operations"],
+            n_times=20,
+            seconds=0.7 * whole["seconds"],
+        )
+    return left[-n:]
+
+
+def killed_again(
+    server: ForkServer, folder: Path, rng: np.random.Generator, left: list[Killed], n: int
+) -> list[Killed]:
+    """What is left of processes that continue a training, killed while they cut its history."""
+    halfway = [killed.path for killed in left if killed.saved]
+    again: list[Killed] = []
+    while len(again) < n:
+        again += kill_often(
+            server,
+            "train",
+            folder / f"again {len(again)}",
+            rng,
+            n_operations=20,
+            last_operation=IN_THE_BEGINNING,
+            source=halfway[rng.integers(len(halfway))],
+        )
+    return again[-n:]
+
+
+def main() -> None:
+    """Kill, continue, compare and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moments", type=int, default=200)
+    fifth = parser.parse_args().moments // 5
+    rng = np.random.default_rng(0)
+    table = Table("moments", "SIGKILL", "equal")
+
+    def judged(what: str, kind: str, left: list[Killed], whole: dict[str, Any]) -> None:
+        verdicts = judge(server, kind, left, whole["digests"], fresh=2)
+        wrong = [verdict for verdict in verdicts if verdict != "equal"]
+        n_killed = sum(Path(killed.path).name == "killed" for killed in left)
+        table.row(what, len(left), n_killed, len(left) - len(wrong), failures=wrong)
+
+    with ForkServer() as server, tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for kind, n in (("train", 3 * fifth), ("run", fifth)):
+            server.run(kind, path=str(folder / f"{kind} compiles"))
+            whole = server.run(kind, path=str(folder / f"{kind} whole"))
+            left = killed_at(server, kind, folder, rng, whole, n)
+            again = killed_again(server, folder, rng, left, fifth) if kind == "train" else []
+            judged(KINDS[kind], kind, left, whole)
+            if again:
+                judged("a training that is continued", kind, again, whole)
+    table.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""What the commands that train have in common: they can be stopped, and print what came out."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from popsim.cli.signals import EXIT_CODE, stop_on_signals
+from popsim.experiments import Run, RunStopped
+from popsim.store import RunFolder
+
+
+def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
+    """Train, print how well the ensemble does, and where the figures are.
+
+    **Arguments:**
+
+    - `path`: the folder of the run.
+    - `train`: takes a function that tells whether to stop, and returns the finished run.
+
+    **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
+    """
+
+    def on_idle() -> str:
+        begun = RunFolder(path).description.exists()
+        how = f"popsim resume {path} goes on" if begun else f"there is no run in {path} yet"
+        return f"popsim: stopped before the first batch: {how}."
+
+    try:
+        with stop_on_signals(on_idle) as stop:
+            run = train(stop)
+    except RunStopped as stopped:
+        print(f"popsim: {stopped}", file=sys.stderr)
+        sys.exit(EXIT_CODE)
+    print(run.experiment.table(run.summary))
+    print(f"run: {run.folder.path}")
+    for figure in sorted(run.folder.figures.glob("*.png")):
+        print(figure)

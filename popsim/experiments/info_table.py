@@ -1,0 +1,180 @@
+"""What a run holds, as a table to print."""
+
+import datetime
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from popsim.experiments.run_info import RunInfo
+from popsim.store import ListedArray
+
+LONGEST = 100
+
+
+def info_table(info: RunInfo) -> str:
+    """A `RunInfo` as text, with sizes in decimal units."""
+    sections = [_overview(info), _settings(info), _checkpoints(info), _history(info), _sizes(info)]
+    lines = [line for section in sections if section for line in [*section, ""]]
+    return "\n".join(_printable(line) for line in lines[:-1])
+
+
+def _overview(info: RunInfo) -> list[str]:
+    named = info.experiment or "none: a training by TaskTrainer"
+    rows = [
+        ("run", str(info.path)),
+        ("experiment", named),
+        ("written by", f"popsim {info.description.get('popsim')}, format {info.description.get('format')}"),
+        ("state", _state(info)),
+        ("members", _members(info)),
+        ("losses", _losses(info)),
+    ]
+    if "recording" in info.description:
+        rows.append(("recording", _recording(info.description["recording"])))
+    rows += [
+        (name, _short(info.description[name]))
+        for name in ("devices", "checkpoint_seconds")
+        if name in info.description
+    ]
+    return _columns(rows)
+
+
+def _state(info: RunInfo) -> str:
+    if info.is_finished:
+        return f"finished, {info.n_batches} batches"
+    of = "" if info.n_batches is None else f"of {info.n_batches} "
+    saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
+    if info.writer is not None:
+        return f"being written now by {info.writer}, {saved}"
+    if info.experiment is None:
+        return f"{saved}; restore_checkpoint=True continues it"
+    return f"stopped, {saved}; popsim resume {info.path} goes on"
+
+
+def _members(info: RunInfo) -> str:
+    number = "1 model" if info.n_members is None else str(info.n_members)
+    if not info.arrays and info.experiment is None:
+        number = "not known yet"
+    frozen = [f"{member} from batch {batch} on" for member, batch in info.frozen.items()]
+    return f"{number}; frozen: {', '.join(frozen)}" if frozen else number
+
+
+def _losses(info: RunInfo) -> str:
+    if info.losses is None:
+        return "no logging point yet"
+    losses = info.losses
+    training, validation = (_spread(own) for own in (losses.training, losses.validation))
+    after = datetime.timedelta(seconds=round(losses.seconds))
+    return f"batch {losses.batch}, after {after} h: training {training}; validation {validation}"
+
+
+def _spread(values: Any) -> str:
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return "not finite"
+    if values.size == 1:
+        return f"{finite[0]:.4g}"
+    said = f"{finite.mean():.4g} ({finite.min():.4g} to {finite.max():.4g})"
+    return said if finite.size == values.size else f"{said}, {values.size - finite.size} not finite"
+
+
+def _recording(recording: Any) -> str:
+    if not isinstance(recording, dict):
+        return _short(recording)
+    digits = ", half the digits" if recording.get("float16") else ""
+    return f"trainables: {_short(recording.get('trainables'))}{digits}"
+
+
+def _settings(info: RunInfo) -> list[str]:
+    if info.experiment is None:
+        return []
+    if info.changed is None:
+        title = "settings (the experiment is not registered here: its defaults are not known)"
+    else:
+        title = "settings (*: not the default)"
+    changed = info.changed or frozenset()
+    rows = [
+        (f"{'*' if name in changed else ' '} {name}", _short(value)) for name, value in info.settings.items()
+    ]
+    return [title, *_columns(rows)]
+
+
+def _checkpoints(info: RunInfo) -> list[str]:
+    if not info.checkpoints:
+        return ["checkpoints: none"]
+    rows = [
+        (
+            f"  after {own.n_batches} batches",
+            datetime.datetime.fromtimestamp(own.written).strftime("%Y-%m-%d %H:%M:%S"),
+            size_text(own.n_bytes),
+            f"DAMAGED: {own.damage}" if own.damage else "",
+        )
+        for own in info.checkpoints
+    ]
+    return ["checkpoints", *_columns(rows)]
+
+
+def _history(info: RunInfo) -> list[str]:
+    if info.history_damage:
+        return [f"history: DAMAGED: {info.history_damage}"]
+    if not info.arrays:
+        return ["history: none"]
+    rows = [
+        (
+            f"  {own.name}",
+            _axes(own),
+            own.dtype,
+            size_text(own.n_bytes),
+            f"DAMAGED: {own.damage}" if own.damage else "",
+        )
+        for own in info.arrays
+    ]
+    return ["history", *_columns(rows)]
+
+
+def _axes(array: ListedArray) -> str:
+    """Such as "trainables_batch 40, member 5, 192, 64": axes that have no meaning of their own by length."""
+    own = [f" axis {number}" for number in range(len(array.axes))]
+    return ", ".join(
+        str(length) if axis.endswith(tuple(own)) else f"{axis} {length}"
+        for axis, length in zip(array.axes, array.shape, strict=True)
+    )
+
+
+def _sizes(info: RunInfo) -> list[str]:
+    total = sum(info.sizes.values())
+    told = {"log": f"{info.n_log_lines} lines", "figures": f"{info.n_figures} files"}
+    rows = [
+        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", told.get(part, ""))
+        for part, n_bytes in info.sizes.items()
+    ]
+    return [f"size: {size_text(total)}", *_columns(rows)]
+
+
+def size_text(n_bytes: int) -> str:
+    """A number of bytes with three digits, such as "41.9 MB"."""
+    size, units = float(n_bytes), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.3g} {units[0]}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
+
+
+def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [_padded(row, widths) for row in rows]
+
+
+def _padded(row: Iterable[str], widths: Iterable[int]) -> str:
+    return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _printable(line: str) -> str:
+    """Without what would command a terminal: a stranger may have written it."""
+    return "".join(mark if mark.isprintable() else "?" for mark in line)

@@ -1,0 +1,63 @@
+"""The log of a run, read line by line: how long it is, and the losses at its end."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+
+@dataclasses.dataclass(frozen=True)
+class LoggedLosses:
+    """The losses of a logging point, their terms added up.
+
+    - `batch`: the number of the training batch.
+    - `seconds`: for how long the training had gone on.
+    - `training`, `validation`: the losses of each member.
+    """
+
+    batch: int
+    seconds: float
+    training: Float[np.ndarray, " member"]
+    validation: Float[np.ndarray, " member"]
+
+
+def last_losses(path: Path) -> tuple[LoggedLosses | None, int]:
+    """The losses of the last logging point in a log, None if there is none, and the number of its lines.
+
+    A line that is no logging point, such as a torn one, is left out of account.
+    """
+    n_lines, last = 0, None
+    if path.is_file():
+        with path.open("rb") as file:
+            for line in file:
+                n_lines += 1
+                last = line if line.endswith(b"\n") else last
+    try:
+        return (None if last is None else _losses(json.loads(last))), n_lines
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None, n_lines
+
+
+def damaged_lines(path: Path) -> list[int]:
+    """The numbers of the lines of a log that hold no JSON; not of a last one that was torn."""
+    damaged = []
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                json.loads(line)
+            except ValueError:
+                if line.endswith(b"\n"):
+                    damaged.append(number)
+    return damaged
+
+
+def _losses(line: dict[str, Any]) -> LoggedLosses:
+    training, validation = _total(line["loss"]), _total(line["validation_loss"])
+    return LoggedLosses(int(line["batch"]), float(line["seconds"]), training, validation)
+
+
+def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
+    return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)

@@ -1,0 +1,49 @@
+"""Experiments as JSON values, and back."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.registry import EXPERIMENTS
+
+
+def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
+    """The name and the settings of an experiment."""
+    return {"experiment": experiment.name, "settings": dataclasses.asdict(experiment)}
+
+
+def rebuild_experiment(
+    description: Mapping[str, Any],
+    source: str | Path,
+    *,
+    build: Callable[..., AbstractExperiment] | None = None,
+) -> AbstractExperiment:
+    """The experiment that `describe_experiment` described.
+
+    **Arguments:**
+
+    - `description`: its name and settings, as read from a file. Nothing that it names is imported.
+    - `source`: the file, for the error message.
+    - `build`: makes the experiment, `build(**settings)`, such as its class; by default it is looked up by
+        its name among those registered.
+
+    **Raises:** `ValueError` if no experiment is described, it is not registered, or its settings are not
+    those of the experiment.
+    """
+    name, given = description.get("experiment"), description.get("settings")
+    if not isinstance(name, str) or not isinstance(given, dict):
+        raise ValueError(f"{source} must name an experiment and its settings.")
+    if build is None and name not in EXPERIMENTS:
+        raise ValueError(
+            f"the experiment of {source} must be registered, {sorted(EXPERIMENTS)}, got {name!r}: "
+            "see popsim.experiments.register_experiment."
+        )
+    settings: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+    }
+    try:
+        return (build or EXPERIMENTS[name])(**settings)
+    except TypeError as error:
+        raise ValueError(f"the settings in {source} must be those of {name}: {error}") from None

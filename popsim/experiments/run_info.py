@@ -1,0 +1,216 @@
+"""What a run holds, and how far it is."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popsim.experiments.log_summary import LoggedLosses, last_losses
+from popsim.experiments.registry import EXPERIMENTS
+from popsim.store import Checkpoints, DamagedError, ListedArray, MismatchError, RunFolder, list_arrays
+from popsim.store.lock import lock_holder
+from popsim.store.run_folder import read_description
+
+PARTS = ("checkpoints", "history", "log", "figures", "other")
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointInfo:
+    """A checkpoint.
+
+    - `n_batches`: after how many batches.
+    - `written`: when, in seconds since 1970.
+    - `n_bytes`: its size.
+    - `damage`: what is seen to be wrong with its files from outside; empty for nothing.
+    """
+
+    n_batches: int
+    written: float
+    n_bytes: int
+    damage: str
+
+
+@dataclasses.dataclass(frozen=True)
+class RunInfo:
+    """What a run, or a training without an experiment, holds.
+
+    - `path`: its folder.
+    - `description`: what its run.json says, or its training.json.
+    - `changed`: which settings are not the defaults; None if the experiment is not registered.
+    - `is_finished`: whether it came to its end; of a training without an experiment nobody knows.
+    - `writer`: the process that writes it now; None for nobody.
+    - `n_members`: how many members; None for a single model, or if it is not known yet.
+    - `frozen`: by member, the batch from which on it is frozen.
+    - `losses`: those of the last logging point; None if there is none.
+    - `n_log_lines`: how many logging points there are.
+    - `checkpoints`: in order.
+    - `arrays`: those of the history.
+    - `history_damage`: what is wrong with the history as a whole; empty for nothing.
+    - `n_figures`: how many files there are in figures/.
+    - `sizes`: by part of the folder, see `PARTS`, its size in bytes.
+    """
+
+    path: Path
+    description: Mapping[str, Any]
+    changed: frozenset[str] | None
+    is_finished: bool
+    writer: str | None
+    n_members: int | None
+    frozen: Mapping[int, int]
+    losses: LoggedLosses | None
+    n_log_lines: int
+    checkpoints: list[CheckpointInfo]
+    arrays: list[ListedArray]
+    history_damage: str
+    n_figures: int
+    sizes: Mapping[str, int]
+
+    @property
+    def experiment(self) -> str | None:
+        """The name of the experiment; None for a training without one."""
+        return self.description.get("experiment")
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The settings of the experiment."""
+        return self.description.get("settings", {})
+
+    @property
+    def n_batches(self) -> int | None:
+        """How many batches are to be made; None if it is not known."""
+        return self.settings.get("n_batches")
+
+    @property
+    def n_saved(self) -> int:
+        """After how many batches the newest checkpoint is that is not seen to be damaged."""
+        return max((own.n_batches for own in self.checkpoints if not own.damage), default=0)
+
+
+def read_run_info(path: str | Path) -> RunInfo:
+    """Look at a run, finished or not, or at a training in its folder.
+
+    Little is read, and nothing is rebuilt or written: the experiment need not be known. What is damaged
+    inside files is not noticed, see `verify_run`; what is missing or cut short is.
+
+    **Arguments:**
+
+    - `path`: the folder of the run, or the `chkpt_dir` of a training.
+
+    **Raises:** `ValueError` if there is none, or its run.json is damaged; `MismatchError` if it is of another
+    format.
+    """
+    folder = RunFolder(Path(path))
+    description = describe_folder(folder)
+    settings = description.get("settings", {})
+    arrays, attributes, history_damage = _history(folder)
+    losses, n_log_lines = last_losses(folder.log)
+    return RunInfo(
+        path=folder.path,
+        description=description,
+        changed=_changed(description.get("experiment"), settings),
+        is_finished=folder.is_finished,
+        writer=lock_holder(folder.path),
+        n_members=settings.get("n_members", _length(arrays, "member")),
+        frozen=_frozen(attributes),
+        losses=losses,
+        n_log_lines=n_log_lines,
+        checkpoints=_checkpoints(folder),
+        arrays=arrays,
+        history_damage=history_damage,
+        n_figures=len(list(folder.figures.iterdir())) if folder.figures.is_dir() else 0,
+        sizes=_sizes(folder),
+    )
+
+
+def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
+    """What run.json says or, of a training without an experiment, training.json.
+
+    **Raises:** as `read_run_info`.
+    """
+    if folder.description.is_file():
+        description = read_description(folder.description)
+        settings = description.get("settings")
+        if not isinstance(description.get("experiment"), str) or not isinstance(settings, dict):
+            raise ValueError(f"{folder.description} must name an experiment and its settings.")
+        for name in ("n_batches", "n_members"):
+            if type(settings.get(name)) is not int:
+                raise ValueError(f"`{name}` in {folder.description} must be a number.")
+        return description
+    if folder.training.is_file():
+        return read_description(folder.training)
+    raise ValueError(
+        f"`path` must be the folder of a popsim run or training, got {folder.path}: "
+        "it has neither run.json nor training.json."
+    )
+
+
+def _changed(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
+    if experiment not in EXPERIMENTS:
+        return None
+    defaults = {}
+    for field in dataclasses.fields(EXPERIMENTS[experiment]):
+        factory = field.default_factory
+        defaults[field.name] = field.default if factory is dataclasses.MISSING else factory()
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return frozenset(name for name, value in given.items() if name not in defaults or value != defaults[name])
+
+
+def _checkpoints(folder: RunFolder) -> list[CheckpointInfo]:
+    """Those that are there; one may go while it is looked at, in a run that goes on."""
+    checkpoints, found = Checkpoints(folder.checkpoints), []
+    for step in checkpoints.steps():
+        damage = ""
+        try:
+            checkpoints.check(step)
+        except (DamagedError, MismatchError) as error:
+            damage = str(error)
+        try:
+            written = checkpoints.folder(step).stat().st_mtime
+            found.append(CheckpointInfo(step, written, checkpoints.size(step), damage))
+        except (FileNotFoundError, ValueError):
+            continue
+    return found
+
+
+def _history(folder: RunFolder) -> tuple[list[ListedArray], Mapping[str, Any], str]:
+    """The arrays, what is kept with them, and what is wrong with all of them."""
+    try:
+        return *list_arrays(folder.history), ""
+    except DamagedError as error:
+        return [], {}, str(error)
+    except ValueError:
+        return [], {}, ""
+
+
+def _length(arrays: list[ListedArray], axis: str) -> int | None:
+    return next((array.shape[0] for array in arrays if array.name == axis and array.shape), None)
+
+
+def _frozen(attributes: Mapping[str, Any]) -> dict[int, int]:
+    try:
+        from_batch = np.atleast_1d(np.asarray(attributes.get("frozen_from", []), int))
+    except (TypeError, ValueError):
+        return {}
+    return {member: int(batch) for member, batch in enumerate(from_batch) if batch >= 0}
+
+
+def _sizes(folder: RunFolder) -> dict[str, int]:
+    names = {
+        folder.checkpoints.name: "checkpoints",
+        folder.history.name: "history",
+        folder.log.name: "log",
+        folder.figures.name: "figures",
+    }
+    sizes: dict[str, int] = dict.fromkeys(PARTS, 0)
+    for below, _, files in os.walk(folder.path):
+        within = Path(below).relative_to(folder.path).parts
+        for file in files:
+            try:
+                n_bytes = os.lstat(os.path.join(below, file)).st_size
+            except FileNotFoundError:  # a run that goes on
+                continue
+            sizes[names.get(within[0] if within else file, "other")] += n_bytes
+    return sizes

@@ -1,0 +1,314 @@
+"""The checkpoints of a training: whole or absent, verified by checksums, written in the background."""
+
+import contextlib
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from popsim.store.background import BackgroundWrite
+from popsim.store.checkpoint_arrays import (
+    AnyArray,
+    check_entries,
+    check_expected,
+    copy_to_host,
+    describe,
+    read_checkpoint_arrays,
+    write_checkpoint_arrays,
+)
+from popsim.store.errors import DamagedError, MismatchError, SaveError
+from popsim.store.manifest import check_manifest, read_manifest, sync_folder, write_manifest
+from popsim.version import __version__
+
+FORMAT = 1
+_OWN_FOLDER = re.compile(r"(?:\.(?P<state>partial|deleted|replaced)-)?(?P<step>\d{9,})")
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """What was saved at one step.
+
+    - `step`: after how many training batches.
+    - `arrays`: by name; numpy arrays, and JAX arrays of typed keys.
+    - `details`: what the caller kept beside them, as JSON values.
+    """
+
+    step: int
+    arrays: dict[str, AnyArray]
+    details: dict[str, Any]
+
+
+class Checkpoints:
+    """The checkpoints of a training: folders such as `000000640` below one path.
+
+    A checkpoint is written into `.partial-000000640` and renamed when all of it is on the disk, so that a
+    process may be killed at any time. One that is there already is replaced: it steps aside as
+    `.replaced-000000640` until the new one has its name, and stands for it as long as there is no new one.
+    Old ones are renamed to `.deleted-…` before they go. What a killed process left under such names is
+    cleared away by the next save. Nothing else in the folder is ever touched.
+
+    One process at a time may save (see `lock_folder`); others may read meanwhile.
+    """
+
+    def __init__(self, path: Path, *, n_kept: int = 3):
+        """
+        **Arguments:**
+
+        - `path`: their folder. The first save makes it; the folder that it lies in must exist.
+        - `n_kept`: how many stay: the newest of those up to the one saved last. Newer ones stay as well.
+        """
+        if n_kept < 1:
+            raise ValueError(f"`n_kept` must be at least 1, got {n_kept}.")
+        self.path = Path(path)
+        self.n_kept = n_kept
+        self._background = BackgroundWrite()
+
+    def steps(self) -> list[int]:
+        """The steps of the checkpoints that are complete, ascending."""
+        return sorted({step for state, step in self._own_folders() if state in (None, "replaced")})
+
+    def save(self, step: int, arrays: Mapping[str, AnyArray], details: Mapping[str, Any]) -> None:
+        """Save a checkpoint: copy the arrays to the host, and write them in the background.
+
+        Waits for the save before it. Call `wait` before the process ends, in a `finally`: Python starts no
+        more threads at its end, so that a save which is not done by then fails.
+
+        **Arguments:**
+
+        - `step`: after how many training batches. A checkpoint of this step that exists is replaced.
+        - `arrays`: by name: numbers, booleans and typed keys. They may be donated when this returns.
+        - `details`: JSON values kept beside them.
+
+        **Raises:** `SaveError` if the save before it failed; then nothing is saved. `ValueError` if an
+        argument cannot be saved.
+        """
+        if step < 0:
+            raise ValueError(f"`step` must be at least 0, got {step}.")
+        self.wait()
+        content = {
+            "format": FORMAT,
+            "step": int(step),
+            "versions": _versions(),
+            "arrays": {name: _described(name, array) for name, array in arrays.items()},
+            "details": _as_json(details),
+        }
+        copies = copy_to_host(arrays)
+        self._background.start(lambda: self._write(int(step), copies, content))
+
+    def wait(self) -> None:
+        """Wait until the last save is on the disk.
+
+        **Raises:** `SaveError` if it failed. The checkpoints before it are as they were.
+        """
+        self._background.wait()
+
+    def restore(
+        self,
+        expected: Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]],
+        *,
+        step: int | None = None,
+        subset: bool = False,
+    ) -> Checkpoint | None:
+        """Read the newest checkpoint that is not damaged. All its files are verified before any is read.
+
+        **Arguments:**
+
+        - `expected`: takes the details of a checkpoint, and returns the shapes and dtypes of its arrays; it
+            may raise `MismatchError`.
+        - `step`: reads the checkpoint of this step and no other one.
+        - `subset`: whether the checkpoint may hold more arrays than the expected ones, which are not read.
+
+        **Returns:** the checkpoint; None if there is none at all.
+
+        **Raises:** `MismatchError` if a checkpoint was written by something else; then no older one is tried.
+        `DamagedError` if all are damaged. For a damaged one that is passed over there is a warning; it stays
+        until a checkpoint of its step replaces it, or it is the oldest.
+        `SaveError` if the save before failed. `ValueError` if there is no checkpoint of `step`.
+        """
+        self.wait()
+        if step is not None:
+            return self._read(self._known(step), expected, subset)
+        damages: list[DamagedError] = []
+        for number in reversed(self.steps()):
+            if damages:
+                warnings.warn(
+                    f"a checkpoint is passed over, that of step {number} is tried: {damages[-1]}",
+                    stacklevel=2,
+                )
+            try:
+                return self._read(number, expected, subset)
+            except DamagedError as error:
+                damages.append(error)
+        if damages:
+            raise DamagedError(f"all checkpoints are damaged: {' '.join(str(error) for error in damages)}")
+        return None
+
+    def remove(self) -> None:
+        """Remove all of them; what is none of ours stays, and then so does the folder."""
+        for state, step in self._own_folders():
+            shutil.rmtree(self._named(step, state))
+        with contextlib.suppress(OSError):  # something else lies there, too, or nothing
+            self.path.rmdir()
+
+    def verify(self, step: int) -> dict[str, Any]:
+        """Verify all files of a checkpoint.
+
+        **Returns:** its details.
+
+        **Raises:** as `restore` of this step.
+        """
+        return self._verified(self._known(step))["details"]
+
+    def check(self, step: int) -> None:
+        """Compare names and sizes of all files of a checkpoint; `verify` also reads them.
+
+        **Raises:** as `verify`.
+        """
+        check_manifest(self._folder(self._known(step)))
+
+    def folder(self, step: int) -> Path:
+        """Where a checkpoint lies."""
+        return self._folder(self._known(step))
+
+    def size(self, step: int) -> int:
+        """The bytes that a checkpoint takes on the disk."""
+        return _size(self._folder(self._known(step)))
+
+    def _read(
+        self,
+        step: int,
+        expected: Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]],
+        subset: bool,
+    ) -> Checkpoint:
+        content = self._verified(step)
+        folder, entries, details = self._folder(step), content["arrays"], content["details"]
+        wanted = expected(details)
+        place = f"{folder}, written by {content.get('versions')},"
+        check_expected(entries, wanted, subset=subset, place=place)
+        return Checkpoint(step, read_checkpoint_arrays(folder / "arrays", entries, wanted), details)
+
+    def _verified(self, step: int) -> dict[str, Any]:
+        """The content of a manifest that agrees with the files, and makes sense."""
+        folder = self._folder(step)
+        content = read_manifest(folder)
+        found = content.get("format"), content.get("step"), content.get("details"), content.get("versions")
+        if found[0] != FORMAT:
+            raise MismatchError(
+                f"{folder} must be a checkpoint of format {FORMAT}, got {found[0]!r}, written by {found[3]}."
+            )
+        if found[1] != step or not isinstance(found[2], dict):
+            raise DamagedError(f"{folder} must hold the details of step {step}, got step {found[1]!r}.")
+        check_entries(content.get("arrays"), _size(folder), folder)
+        return content
+
+    def _known(self, step: int) -> int:
+        if step not in (steps := self.steps()):
+            raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
+        return step
+
+    def _folder(self, step: int) -> Path:
+        """Where the complete checkpoint of a step lies."""
+        folder = self._named(step)
+        return folder if folder.is_dir() else self._named(step, "replaced")
+
+    def _named(self, step: int, state: str | None = None) -> Path:
+        return self.path / (f"{step:09d}" if state is None else f".{state}-{step:09d}")
+
+    def _own_folders(self) -> list[tuple[str | None, int]]:
+        """State and step of all folders that have a name which we give."""
+        if not self.path.is_dir():
+            return []
+        own = []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                match = _OWN_FOLDER.fullmatch(entry.name)
+                if match and entry.is_dir(follow_symlinks=False):
+                    state, step = match["state"], int(match["step"])
+                    if self._named(step, state).name == entry.name:
+                        own.append((state, step))
+        return own
+
+    def _write(self, step: int, copies: Mapping[str, np.ndarray], content: dict[str, Any]) -> None:
+        """Write a checkpoint and let old ones go; runs in the background."""
+        partial = self._named(step, "partial")
+        complete = []
+        try:
+            complete = self.steps()
+            self.path.mkdir(exist_ok=True)
+            self._clear_leftovers()
+            partial.mkdir()
+            write_checkpoint_arrays(partial / "arrays", copies)
+            write_manifest(partial, content)
+            self._publish(step)
+        except Exception as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise SaveError(
+                f"step {step} could not be saved in {self.path}; the checkpoints of steps {complete} are as "
+                f"they were: {error}"
+            ) from error
+        try:
+            self._let_go(step)
+        except OSError as error:
+            raise SaveError(f"step {step} is saved, an old one is still in {self.path}: {error}") from error
+
+    def _publish(self, step: int) -> None:
+        """Give a checkpoint that is written its name."""
+        final, replaced = self._named(step), self._named(step, "replaced")
+        if final.exists():
+            os.rename(final, replaced)
+        os.rename(self._named(step, "partial"), final)
+        sync_folder(self.path)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+    def _let_go(self, step: int) -> None:
+        """Delete the checkpoints that need not be kept, when `step` has been saved."""
+        for old in [number for number in self.steps() if number <= step][: -self.n_kept]:
+            deleted = self._named(old, "deleted")
+            os.rename(self._folder(old), deleted)
+            shutil.rmtree(deleted, ignore_errors=True)
+
+    def _clear_leftovers(self) -> None:
+        """Clear what a killed process left."""
+        for state, step in self._own_folders():
+            if state == "replaced" and not self._named(step).exists():
+                os.rename(self._named(step, state), self._named(step))
+            elif state is not None:
+                shutil.rmtree(self._named(step, state), ignore_errors=True)
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "popsim": __version__,
+        "jax": jax.__version__,
+        "orbax-checkpoint": importlib.metadata.version("orbax-checkpoint"),
+        "python": platform.python_version(),
+    }
+
+
+def _described(name: str, array: AnyArray) -> dict[str, Any]:
+    try:
+        return describe(array)
+    except ValueError as error:
+        raise ValueError(f"`arrays`: {name!r} {error}") from None
+
+
+def _as_json(details: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of `details` that later changes do not reach."""
+    try:
+        return json.loads(json.dumps(dict(details), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`details` must be JSON values, got {error}.") from None
+
+
+def _size(folder: Path) -> int:
+    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())

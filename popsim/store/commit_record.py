@@ -1,0 +1,109 @@
+"""What a group of arrays holds for certain: one record in its zarr.json, written last."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from popsim.store.array_layout import digest
+from popsim.store.errors import DamagedError
+from popsim.store.metadata_files import read_metadata, write_metadata
+
+FORMAT = 1
+KEY = "popsim_arrays"
+
+
+@dataclasses.dataclass(frozen=True)
+class CommitRecord:
+    """The committed lengths of growing axes; of each array the growing axis, if any, and its digest."""
+
+    lengths: Mapping[str, int]
+    arrays: Mapping[str, tuple[str | None, str]]
+    attributes: Mapping[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Write it into the zarr.json of `folder`, whole or not at all."""
+        arrays = {name: list(entry) for name, entry in self.arrays.items()}
+        record = {"format": FORMAT, "lengths": dict(self.lengths), "arrays": arrays}
+        group = _group({**self.attributes, KEY: record})
+        record["checksum"] = digest(group)
+        write_metadata(folder / "zarr.json", group)
+
+    @classmethod
+    def read(cls, folder: Path) -> "CommitRecord":
+        """The record in `folder`.
+
+        **Raises:** `ValueError` if the folder holds no arrays of popsim; `DamagedError` naming zarr.json if
+        it is damaged, or missing beside arrays.
+        """
+        if not folder.is_dir():
+            raise ValueError(f"`path` must be a folder of arrays, got {folder}: there is none.")
+        path = folder / "zarr.json"
+        if not path.exists() and not any(folder.glob("*/zarr.json")):
+            raise ValueError(f"`path` must be a folder of arrays, got {folder}: it has no zarr.json.")
+        group = read_metadata(path)
+        try:
+            attributes = dict(group["attributes"])
+            record = dict(attributes.pop(KEY))
+            checksum = record.pop("checksum")
+            sound = checksum == digest({**group, "attributes": {**attributes, KEY: record}})
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            message = f"{path} must be written by popsim; it is not, or damaged."
+            raise DamagedError(message) from None
+        if not sound:
+            raise DamagedError(f"{path} must match its checksum; it is damaged.")
+        if record.get("format") != FORMAT:
+            found = record.get("format")
+            raise DamagedError(f"{path} must have format {FORMAT}, got {found!r}: use another popsim.")
+        return cls(_checked_lengths(record, path), _checked_arrays(record, path), attributes)
+
+
+def check_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes as JSON gives them back.
+
+    **Raises:** `ValueError` if they are no JSON values, or use the name of the record.
+    """
+    if KEY in attributes:
+        raise ValueError(f"`attributes` must not use the name {KEY!r}.")
+    try:
+        return json.loads(json.dumps(dict(attributes), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`attributes` must be finite JSON values: {error}.") from None
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether an array may be called so: its name is that of a folder."""
+    return (
+        0 < len(name.encode(errors="replace")) <= 240
+        and name.isprintable()
+        and not any(mark in name for mark in ("/", "\\", ".."))
+        and not name.startswith((".", "__", " "))
+        and not name.endswith((".", " "))
+        and name != "zarr.json"
+    )
+
+
+def _group(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+
+
+def _checked_lengths(record: dict[str, Any], path: Path) -> dict[str, int]:
+    lengths = record.get("lengths")
+    if isinstance(lengths, dict) and all(type(length) is int and length >= 0 for length in lengths.values()):
+        return lengths
+    raise DamagedError(f"the lengths in {path} must be whole numbers, got {lengths!r}.")
+
+
+def _checked_arrays(record: dict[str, Any], path: Path) -> dict[str, tuple[str | None, str]]:
+    """The arrays, none of which may lead out of the folder."""
+    arrays = record.get("arrays")
+    if not isinstance(arrays, dict):
+        raise DamagedError(f"the arrays in {path} must be listed by name, got {arrays!r}.")
+    for name, entry in arrays.items():
+        if not is_plain_name(name):
+            raise DamagedError(f"an array in {path} must have a plain name, got {name!r}.")
+        known = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], str)
+        if not known or not (entry[0] is None or str(entry[0]) in record["lengths"]):
+            raise DamagedError(f"array {name!r} in {path} must have a growing axis and a digest: {entry!r}.")
+    return {name: (axis, found) for name, (axis, found) in arrays.items()}

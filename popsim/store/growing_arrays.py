@@ -1,0 +1,238 @@
+"""Named arrays with named axes that grow while a training goes on, in one zarr group."""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popsim.store.array_checks import Values, check_like, check_new, check_rows
+from popsim.store.array_layout import ArrayLayout
+from popsim.store.background_writer import BackgroundWriter
+from popsim.store.chunk_shapes import BUFFERED_BYTES, cut
+from popsim.store.commit_record import CommitRecord, check_attributes
+from popsim.store.errors import SaveError
+from popsim.store.fixed_arrays import check_fixed, write_fixed
+from popsim.store.metadata_files import saving, write_metadata
+from popsim.store.row_buffer import RowBuffer
+from popsim.store.shard_files import write_rows
+from popsim.store.stale_files import remove_array, remove_stale
+from popsim.store.stored_array import StoredArray
+
+Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
+
+
+class GrowingArrays:
+    """Arrays that are appended to, committed, and truncated to an earlier commit.
+
+    Rows wait in memory until they fill a file, which is written in the background. `commit` writes the
+    rest and, last, how many rows there are for certain; readers see no others. A process that is killed
+    at any time leaves what was committed before as it was.
+
+    A folder comes into being whole: until `create` is done it is called `path` with ".partial" at its end,
+    and a left-over one of that name is replaced. One process at a time may append.
+    """
+
+    def __init__(self, path: Path, record: CommitRecord, arrays: Mapping[str, StoredArray]):
+        """Use `create` or `open`."""
+        self._path = path
+        self._writer = BackgroundWriter(BUFFERED_BYTES)
+        self._interrupted = False
+        self._begin_after(record, arrays)
+
+    def _begin_after(self, record: CommitRecord, arrays: Mapping[str, StoredArray]) -> None:
+        """Begin to append after what was committed."""
+        self._record = record
+        self._fixed = {name: array for name, array in arrays.items() if record.arrays[name][0] is None}
+        self._buffers: dict[str, dict[str, RowBuffer]] = {axis: {} for axis in record.lengths}
+        for name, array in arrays.items():
+            axis = record.arrays[name][0]
+            if axis is not None:
+                self._buffers[axis][name] = RowBuffer(array)
+
+    @classmethod
+    def create(
+        cls, path: Path, *, fixed: Arrays | None = None, attributes: Mapping[str, Any] | None = None
+    ) -> "GrowingArrays":
+        """Make a folder with no rows yet.
+
+        **Arguments:**
+
+        - `path`: the folder, a zarr group; it must not exist.
+        - `fixed`: arrays that do not grow; by name, the names of their axes, and the array.
+        - `attributes`: JSON values kept with the group.
+
+        **Raises:** `ValueError` if `path` exists or an array does not match the names of its axes;
+        `SaveError` if the folder cannot be written.
+        """
+        path = Path(path)
+        if path.exists():
+            raise ValueError(f"`path` must not exist, got {path}.")
+        fixed = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in (fixed or {}).items()}
+        check_fixed(fixed)
+        attributes = check_attributes(attributes or {})
+        partial = path.with_name(path.name + ".partial")
+        with saving(path):
+            if partial.exists():
+                shutil.rmtree(partial)
+            partial.mkdir(parents=True)
+            arrays = {name: (None, digest) for name, digest in write_fixed(partial, fixed).items()}
+            CommitRecord({}, arrays, attributes).write(partial)
+            partial.rename(path)
+        return cls.open(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "GrowingArrays":
+        """Open a folder to go on appending after what was committed.
+
+        **Raises:** `ValueError` if there are no such arrays at `path`; `DamagedError` naming the file if
+        one is damaged, or missing.
+        """
+        path = Path(path)
+        record = CommitRecord.read(path)
+        arrays = {name: StoredArray.find(path, name, record) for name in record.arrays}
+        for array in arrays.values():
+            array.check_files()
+        return cls(path, record, arrays)
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The committed number of rows, by growing axis."""
+        return dict(self._record.lengths)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The JSON values that were committed with the group."""
+        return dict(self._record.attributes)
+
+    def append(self, axis: str, rows: Arrays) -> None:
+        """Add rows to all arrays that grow along an axis.
+
+        **Arguments:**
+
+        - `axis`: the growing axis. The first append defines its arrays, and later ones must agree.
+        - `rows`: by array, the names of the axes of one row, and the rows. They are copied.
+
+        **Raises:** `ValueError` if names, shapes or data types do not agree; `SaveError` if rows that were
+        appended before could not be written.
+        """
+        self._check_whole()
+        values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in rows.items()}
+        check_rows(axis, values)
+        if axis in self._buffers:
+            known = {name: buffer.array.layout for name, buffer in self._buffers[axis].items()}
+            check_like(axis, values, known)
+        else:
+            check_new(axis, values, self._layouts())
+        self._interrupted = True
+        if axis not in self._buffers:
+            self._buffers[axis] = self._define(axis, values)
+        for name, (_, array) in values.items():
+            buffer = self._buffers[axis][name]
+            for number, shard in buffer.add(array):
+                self._write(buffer, number, shard)
+        self._interrupted = False
+
+    def commit(self, attributes: Mapping[str, Any] | None = None) -> dict[str, int]:
+        """Write what was appended, and then, last and at once, that it is there.
+
+        **Arguments:**
+
+        - `attributes`: JSON values kept with the group, in place of those before; None leaves these.
+
+        **Returns:** the committed number of rows, by growing axis.
+
+        **Raises:** `SaveError` if something could not be written; what was committed before is as it was.
+        """
+        self._check_whole()
+        attributes = self._record.attributes if attributes is None else check_attributes(attributes)
+        self._interrupted = True
+        for buffer in self._all_buffers().values():
+            unwritten = buffer.unwritten()
+            if unwritten is not None:
+                self._write(buffer, *unwritten)
+        self._writer.wait()
+        lengths = {
+            axis: next(iter(buffers.values())).length for axis, buffers in self._buffers.items() if buffers
+        }
+        arrays = {name: (None, array.layout.digest()) for name, array in self._fixed.items()}
+        for axis, buffers in self._buffers.items():
+            arrays |= {name: (axis, buffer.array.layout.digest()) for name, buffer in buffers.items()}
+        self._write_shapes()
+        record = CommitRecord(lengths, arrays, attributes)
+        record.write(self._path)
+        self._record = record
+        self._interrupted = False
+        return self.lengths
+
+    def truncate(self, lengths: Mapping[str, int]) -> None:
+        """Go back to an earlier commit, at once: rows after it, committed or not, are gone.
+
+        **Arguments:**
+
+        - `lengths`: what that `commit` returned. An axis that is not named has no arrays afterwards.
+
+        **Raises:** `ValueError` if a length is larger than what is committed; `SaveError` if it cannot be
+        written.
+        """
+        for axis, length in lengths.items():
+            if not 0 <= length <= self._record.lengths.get(axis, 0):
+                have = self._record.lengths.get(axis, 0)
+                raise ValueError(f"the length of axis {axis!r} must be from 0 to {have}, got {length}.")
+        self._writer.wait()
+        kept = {axis: int(length) for axis, length in lengths.items() if axis in self._record.lengths}
+        entries = self._record.arrays.items()
+        arrays = {name: entry for name, entry in entries if entry[0] is None or entry[0] in kept}
+        record = CommitRecord(kept, arrays, self._record.attributes)
+        self._interrupted = True
+        with saving(self._path):
+            record.write(self._path)
+            found = {name: StoredArray.find(self._path, name, record) for name in record.arrays}
+            self._begin_after(record, found)
+            self._write_shapes()
+            remove_stale(self._path, record)
+        self._interrupted = False
+
+    def close(self) -> None:
+        """Wait until what was handed over is written, and append no more. What was not committed is lost."""
+        self._interrupted = True
+        self._writer.close()
+
+    def _check_whole(self) -> None:
+        """**Raises:** `SaveError` if a call did not come to its end, so that arrays may differ in length."""
+        self._writer.raise_error()
+        if self._interrupted:
+            raise SaveError(f"a call that writes {self._path} was interrupted: open it again and truncate.")
+
+    def _all_buffers(self) -> dict[str, RowBuffer]:
+        return {name: buffer for buffers in self._buffers.values() for name, buffer in buffers.items()}
+
+    def _layouts(self) -> dict[str, ArrayLayout]:
+        growing = {name: buffer.array for name, buffer in self._all_buffers().items()}
+        return {name: array.layout for name, array in (self._fixed | growing).items()}
+
+    def _define(self, axis: str, values: Values) -> dict[str, RowBuffer]:
+        """Make the arrays of an axis, with no rows; until the next commit nothing refers to them."""
+        rows = {name: (axes, array.shape[1:], array.dtype.itemsize) for name, (axes, array) in values.items()}
+        buffers = {}
+        for name, (chunk, shard) in cut(rows).items():
+            axes, array = values[name]
+            shape = (0, *array.shape[1:])
+            layout = ArrayLayout((axis, *axes), array.dtype.name, shape, chunk, shard, grows=True)
+            folder = self._path / name
+            with saving(folder):
+                remove_array(folder)
+                folder.mkdir()
+            buffers[name] = RowBuffer(StoredArray(folder, layout))
+        return buffers
+
+    def _write(self, buffer: RowBuffer, number: int, rows: np.ndarray) -> None:
+        array = buffer.array
+        self._writer.submit(rows.nbytes, write_rows, array.folder, array.layout, number, rows)
+
+    def _write_shapes(self) -> None:
+        """Bring the lengths in the zarr.json of the arrays up to date."""
+        for buffer in self._all_buffers().values():
+            layout = buffer.array.layout.of_length(buffer.length)
+            write_metadata(buffer.array.folder / "zarr.json", layout.metadata())

@@ -1,0 +1,184 @@
+"""Datasets as NetCDF-4 files, for those who read them with other programs."""
+
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popsim.store.whole_file import check_replaceable, whole_file
+from popsim.version import __version__
+
+CHUNK_BYTES = 2**20
+BLOCK_BYTES = 2**24
+COMPRESSION = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
+
+
+def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write an `xarray.Dataset` to a NetCDF-4 file, compressed, each chunk with a checksum.
+
+    A lazy dataset may be larger than memory: about 16 MiB of it are read at a time, or one chunk of what it
+    comes from if that is larger. `xarray.open_dataset(path, engine="h5netcdf")` opens the file.
+
+    Numbers keep their type, but that half precision, which NetCDF does not have, becomes float32, and
+    booleans are marked bytes, as xarray writes them. Attributes that are neither text nor one number are
+    written as JSON text. The attribute "popsim" says which version wrote the file. In the names of variables
+    and axes white space, "/" and control characters become "_", and what does not begin with a letter, a
+    digit or "_" has "_" put before it: the axis "weight axis 0" is called "weight_axis_0".
+
+    **Arguments:**
+
+    - `dataset`: variables of numbers, booleans or text.
+    - `path`: the file; its folder must exist. It appears when it is finished, or not at all.
+    - `overwrite`: whether to replace a file that is already there.
+
+    **Raises:** `ImportError` if h5netcdf or h5py are not installed. `ValueError` if `path` exists, unless
+    this function wrote it and `overwrite` is True; if two names become one; if a variable holds something
+    else. `SaveError` if `path` cannot be written.
+    """
+    path, (h5netcdf, _) = Path(path), _import_h5netcdf()
+    check_netcdf_path(path, overwrite=overwrite)
+    names = _legal_names([*dataset.sizes, *dataset.variables])
+    dtypes = {name: _stored_dtype(name, variable) for name, variable in dataset.variables.items()}
+    coordinates = [names[name] for name in dataset.coords if name not in dataset.sizes]
+    attributes = dict(dataset.attrs) | {"popsim": __version__}
+    if coordinates:
+        attributes["coordinates"] = " ".join(coordinates)
+    with whole_file(path) as partial, _FileForHDF5(partial) as raw, h5netcdf.File(raw, "w") as file:
+        file.attrs.update(_as_attributes(attributes))
+        file.dimensions = {names[dim]: length for dim, length in dataset.sizes.items()}
+        for name, variable in dataset.variables.items():
+            target = _new_variable(file, names, name, variable, dtypes[name])
+            for block in _blocks(variable.shape, dtypes[name]):
+                target[block] = np.asarray(variable[block].values).astype(dtypes[name])
+                raw.check()
+
+
+def check_netcdf_path(path: Path, *, overwrite: bool) -> None:
+    """Refuse what `write_netcdf` could not do; arguments and errors as there."""
+    _import_h5netcdf()
+    check_replaceable(path, _is_ours, kind="a NetCDF file", overwrite=overwrite)
+
+
+def _import_h5netcdf() -> tuple[Any, Any]:
+    """The modules h5netcdf and h5py, without which it does not write."""
+    try:
+        import h5netcdf
+        import h5py
+    except ImportError as error:
+        raise ImportError(f"NetCDF files need `pip install popsim[netcdf]`: {error}") from None
+    return h5netcdf, h5py
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with _import_h5netcdf()[0].File(path, "r") as file:
+            return "popsim" in file.attrs
+    except OSError:
+        return False
+
+
+class _FileForHDF5(io.FileIO):
+    """A new file whose failures are kept for later: HDF5 brings down the process when a write fails."""
+
+    def __init__(self, path: Path):
+        super().__init__(path, "x+")
+        self.error: OSError | None = None
+
+    def write(self, data: Any, /) -> int:
+        rest = memoryview(data)
+        try:
+            while rest and self.error is None:
+                rest = rest[super().write(rest) :]
+        except OSError as error:
+            self.error = error
+        return len(data)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = error
+            return self.tell()
+
+    def check(self) -> None:
+        """Raise the first failure."""
+        if self.error is not None:
+            raise self.error
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+        self.check()
+
+
+def _legal_names(names: list[Any]) -> dict[Any, str]:
+    legal: dict[Any, str] = {}
+    for name in dict.fromkeys(names):
+        shown = re.sub(r"[\s/\x00-\x1f\x7f]", "_", str(name))
+        shown = shown if re.match(r"\w", shown) else f"_{shown}"
+        if shown in legal.values():
+            raise ValueError(f"`dataset` must have names that differ as NetCDF names, got {shown!r} again.")
+        legal[name] = shown
+    return legal
+
+
+def _stored_dtype(name: Any, variable: Any) -> np.dtype:
+    dtype = variable.dtype
+    if dtype.kind == "b":
+        return np.dtype("int8")
+    if dtype.name in ("float16", "bfloat16"):
+        return np.dtype("float32")
+    if dtype.kind in "iuf":
+        return dtype
+    if dtype.kind in "UT" or (
+        dtype.kind == "O" and all(isinstance(text, str) for text in variable.values.flat)
+    ):
+        return _import_h5netcdf()[1].string_dtype()
+    raise ValueError(f"variable {name!r} of `dataset` must be numbers, booleans or text, got {dtype}.")
+
+
+def _as_attributes(values: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): _as_attribute(name, value) for name, value in values.items()}
+
+
+def _as_attribute(name: Any, value: Any) -> str | int | float:
+    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    if isinstance(value, str | int | float) and not isinstance(value, bool):
+        return value
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"attribute {name!r} of `dataset` must be JSON, got {value!r}: {error}") from None
+
+
+def _new_variable(file: Any, names: Mapping[Any, str], name: Any, variable: Any, dtype: np.dtype) -> Any:
+    packed = variable.ndim and variable.size and dtype.kind != "O"
+    options = {"chunks": _box(variable.shape, dtype, CHUNK_BYTES), **COMPRESSION} if packed else {}
+    target = file.create_variable(names[name], tuple(names[dim] for dim in variable.dims), dtype, **options)
+    target.attrs.update(_as_attributes(variable.attrs))
+    if variable.dtype.kind == "b":
+        target.attrs["dtype"] = "bool"
+    return target
+
+
+def _box(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int) -> tuple[int, ...]:
+    """The largest box of whole trailing axes that is no larger than `n_bytes`, or one element."""
+    box = list(shape)
+    for axis in range(len(shape)):
+        rest = math.prod(box[axis + 1 :]) * dtype.itemsize
+        box[axis] = min(shape[axis], max(1, n_bytes // max(1, rest)))
+    return tuple(box)
+
+
+def _blocks(shape: tuple[int, ...], dtype: np.dtype) -> Iterator[tuple[slice, ...]]:
+    """Slices that cover an array, each with whole chunks."""
+    chunk, block = _box(shape, dtype, CHUNK_BYTES), _box(shape, dtype, BLOCK_BYTES)
+    steps = [long - long % max(1, short) or 1 for long, short in zip(block, chunk, strict=True)]
+    starts = (range(0, length, step) for length, step in zip(shape, steps, strict=True))
+    for start in itertools.product(*starts):
+        yield tuple(slice(first, first + step) for first, step in zip(start, steps, strict=True))

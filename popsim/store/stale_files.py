@@ -1,0 +1,44 @@
+"""Files of a group of arrays that hold nothing committed: what a killed process or a truncation left."""
+
+import contextlib
+import shutil
+from pathlib import Path
+
+from popsim.store.commit_record import CommitRecord
+from popsim.store.stored_array import StoredArray
+
+
+def remove_array(folder: Path) -> None:
+    """Remove the folder of an array, unless it holds something that is none of ours."""
+    if not folder.is_symlink() and folder.is_dir() and all(_is_own(file.name) for file in folder.iterdir()):
+        shutil.rmtree(folder)
+
+
+def remove_arrays(group: Path) -> None:
+    """Remove a group of arrays, if there is one; what is none of ours stays, and then so does its folder."""
+    if group.is_symlink() or not group.is_dir():
+        return
+    for path in [*group.iterdir()]:
+        if path.is_dir():
+            remove_array(path)
+        elif _is_own(path.name):
+            path.unlink()
+    with contextlib.suppress(OSError):  # something else lies there, too
+        group.rmdir()
+
+
+def remove_stale(group: Path, record: CommitRecord) -> None:
+    """Remove the arrays that a record does not list, and the files that its rows do not need."""
+    for folder in group.iterdir():
+        if folder.name not in record.arrays:
+            remove_array(folder)
+    for name in record.arrays:
+        layout = StoredArray.find(group, name, record).layout
+        needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}
+        for file in (group / name).iterdir():
+            if _is_own(file.name) and file.name not in needed:
+                file.unlink()
+
+
+def _is_own(name: str) -> bool:
+    return name in ("zarr.json", "c") or name.startswith("c.") or name.endswith(".partial")

@@ -1,0 +1,96 @@
+"""One array in its folder: checked before anything is read, and read in parts."""
+
+import dataclasses
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from popsim.store.array_layout import ArrayLayout, read_layout
+from popsim.store.commit_record import CommitRecord
+from popsim.store.errors import DamagedError
+from popsim.store.metadata_files import read_metadata
+from popsim.store.outer_indexing import Place, parts_of_axis, touched
+from popsim.store.shard_files import read_chunks
+
+LARGEST_COMPRESSION = 2**15
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredArray:
+    """An array of a group: its folder, and its layout with the committed length."""
+
+    folder: Path
+    layout: ArrayLayout
+
+    @classmethod
+    def find(cls, group: Path, name: str, record: CommitRecord) -> "StoredArray":
+        """An array that a record lists; only its zarr.json is read.
+
+        **Raises:** `DamagedError` naming zarr.json if it is damaged, none of ours, or says that there are
+        fewer rows than were committed.
+        """
+        axis, digest = record.arrays[name]
+        folder = group / name
+        if folder.is_symlink():
+            raise DamagedError(f"{folder} must be a plain folder, not a link.")
+        path = folder / "zarr.json"
+        layout = read_layout(read_metadata(path), grows=axis is not None, path=path)
+        if layout.digest() != digest or (axis is not None and layout.axes[0] != axis):
+            raise DamagedError(f"{path} must match the checksum of the group; it is damaged.")
+        if axis is None:
+            return cls(folder, layout)
+        if layout.shape[0] < record.lengths[axis]:
+            raise DamagedError(f"{path} must have {record.lengths[axis]} rows, got {layout.shape[0]}.")
+        return cls(folder, layout.of_length(record.lengths[axis]))
+
+    def check_files(self) -> None:
+        """Compare the files on disk with those that the committed rows need.
+
+        **Raises:** `DamagedError` naming the first that is missing, a link, or cannot hold its rows.
+        """
+        with os.scandir(self.folder) as entries:
+            files = {entry.name: entry for entry in entries if entry.name.startswith("c")}
+        layout = self.layout
+        n_chunks = math.prod(layout.chunks_by_axis)
+        n_bytes = 0
+        for place in layout.places():
+            name = layout.shard_name(place)
+            path = self.folder / name
+            if name not in files:
+                raise DamagedError(f"there must be a file {path}; it is missing.")
+            if not files[name].is_file(follow_symlinks=False):
+                raise DamagedError(f"{path} must be a plain file.")
+            size = files[name].stat().st_size
+            if layout.shape and size < 16 * n_chunks + 4:
+                raise DamagedError(f"{path} must hold {n_chunks} chunks; it is damaged.")
+            n_bytes += size
+        declared = math.prod(layout.shape) * layout.numpy_dtype.itemsize
+        if declared > LARGEST_COMPRESSION * n_bytes:
+            raise DamagedError(f"{self.folder} must hold {declared} bytes, got {n_bytes} bytes on disk.")
+
+    def read(self, key: tuple[Any, ...]) -> np.ndarray:
+        """The entries at `key`: an integer, a slice or an array of indices for each axis (outer indexing).
+
+        **Raises:** `DamagedError` naming the file if one that is needed is missing or damaged.
+        """
+        layout = self.layout
+        parts = [parts_of_axis(*axis) for axis in zip(key, layout.shape, layout.chunk, strict=True)]
+        shape = [sum(_count(outside) for _, _, outside in of_axis) for of_axis in parts]
+        values = np.empty(shape, layout.numpy_dtype)
+        by_shard: dict[Place, dict[Place, Any]] = {}
+        for number, inside, outside in touched(parts):
+            shard, chunk = layout.split(number)
+            by_shard.setdefault(shard, {})[chunk] = (inside, outside)
+        for shard, chunks in by_shard.items():
+            for place, chunk in read_chunks(self.folder / layout.shard_name(shard), layout, chunks):
+                inside, outside = chunks[place]
+                values[outside] = chunk[inside]
+        kept = tuple(0 if isinstance(part, int | np.integer) else slice(None) for part in key)
+        return np.asarray(values[kept])
+
+
+def _count(where: slice | np.ndarray) -> int:
+    return where.stop - where.start if isinstance(where, slice) else len(where)

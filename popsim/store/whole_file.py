@@ -1,0 +1,62 @@
+"""Single files, written whole or not at all, over nothing but what popsim wrote."""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from popsim.store.errors import SaveError
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Write a file that a reader sees whole or not at all.
+
+    Only a process that is killed leaves the unfinished file behind: its name is that of `path` with eight
+    letters and ".partial" after it.
+
+    **Arguments:**
+
+    - `path`: where; its folder must exist. A file that is there stays until the new one is finished.
+
+    **Returns:** a context: the name of a new file beside `path` to write to. At its end that file becomes
+    `path` in one step; after an error it is removed.
+
+    **Raises:** `SaveError` naming `path` if it cannot be written.
+    """
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    try:
+        yield partial
+        with partial.open("rb") as written:
+            os.fsync(written.fileno())
+        partial.replace(path)
+    except OSError as error:
+        raise SaveError(f"{path} could not be written: {error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path, is_ours: Callable[[Path], bool], *, kind: str, overwrite: bool) -> None:
+    """Refuse to write over what is not to be replaced.
+
+    **Arguments:**
+
+    - `path`: where a new file is to be written.
+    - `is_ours`: whether a file is one that popsim wrote.
+    - `kind`: what popsim writes there, for the error message.
+    - `overwrite`: whether a file that popsim wrote is replaced.
+
+    **Raises:** `ValueError` if `path` exists, unless popsim wrote it and `overwrite` is True.
+    """
+    if not os.path.lexists(path):
+        return
+    if not overwrite:
+        raise ValueError(
+            f"`path` must not exist, got {path}; use overwrite=True (--overwrite) to replace it."
+        )
+    if not is_ours(path):
+        raise ValueError(
+            f"`path` must not hold anything but {kind} of popsim, got {path}: it is left as it is."
+        )

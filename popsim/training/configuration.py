@@ -1,0 +1,117 @@
+"""What must be the same for a training to go on exactly where it stopped."""
+
+import dataclasses
+import functools
+import platform
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from popsim.store import as_json_numbers
+from popsim.training.fingerprint import fingerprint
+from popsim.training.train_state import TrainState
+from popsim.training.training_call import TrainingCall
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """What a training computes with, up to one of its batches, by name.
+
+    How it is computed is left out (devices, blocks of members, minibatches, rematerialisation), and so are
+    the batches that are recorded, and all that begins later: a longer training, another plan for the rest
+    of it. The numbers with which the training began are compared up to rounding, which differs between
+    kinds of machines.
+
+    - `call`: what was asked for.
+    - `state`: the state of the training before its first batch.
+    - `functions`: by name, what the trainer was made of.
+    """
+
+    call: TrainingCall
+    state: TrainState
+    functions: dict[str, Any]
+
+    @functools.cached_property
+    def _constant(self) -> dict[str, Any]:
+        """What is the same at all batches; looked at once, as functions may keep what they computed."""
+        call = self.call
+        compared = {
+            "model": _structure(self.state.model),
+            "task": call.task,
+            "members": None if call.members is None else (call.members.settings, call.members.shape),
+            "key": call.key,
+            **self.functions,
+        }
+        return {
+            "python": ".".join(platform.python_version_tuple()[:2]),  # functions are compared by bytecode
+            "n_members": call.count,
+            "member_ids": np.asarray(call.member_ids).tolist(),
+            "batch_size": call.batch_size,
+            "start_batch": call.start_batch,
+            "ensemble_random_trials": call.ensemble_random_trials,
+            "trainables_dtype": None
+            if call.trainables_dtype is None
+            else str(np.dtype(call.trainables_dtype)),
+            "key implementation": str(jax.random.key_impl(call.key)),
+            **{name: fingerprint(value) for name, value in compared.items()},
+            "first numbers of model": _sample(self.state.model),
+            "first numbers of opt_state": _sample(self.state.opt_state),
+        }
+
+    def up_to(self, batch: int) -> dict[str, Any]:
+        """The configuration of all batches before `batch`, as JSON values."""
+        call = self.call
+        enabled = None if call.enabled is None else np.asarray(call.enabled[:batch])
+        phases = [phase for phase in call.phases.phases if phase.first_batch < max(batch, 1)]
+        planned = {
+            "where_train": (_places(self.state.params), phases),
+            "toggle_model_update_funcs": None if enabled is None or enabled.all() else enabled,
+        }
+        return {
+            **self._constant,
+            "reset_opt_state_at": [reset for reset in call.resets if reset < batch],
+            **{name: fingerprint(value) for name, value in planned.items()},
+        }
+
+
+def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
+    """What two configurations differ in, one readable entry for each."""
+    said = []
+    for name in sorted({*found, *expected}):
+        before, now = found.get(name), expected.get(name)
+        if before == now or _about_equal(before, now):
+            continue
+        is_digest = isinstance(before, str) and isinstance(now, str) and len(now) == len(before) == 64
+        is_sample = isinstance(before, list) and name.startswith("first numbers")
+        said.append(f"`{name}`" if is_digest or is_sample else f"`{name}`, {before} then and {now} now")
+    return said
+
+
+def _structure(model: PyTree) -> PyTree:
+    """What a model is beside the numbers in its arrays."""
+    return jax.tree.map(lambda leaf: f"{leaf.dtype} {leaf.shape}" if eqx.is_array(leaf) else leaf, model)
+
+
+def _places(params: PyTree) -> list[bool]:
+    return [leaf is not None for leaf in jax.tree.leaves(params, is_leaf=lambda leaf: leaf is None)]
+
+
+def _sample(tree: PyTree) -> list[float | None]:
+    """The last number of each floating-point array."""
+    leaves = [leaf for leaf in jax.tree.leaves(tree) if eqx.is_inexact_array(leaf) and leaf.size]
+    return as_json_numbers([float(jnp.real(leaf.ravel()[-1])) for leaf in leaves])
+
+
+def _about_equal(before: Any, now: Any) -> bool:
+    """Whether both are numbers that differ by no more than rounding."""
+    if not isinstance(before, list) or not isinstance(now, list) or len(before) != len(now):
+        return False
+    try:
+        one, other = np.asarray(before, float), np.asarray(now, float)
+    except (TypeError, ValueError):
+        return False
+    return np.allclose(one, other, rtol=1e-3, atol=1e-6, equal_nan=True)

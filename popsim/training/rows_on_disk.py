@@ -1,0 +1,69 @@
+"""Rows of a history in a folder: appended while training goes on, read when looked at."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int, PyTree
+
+from popsim.store import GrowingArrays, open_arrays
+from popsim.training.history_arrays import named_rows, rows_of_names
+from popsim.training.history_rows import BATCH, TRIALS, AbstractHistoryRows
+
+
+class RowsOnDisk(AbstractHistoryRows):
+    """Rows in growing arrays, see `popsim.store.GrowingArrays`.
+
+    **Arguments:**
+
+    - `path`: their folder.
+    - `arrays`: these arrays.
+    - `like`: for trainables and trials a PyTree of the structure of a row.
+    - `by_member`: the axes whose rows have a member axis.
+    - `attributes`: JSON values that are kept with the arrays.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        arrays: GrowingArrays,
+        *,
+        like: dict[str, PyTree],
+        by_member: frozenset[str],
+        attributes: dict[str, Any],
+    ):
+        self._path = path
+        self._arrays = arrays
+        self._like = like
+        self._by_member = by_member
+        self._attributes = attributes
+
+    def append(self, axis: str, batches: Int[np.ndarray, " row"], rows: PyTree[np.ndarray]) -> None:
+        if axis == BATCH:
+            self._attributes["terms"] = sorted(rows.loss.terms)
+        self._arrays.append(
+            axis, {axis: ((), np.asarray(batches)), **named_rows(axis, rows, self._members_of)}
+        )
+
+    def _members_of(self, axis: str) -> tuple[str, ...]:
+        return ("member",) if axis in self._by_member else ()
+
+    def commit(self, **attributes: Any) -> dict[str, int]:
+        """Write all that came, then how much that is; the number of rows by axis.
+
+        **Arguments:**
+
+        - `attributes`: further JSON values that are kept with the arrays.
+        """
+        self._attributes |= attributes
+        return self._arrays.commit(self._attributes)
+
+    def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
+        dataset = open_arrays(self._path)
+        if dataset.sizes.get(axis, 0) == 0:
+            return np.zeros(0, int), None
+        arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}
+        if axis == TRIALS:
+            arrays = {name: array.values for name, array in arrays.items()}
+        rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))
+        return dataset[axis].values, rows

@@ -1,0 +1,241 @@
+"""What a training keeps in a folder, so that another process can continue it."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PyTree
+
+from popsim.store import (
+    Checkpoints,
+    DamagedError,
+    GrowingArrays,
+    MismatchError,
+    RunFolder,
+    append_json_line,
+    keep_json_lines,
+    lock_folder,
+    write_sealed_json,
+)
+from popsim.store.metadata_files import saving
+from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.stale_files import remove_arrays
+from popsim.training.configuration import Configuration, differences
+from popsim.training.history_rows import BATCH, TRAINABLES, TRIALS, VALIDATION
+from popsim.training.log_entry import LogEntry
+from popsim.training.log_line import log_line
+from popsim.training.named_state import named_state, with_named_state
+from popsim.training.rows_on_disk import RowsOnDisk
+from popsim.training.saved_history import member_axis, member_labels
+from popsim.training.train_state import TrainState
+from popsim.version import __version__
+
+
+class TrainingStore:
+    """The log, the history and the checkpoints of a training, in one folder.
+
+    A checkpoint says how far the history was when it was made: whoever continues from it cuts the history
+    and the log there. Made by `open_training_store`.
+
+    **Arguments:**
+
+    - `folder`: where the files are.
+    - `configuration`: what the training computes with.
+    - `seconds`: how long a training goes on between checkpoints.
+    - `n_kept`: how many of them are kept.
+    - `like`, `by_member`: see `RowsOnDisk`.
+    - `fixed`, `attributes`: arrays and JSON values that are kept with the history.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        configuration: Configuration,
+        *,
+        seconds: float,
+        n_kept: int,
+        like: dict[str, PyTree],
+        by_member: frozenset[str],
+        fixed: Mapping[str, Any],
+        attributes: dict[str, Any],
+    ):
+        self.folder = folder
+        self.seconds_before = 0.0
+        self._configuration = configuration
+        self._seconds = seconds
+        self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept)
+        self._like, self._by_member = like, by_member
+        self._fixed, self._attributes = fixed, attributes
+        self._saved_at = time.monotonic()
+        self._saved_step = -1
+        self._is_saved = False
+        self._arrays: GrowingArrays | None = None
+        self.rows: RowsOnDisk
+
+    def begin(self, state: TrainState, *, restore: bool) -> TrainState:
+        """The state to begin with, and a history and a log that end there.
+
+        **Arguments:**
+
+        - `state`: the state of a new training.
+        - `restore`: whether to continue from the last sound checkpoint, if there is one.
+
+        **Raises:** `MismatchError` if the checkpoint is of another training; `DamagedError` if none is sound.
+        """
+        found = self._checkpoints.restore(lambda details: self._expected(details, state)) if restore else None
+        if found is None:
+            self._start_over()
+            return state
+        if found.step > (n_batches := self._configuration.call.n_batches):
+            raise ValueError(
+                f"`n_batches` must be at least the {found.step} that were made already, got {n_batches}."
+            )
+        arrays = GrowingArrays.open(self.folder.history)
+        try:
+            arrays.truncate(found.details["history"])
+        except ValueError as error:
+            raise DamagedError(
+                f"{self.folder.history} must be as long as the checkpoint says: {error}"
+            ) from None
+        self._is_saved = True
+        keep_json_lines(self.folder.log, lambda line: line["batch"] < found.step)
+        self._use(arrays)
+        self.seconds_before = found.details["seconds"]
+        self._saved_step = found.step
+        return with_named_state(state, found.arrays)
+
+    def _expected(self, details: dict[str, Any], state: TrainState) -> Mapping[str, jax.ShapeDtypeStruct]:
+        different = differences(details["configuration"], self._configuration.up_to(details["step"]))
+        if different:
+            raise MismatchError(
+                f"the checkpoint after batch {details['step'] - 1} in {self.folder.path} must be of this "
+                f"training, got another one: they differ in {'; '.join(different)}."
+            )
+        return {
+            name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in named_state(state).items()
+        }
+
+    def _start_over(self) -> None:
+        """Nothing was saved yet: what an interrupted start has left is of no use."""
+        if read_description(self.folder.training).get("saved"):
+            raise DamagedError(f"there must be a checkpoint in {self.folder.checkpoints}; it is missing.")
+        with saving(self.folder.path):
+            remove_arrays(self.folder.history)
+            self.folder.log.unlink(missing_ok=True)
+        self._use(GrowingArrays.create(self.folder.history, fixed=self._fixed, attributes=self._attributes))
+
+    def _use(self, arrays: GrowingArrays) -> None:
+        self._arrays = arrays
+        self.rows = RowsOnDisk(
+            self.folder.history,
+            arrays,
+            like=self._like,
+            by_member=self._by_member,
+            attributes=arrays.attributes,
+        )
+
+    def log(self, entry: LogEntry) -> None:
+        """Append a logging point to the log."""
+        append_json_line(self.folder.log, log_line(entry))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        return time.monotonic() - self._saved_at >= self._seconds
+
+    def save(self, state: TrainState, seconds: float) -> None:
+        """Commit the history, and write a checkpoint while training goes on.
+
+        **Arguments:**
+
+        - `state`: the state, its members without copies.
+        - `seconds`: for how long has been trained.
+
+        **Raises:** `SaveError` if it cannot be written, or the one before could not.
+        """
+        step = int(state.step)
+        if step == self._saved_step:
+            return
+        if self._saved_step >= 0:
+            self.wait()
+        details = {
+            "step": step,
+            "configuration": self._configuration.up_to(step),
+            "history": self.rows.commit(frozen_from=np.asarray(state.loss_fn_state.frozen_from).tolist()),
+            "seconds": seconds,
+        }
+        self._checkpoints.save(step, named_state(state), details)
+        self._saved_step, self._saved_at = step, time.monotonic()
+
+    def wait(self) -> None:
+        """Wait until the last checkpoint is written; raises `SaveError` if it could not be."""
+        self._checkpoints.wait()
+        if self._saved_step >= 0 and not self._is_saved:
+            write_sealed_json(self.folder.training, _description(saved=True))
+            self._is_saved = True
+
+    def close(self) -> None:
+        """Wait until all is written: nobody writes into the folder afterwards."""
+        try:
+            self.wait()
+        finally:
+            if self._arrays is not None:
+                self._arrays.close()
+
+
+@contextlib.contextmanager
+def open_training_store(
+    path: str | Path,
+    configuration: Configuration,
+    *,
+    restore: bool,
+    seconds: float,
+    n_kept: int,
+    like: dict[str, PyTree],
+) -> Iterator[TrainingStore]:
+    """The store of a training, which no other process may write meanwhile.
+
+    **Arguments:**
+
+    - `path`: the folder, made if it is not there.
+    - `restore`: whether the folder may hold a training, which is continued.
+    - others: see `TrainingStore`.
+
+    **Raises:** `ValueError` if the folder holds a training and `restore` is False, or something else, or
+    another process writes it, or it cannot be written.
+    """
+    folder = RunFolder(Path(path))
+    folder.check_free_for_training(restore=restore)  # before anything is written
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"`chkpt_dir` must be a folder that can be written, got {path}: {error}") from None
+    call = configuration.call
+    ensembled = frozenset({BATCH, VALIDATION, TRAINABLES} if call.ensembled else ())
+    with lock_folder(folder.path):
+        folder.check_free_for_training(restore=restore)  # again, as another process may have been here
+        if not folder.training.exists():
+            write_sealed_json(folder.training, _description(saved=False))
+        store = TrainingStore(
+            folder,
+            configuration,
+            seconds=seconds,
+            n_kept=n_kept,
+            like=like,
+            by_member=ensembled | ({TRIALS} if call.trials_by_member else frozenset()),
+            fixed=member_axis(call.count),
+            attributes=member_labels(call.members if call.ensembled else None),
+        )
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _description(*, saved: bool) -> dict[str, Any]:
+    """What `training.json` says; `saved`: whether there was a checkpoint already."""
+    return {"format": FORMAT, "popsim": __version__, "saved": saved}

@@ -1,0 +1,77 @@
+"""What a training or a run holds on disk, as SHA-256: to compare one with another bit for bit."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines
+from popsim.store.manifest import read_manifest
+
+
+def training_digests(path: Path) -> dict[str, Any]:
+    """The step of the last checkpoint, digests of its arrays and of the history, and the log's batches."""
+    folder = RunFolder(path)
+    checkpoints = Checkpoints(folder.checkpoints)
+    step = checkpoints.steps()[-1]
+    return {
+        "step": step,
+        "state": digest_of(checkpoint_arrays(checkpoints, step)),
+        "history": digest_of(history_arrays(folder.history)),
+        "log": [line["batch"] for line in read_json_lines(folder.log)],
+    }
+
+
+def run_digests(path: Path) -> dict[str, Any]:
+    """Those of its training; what `run.json` and `summary.json` say, and the figures."""
+    folder = RunFolder(path)
+    figures = {file.name: _sha(file.read_bytes()) for file in sorted(folder.figures.glob("*.png"))}
+    described = {file.name: json.loads(file.read_text()) for file in (folder.description, folder.summary)}
+    return {**training_digests(path), "figures": figures, **described}
+
+
+def checkpoint_arrays(checkpoints: Checkpoints, step: int) -> dict[str, np.ndarray]:
+    """All arrays of a checkpoint, whatever they are; of typed keys, their data."""
+    entries = read_manifest(checkpoints.path / f"{step:09d}")["arrays"]
+    wanted = {name: _struct(entry) for name, entry in entries.items()}
+    found = checkpoints.restore(lambda details: wanted, step=step)
+    assert found is not None
+    return {name: _plain(array) for name, array in found.arrays.items()}
+
+
+def _struct(entry: dict[str, Any]) -> jax.ShapeDtypeStruct:
+    dtype = entry["dtype"]
+    if dtype.startswith("key<"):
+        implementation = dtype[len("key<") : -1]
+        dtype = jax.eval_shape(lambda: jax.random.key(0, impl=implementation)).dtype
+    return jax.ShapeDtypeStruct(tuple(entry["shape"]), dtype)
+
+
+def _plain(array: Any) -> np.ndarray:
+    is_key = jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(array) if is_key else array)
+
+
+def history_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of a history, read whole, and its attributes."""
+    dataset = open_arrays(path)
+    arrays = {f"{name} {array.dims}": array.values for name, array in dataset.variables.items()}
+    attributes = json.dumps(dict(dataset.attrs), sort_keys=True)
+    return {**arrays, "attributes": np.frombuffer(attributes.encode(), np.uint8)}
+
+
+def digest_of(arrays: dict[str, np.ndarray]) -> str:
+    """The SHA-256 of names, dtypes, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

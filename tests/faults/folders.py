@@ -1,0 +1,59 @@
+"""What may become of the folder of a run: not to be written, gone, full of left-overs, or somebody else's."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+NOBODY = 65534
+
+LEFT_FILES = (
+    "run.json.partial",
+    "training.json.partial",
+    "log.jsonl.partial",
+    "summary.json.partial",
+    "run.lock",
+    "run.lock.json",
+    "run.lock.json.partial",
+    "history.zarr.partial/loss/c.0",
+    "history.zarr/zarr.json.partial",
+    "history.zarr/loss/c.0.0.0.partial",
+    "history.zarr/loss/zarr.json.partial",
+    "checkpoints/.partial-000000007/arrays/d/half",
+    "checkpoints/.partial-000000024/manifest.json.partial",
+    "checkpoints/.deleted-000000001/manifest.json",
+    "figures/loss.png.partial",
+)
+
+
+@contextlib.contextmanager
+def open_to_all() -> Iterator[Path]:
+    """A temporary folder that every user may enter."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+def copies(source: Path, folder: Path, what: str, n: int) -> list[str]:
+    """Copies of a folder."""
+    paths = [str(folder / f"{what} {i}") for i in range(n)]
+    for path in paths:
+        shutil.copytree(source, path)
+    return paths
+
+
+def forbid_writing(path: str) -> None:
+    """Take the permission to write a folder and all below it from everybody."""
+    for below, _, files in os.walk(path):
+        os.chmod(below, 0o555)
+        for file in files:
+            os.chmod(Path(below, file), 0o444)
+
+
+def leave(path: str, name: str) -> None:
+    """Put a left-over file into a folder."""
+    file = Path(path, name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b'{"half": ')

@@ -1,0 +1,86 @@
+import os
+import sys
+
+import equinox as eqx
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import xarray
+from small_experiment import Sum
+
+from popsim.cli import main
+from popsim.experiments import EXPERIMENTS, open_run, run_experiment
+from popsim.experiments.saved_ensemble import load_ensemble
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "sum", Sum)
+        experiment = Sum(n_members=2, n_batches=6, batch_size=4, log_step=3)
+        yield run_experiment(experiment, tmp_path_factory.mktemp("runs") / "run", quiet=True)
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def complaint(arguments, capsys, *, code=2) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(["export", *map(str, arguments)])
+    assert end.value.code == code
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    return said.err
+
+
+def test_all_is_exported_and_nothing_else_is_written(run, tmp_path, capsys, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    before = files(run.folder.path)
+    model, history, figures = (tmp_path / name for name in ("m.safetensors", "h.nc", "figures"))
+    wanted = ["--model", model, "--history", history, "--figures", figures]
+    command = ["export", *map(str, [run.folder.path, *wanted])]
+    main(command)
+    names = {path.name for path in run.folder.figures.iterdir()}
+    assert {path.name for path in figures.iterdir()} == names
+    assert set(capsys.readouterr().out.split()) == {
+        str(model),
+        str(history),
+        *(str(figures / n) for n in names),
+    }
+    assert set(files(tmp_path)) == {model, history, *(figures / name for name in names)}
+    assert files(run.folder.path) == before
+
+    experiment, ensemble = load_ensemble(model)
+    assert experiment == run.experiment and eqx.tree_equal(ensemble, run.ensemble)
+    opened = open_run(run.folder.path).history
+    read = xarray.open_dataset(history, engine="h5netcdf")
+    assert set(read.variables) == set(opened.variables)
+    for name in opened.variables:
+        assert read[name].dtype == opened[name].dtype or opened[name].dtype.kind == "U"
+        np.testing.assert_array_equal(read[name].values, opened[name].values)
+
+    exported = files(tmp_path)
+    for option, path in (wanted[0:2], wanted[2:4], wanted[4:6]):
+        assert "overwrite" in complaint([run.folder.path, option, path], capsys)
+    assert files(tmp_path) == exported
+    main([*command, "--overwrite"])
+    assert set(files(tmp_path)) == set(exported) and not plt.get_fignums()
+
+
+def test_what_cannot_be_done_is_refused_in_one_line(run, tmp_path, capsys, monkeypatch):
+    for arguments, named in (
+        ([run.folder.path], "--model, --history or --figures"),
+        ([tmp_path, "--model", tmp_path / "m"], "run.json"),
+        ([run.folder.path, "--history", run.folder.description, "--overwrite"], "run.json"),
+    ):
+        assert named in complaint(arguments, capsys)
+    for arguments, named in (
+        ([run.folder.path, "--model", tmp_path / "gone" / "m"], "gone/m"),
+        ([run.folder.path, "--figures", "/proc/popsim"], "/proc/popsim"),
+    ):
+        assert named in complaint(arguments, capsys, code=1)
+    monkeypatch.setitem(sys.modules, "h5netcdf", None)
+    assert "popsim[netcdf]" in complaint([run.folder.path, "--history", tmp_path / "h.nc"], capsys)
+    assert os.listdir(tmp_path) == []

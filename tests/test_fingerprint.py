@@ -1,0 +1,97 @@
+import functools
+import os
+import subprocess
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from popsim.tasks import RandomReaches
+from popsim.training import adam
+from popsim.training.fingerprint import fingerprint
+from popsim.workspace import Workspace
+
+
+def scaled(factor):
+    return lambda x: x * factor
+
+
+class Thing:
+    def __init__(self, size):
+        self.size = size
+        self.me = self
+
+
+def task(duration):
+    return RandomReaches(Workspace(np.zeros(2), np.ones(2)), duration=duration)
+
+
+SAME = {
+    "optimizer": lambda: adam(1e-3, clip_norm=1.0),
+    "schedule": lambda: adam(optax.cosine_decay_schedule(1e-3, 10)),
+    "closure": lambda: scaled(2.0),
+    "jitted": lambda: jax.jit(scaled(2.0)),
+    "task": lambda: task(0.5),
+    "network": lambda: eqx.nn.MLP(2, 2, 3, 1, activation=jax.nn.relu, key=jax.random.key(0)),
+    "partial": lambda: functools.partial(jnp.clip, min=0.0),
+    "object in a circle": lambda: Thing(3),
+    "sets": lambda: {"a", "b", "c"},
+}
+DIFFERENT = {
+    "optimizer": lambda: adam(1e-3, clip_norm=2.0),
+    "schedule": lambda: adam(optax.cosine_decay_schedule(1e-3, 11)),
+    "closure": lambda: scaled(3.0),
+    "jitted": lambda: jax.jit(scaled(3.0)),
+    "task": lambda: task(0.6),
+    "network": lambda: eqx.nn.MLP(2, 2, 3, 1, activation=jax.nn.gelu, key=jax.random.key(0)),
+    "partial": lambda: functools.partial(jnp.clip, min=1.0),
+    "object in a circle": lambda: Thing(4),
+    "sets": lambda: {"a", "b", "d"},
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_made_alike_is_the_same_and_what_is_not_differs(name):
+    assert fingerprint(SAME[name]()) == fingerprint(SAME[name]()) != fingerprint(DIFFERENT[name]())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, 1.0),
+        (True, 1),
+        (np.float32(1), np.float64(1)),
+        (jnp.zeros(2), jnp.zeros((2, 1))),
+        (jnp.zeros(2), -jnp.zeros(2)),
+        (jax.random.key(0), jax.random.key(1)),
+        (jax.random.key(0), jax.random.key(0, impl="rbg")),
+        ([[1], 2], [[1, 2]]),
+        ((lambda x: x + 1), (lambda x: x - 1)),
+        ((lambda x, y=1: x), (lambda x, y=2: x)),
+        (jnp.tanh, jnp.sin),
+        (optax.adam(1e-3), optax.adam(1e-3, b1=0.8)),
+        ({"a": 1, "b": 2}, {"a": 2, "b": 1}),
+    ],
+)
+def test_different_values_differ(one, other):
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_another_process_finds_the_same():
+    code = """
+import optax
+from popsim.training import adam
+from popsim.training.fingerprint import fingerprint
+print(fingerprint((adam(optax.cosine_decay_schedule(1e-3, 10)), {"a", "b", "c", "d"})))
+"""
+    command, found = [sys.executable, "-c", code], set()
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        ran = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        found.add(ran.stdout)
+    here = fingerprint((adam(optax.cosine_decay_schedule(1e-3, 10)), {"a", "b", "c", "d"}))
+    assert found == {here + "\n"}

@@ -1,0 +1,253 @@
+"""`popsim info`: what a run holds, how far it is, and whether its files are sound."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_experiment import Sum, stopping_after
+from small_training import OPTIMIZER, build, train
+
+import popsim
+from popsim.cli import main
+from popsim.experiments import EXPERIMENTS, RunStopped, read_run_info, run_experiment, verify_run
+from popsim.store import (
+    GrowingArrays,
+    MismatchError,
+    RunFolder,
+    lock_folder,
+    read_sealed_json,
+    write_json,
+    write_sealed_json,
+)
+from popsim.store.run_folder import FORMAT
+from popsim.training import TaskTrainer
+
+pytestmark = pytest.mark.slow
+SMALL = Sum(n_members=2, n_batches=8, batch_size=4, log_step=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "sum", Sum)
+        yield
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    return run_experiment(SMALL, out, quiet=True, checkpoint_seconds=1e-9).folder
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    folder = RunFolder(tmp_path_factory.mktemp("runs") / "stopped")
+    with pytest.raises(RunStopped) as stop:
+        run_experiment(SMALL, folder.path, quiet=True, stop=stopping_after(2))
+    assert 0 < stop.value.n_batches < 8
+    return folder, stop.value.n_batches
+
+
+@pytest.fixture
+def run(finished, tmp_path):
+    """A copy of a finished run, to be damaged."""
+    shutil.copytree(finished.path, tmp_path / "run")
+    return RunFolder(tmp_path / "run")
+
+
+def printed(folder, capsys, *options):
+    main(["info", str(folder.path), *options])
+    said = capsys.readouterr()
+    assert said.err == ""
+    return said.out
+
+
+def complaint(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    assert end.value.code == 2
+    said = capsys.readouterr()
+    assert said.err.count("\n") == 1
+    return said.err, said.out
+
+
+def flip(path):
+    bits = bytearray(path.read_bytes())
+    bits[len(bits) // 2] ^= 1
+    path.write_bytes(bytes(bits))
+
+
+def largest(folder):
+    return max((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+
+
+def files(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+
+
+def test_a_finished_run(finished, capsys):
+    before = files(finished)
+    out = printed(finished, capsys, "--verify")
+    rows = [line.split(maxsplit=1) for line in out.splitlines() if line]
+    assert ["state", "finished, 8 batches"] in rows and ["members", "2"] in rows
+    changed = {line.split()[1] for line in out.splitlines() if line.startswith("* ")}
+    assert changed == {"n_members", "n_batches", "batch_size", "log_step"}
+    assert "trainables.network.bias" in out and "trainables_batch 4, member 2, 5" in out
+    assert "4 lines" in out and "4 files" in out and "batch 7, after" in out
+    assert out.endswith("all files are as they were written\n")
+    assert files(finished) == before
+
+    info = read_run_info(finished.path)
+    assert [own.n_batches for own in info.checkpoints] == [4, 6, 8] and info.n_saved == 8
+    assert info.writer is None and not info.frozen and info.n_log_lines == 4
+    assert sum(info.sizes.values()) == sum(p.stat().st_size for p in finished.path.rglob("*") if p.is_file())
+    run = popsim.open_run(finished.path)
+    totals = run.history.loss.sel(batch=7).sum("term").values
+    np.testing.assert_allclose(info.losses.training, totals, rtol=1e-6)
+    variables = run.history.dataset.variables
+    assert all(own.shape == variables[own.name].shape for own in info.arrays)
+    assert {own.name for own in info.arrays} == {*variables} - {"term", "frozen_from"}
+
+
+def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsys):
+    folder, made = stopped
+    out = printed(folder, capsys, "--verify")
+    assert f"stopped, {made} of 8 batches saved; popsim resume {folder.path} goes on" in out
+    assert "figures      0 B" in out
+    said, nothing = complaint(["show", folder.path], capsys)
+    assert f"popsim resume {folder.path}" in said and nothing == ""
+
+    shutil.copy(folder.description, tmp_path)
+    out = printed(RunFolder(tmp_path), capsys, "--verify")
+    for part in ("nothing saved yet", "no logging point", "checkpoints: none", "history: none"):
+        assert part in out
+
+
+def test_a_run_that_is_being_written(stopped, capsys):
+    folder, made = stopped
+    with lock_folder(folder.path):
+        out = printed(folder, capsys, "--verify")
+    assert "being written now by process" in out and f"{made} of 8 batches saved" in out
+    (folder.path / "run.lock.json").write_text('{"process": 1, "host": "gone"}')  # as a killed process leaves
+    assert "being written" not in printed(folder, capsys)
+    (folder.path / "run.lock.json").unlink()
+
+
+def test_a_training_without_an_experiment(tmp_path, capsys):
+    ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))
+    broken = eqx.tree_at(lambda m: m.network.bias, ensemble, ensemble.network.bias.at[1, 0].set(jnp.nan))
+    with pytest.warns(UserWarning, match="member 1"):
+        train(5, n_members=3, ensemble=broken, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    out = printed(RunFolder(tmp_path), capsys, "--verify")
+    assert "5 batches saved; restore_checkpoint=True continues it" in out
+    assert "3; frozen: 1 from batch 0 on" in out and "1 not finite" in out and "settings" not in out
+
+    train(5, n_members=0, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / "one"))
+    assert "1 model" in printed(RunFolder(tmp_path / "one"), capsys)
+
+
+def test_a_strangers_run_is_not_rebuilt_and_commands_no_terminal(run, capsys, monkeypatch):
+    monkeypatch.delitem(EXPERIMENTS, "sum")
+    description = read_sealed_json(run.description)
+    description["settings"]["wings"] = "\x1b[2J\u202e" + "x" * 1000
+    write_sealed_json(run.description, description)
+    out = printed(run, capsys)
+    assert "its defaults are not known" in out and "wings" in out and "  noise       [0.1, 0.2]" in out
+    assert "\x1b" not in out and "\u202e" not in out and "x" * 200 not in out
+
+
+def test_what_is_no_run_is_refused(run, tmp_path, capsys):
+    assert "neither run.json nor training.json" in complaint(["info", tmp_path], capsys)[0]
+    good = read_sealed_json(run.description)
+    bad = [good | {"experiment": 3}, good | {"settings": []}, good | {"settings": {"n_batches": "8"}}]
+    for description in bad:
+        write_sealed_json(run.description, description)
+        said, out = complaint(["info", run.path], capsys)
+        assert "run.json" in said and out == ""
+    write_json(run.description, good | {"format": 99})
+    assert f"format {FORMAT}, got 99" in complaint(["info", run.path], capsys)[0]
+    run.description.write_text(json.dumps(good)[:-20])
+    said, out = complaint(["info", run.path], capsys)
+    assert "run.json" in said and "damaged" in said and out == ""
+    with pytest.raises(ValueError, match=r"run\.json"):
+        verify_run(run.path)
+    with pytest.raises(MismatchError, match="training.json"):
+        write_json(tmp_path / "training.json", {"format": 1})
+        read_run_info(tmp_path)
+
+
+def test_flipped_bits_are_found_by_verifying(run, capsys):
+    flip(largest(run.checkpoints / "000000006"))
+    flip(run.history / "loss" / "c.0.0.0")
+    log = run.log.read_text().splitlines()
+    run.log.write_text("\n".join([log[0], log[1][:-9], *log[2:]]) + "\n{torn")
+    run.summary.write_text("{")
+    said, out = complaint(["info", run.path, "--verify"], capsys)
+    damaged = ["checkpoints/000000006", "history.zarr/loss/c.0.0.0", "log.jsonl", "summary.json"]
+    assert all(name in said for name in damaged) and "000000008" not in said
+    assert [line.split(": ")[1] for line in out.splitlines() if line.startswith("DAMAGED: ")] == damaged
+    assert "finished, 8 batches" in out
+
+
+def test_files_that_are_gone_or_cut_are_seen_at_once(run, capsys):
+    newest = run.checkpoints / "000000008"
+    largest(newest).unlink()
+    (run.checkpoints / "000000004" / "manifest.json").write_text("{}")
+    (run.history / "loss" / "c.0.0.0").write_bytes(b"")
+    (run.history / "learning_rate" / "zarr.json").write_text("{}")
+    out = printed(run, capsys)
+    damaged = [line.split()[0] for line in out.splitlines() if "DAMAGED" in line]
+    assert damaged == ["after", "after", "loss", "learning_rate"]
+    assert read_run_info(run.path).n_saved == 6
+    assert {*verify_run(run.path)} == {
+        "checkpoints/000000004",
+        "checkpoints/000000008",
+        "history.zarr/loss/c.0.0.0",
+        "history.zarr/learning_rate/zarr.json",
+    }
+    (run.history / "zarr.json").write_text("{}")
+    assert "history: DAMAGED" in printed(run, capsys)
+    assert "history.zarr/zarr.json" in verify_run(run.path)
+    shutil.rmtree(run.history)
+    shutil.rmtree(run.checkpoints)
+    assert verify_run(run.path).keys() == {"checkpoints"}
+    assert "history: none" in printed(run, capsys)
+
+
+def test_a_missing_history_is_damage(run):
+    shutil.rmtree(run.history)
+    assert verify_run(run.path).keys() == {"history.zarr"}
+
+
+def test_a_large_run_is_looked_at_in_no_time(tmp_path):
+    """Its weights are not read: in a process that may not hold them."""
+    arrays = GrowingArrays.create(tmp_path / "history.zarr")
+    weights = np.random.default_rng(0).standard_normal((16, 50, 1000, 25), np.float32)
+    for first in range(0, 32, 16):
+        batches = np.arange(first, first + 16)
+        rows = {"batch": ((), batches), "weights": (("member", "unit", "input"), weights)}
+        arrays.append("batch", rows)
+    arrays.commit({"frozen_from": [-1] * 50})
+    write_sealed_json(tmp_path / "training.json", {"format": FORMAT, "popsim": "0"})
+    code = """
+import resource, sys, time
+from popsim.experiments import info_table, read_run_info
+before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+text = info_table(read_run_info(sys.argv[1]))
+assert "batch 32, member 50, unit 1000, input 25" in text, text
+print(time.process_time() - start, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+    looked = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True
+    )
+    seconds, megabytes = map(float, looked.stdout.split())
+    assert seconds < 1 and megabytes < 60
+    start = time.monotonic()
+    assert verify_run(tmp_path) == {} and time.monotonic() - start < 60

@@ -1,0 +1,184 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import xarray
+
+import popsim
+from popsim.store import GrowingArrays
+from popsim.store.errors import SaveError
+from popsim.store.netcdf import write_netcdf
+
+ROOT = Path(popsim.__file__).parents[1]
+NUMBERS = np.random.default_rng(0)
+
+
+def reread(path):
+    return xarray.open_dataset(path, engine="h5netcdf")
+
+
+def dataset():
+    loss = NUMBERS.normal(size=(6, 2, 3)).astype("f4")
+    loss[0, 0, 0], loss[1, 0, 0] = np.nan, np.inf
+    weight = NUMBERS.normal(size=(4, 2, 3, 5))
+    own_axes = ("network.cell.weight_hh axis 0", "network.cell.weight_hh axis 1")
+    return xarray.Dataset(
+        {
+            "loss": (("batch", "member", "term"), loss, {"long_name": "weighted loss", "unit_size": 1.5}),
+            "trainables.network.cell.weight_hh": (("trainables_batch", "member", *own_axes), weight),
+            "frozen": ("member", [True, False]),
+            "frozen_from": ("member", np.array([-1, 2**40])),
+            "step": ((), np.int16(7)),
+            "nothing": (("validation_batch", "member"), np.zeros((0, 2), "f4")),
+        },
+        coords={
+            "batch": np.arange(6),
+            "term": ["effort", "position", "größe"],
+            "seed": ("member", np.array([3, 5], "u4")),
+            "setting.noise std": ("member", [0.1, 0.2]),
+        },
+        attrs={"terms": ["effort"], "members": {"seed": [None] * 20000}, "kept": True, "version": 3},
+    )
+
+
+def test_a_dataset_comes_back_with_legal_names(tmp_path):
+    given = dataset()
+    write_netcdf(given, tmp_path / "d.nc")
+    read = reread(tmp_path / "d.nc")
+    axes = {f"network.cell.weight_hh axis {i}": f"network.cell.weight_hh_axis_{i}" for i in (0, 1)}
+    xarray.testing.assert_equal(read, given.rename({**axes, "setting.noise std": "setting.noise_std"}))
+    dtypes = {"seed": "u4", "batch": "i8", "frozen_from": "i8", "frozen": "?", "step": "i2", "loss": "f4"}
+    assert all(read[name].dtype == dtype for name, dtype in dtypes.items())
+    assert read.loss.attrs == given.loss.attrs
+    attributes = {name: json.loads(read.attrs[name]) for name in ("terms", "members", "kept")}
+    assert {**attributes, "version": read.attrs["version"]} == given.attrs
+    assert read.attrs["popsim"] == popsim.__version__
+
+
+def test_half_precision_becomes_single(tmp_path):
+    values = np.array([0.5, np.nan, -2.0])
+    halves = {"half": np.float16, "brain": ml_dtypes.bfloat16}
+    given = {name: ("x", values.astype(dtype)) for name, dtype in halves.items()}
+    write_netcdf(xarray.Dataset(given), tmp_path / "d.nc")
+    for variable in reread(tmp_path / "d.nc").values():
+        assert variable.dtype == np.float32
+        np.testing.assert_array_equal(variable, values)
+
+
+def test_blocks_and_chunks_cover_everything(tmp_path, monkeypatch):
+    given = xarray.Dataset({"x": (("a", "b", "c"), NUMBERS.normal(size=(13, 11, 7)))})
+    for block in (8, 100, 700, 5000):
+        monkeypatch.setattr("popsim.store.netcdf.CHUNK_BYTES", block // 3)
+        monkeypatch.setattr("popsim.store.netcdf.BLOCK_BYTES", block)
+        write_netcdf(given, tmp_path / "d.nc", overwrite=True)
+        xarray.testing.assert_equal(reread(tmp_path / "d.nc").load(), given)
+
+
+def test_a_flipped_bit_is_noticed_by_whoever_reads(tmp_path):
+    path = tmp_path / "d.nc"
+    write_netcdf(xarray.Dataset({"x": ("a", NUMBERS.normal(size=10**4))}), path)
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(OSError, match="filter"):
+        reread(path).load()
+
+
+def test_what_netcdf_cannot_hold_is_refused_by_name(tmp_path):
+    for values in (np.ones(2, complex), np.array([1, "a"], object)):
+        with pytest.raises(ValueError, match="'x'"):
+            write_netcdf(xarray.Dataset({"x": ("a", values)}), tmp_path / "d.nc")
+    with pytest.raises(ValueError, match="'a_b' again"):
+        write_netcdf(xarray.Dataset({"a b": ("c", [1]), "a/b": ("c", [1])}), tmp_path / "d.nc")
+    with pytest.raises(ValueError, match="attribute 'x'"):
+        write_netcdf(xarray.Dataset(attrs={"x": object()}), tmp_path / "d.nc")
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_its_own_file_is_replaced_and_only_when_told_to(tmp_path):
+    path, other = tmp_path / "d.nc", tmp_path / "other.nc"
+    given = xarray.Dataset({"x": ("a", [1, 2])})
+    write_netcdf(given, path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="overwrite"):
+        write_netcdf(given + 1, path)
+    assert path.read_bytes() == before
+    write_netcdf(given + 1, path, overwrite=True)
+    xarray.testing.assert_equal(reread(path).load(), given + 1)
+    given.to_netcdf(other, engine="h5netcdf")
+    (tmp_path / "thesis").write_text("all of it")
+    for kept in (other, tmp_path / "thesis"):
+        with pytest.raises(ValueError, match="anything but a NetCDF file of popsim"):
+            write_netcdf(given, kept, overwrite=True)
+    with pytest.raises(SaveError, match="gone/d.nc"):
+        write_netcdf(given, tmp_path / "gone" / "d.nc")
+
+
+@pytest.mark.parametrize("missing", ["h5netcdf", "h5py"])
+def test_a_missing_package_is_named(missing, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ImportError, match=r"pip install popsim\[netcdf\]"):
+        write_netcdf(xarray.Dataset(), tmp_path / "d.nc")
+
+
+def child(code, *arguments) -> str:
+    """What a fresh process prints."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
+
+
+def test_a_dataset_larger_than_its_share_of_memory_is_written(tmp_path):
+    """256 MiB, of which no more than 100 are ever held."""
+    for name, n_rows, n_values in (("small", 1, 1), ("large", 64, 1024)):
+        arrays = GrowingArrays.create(tmp_path / f"{name}.zarr")
+        for row in range(n_rows):
+            values = np.full((1, n_values, n_values), 2.5, "f4")
+            arrays.append("t", {"t": ((), np.array([row])), "w": (("a", "b"), values)})
+        arrays.commit()
+    code = """
+import pathlib, resource, sys
+from popsim.store import open_arrays
+from popsim.store.netcdf import write_netcdf
+folder = pathlib.Path(sys.argv[1])
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+write_netcdf(open_arrays(folder / "small.zarr"), folder / "small.nc")
+before = peak()
+write_netcdf(open_arrays(folder / "large.zarr"), folder / "large.nc")
+print(peak() - before)
+"""
+    assert float(child(code, tmp_path)) < 100
+    read = reread(tmp_path / "large.nc")
+    assert read.w.shape == (64, 1024, 1024) and (read.w[::21] == 2.5).all()
+    assert (tmp_path / "large.nc").stat().st_size < 2**24
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_else_and_does_not_crash(tmp_path):
+    """HDF5 by itself ends the process with a segmentation fault."""
+    path = tmp_path / "d.nc"
+    write_netcdf(xarray.Dataset({"x": ("a", [1, 2])}), path)
+    before = path.read_bytes()
+    code = """
+import resource, sys
+import numpy as np
+import xarray
+from popsim.store.errors import SaveError
+from popsim.store.netcdf import write_netcdf
+noise = np.random.default_rng(0).normal(size=(20, 300, 40))
+small = {f"small {i}": ((f"axis {i}",), np.arange(i)) for i in range(1, 10)}
+given = xarray.Dataset({"x": (("a", "b", "c"), noise), **small})
+for limit in [*range(0, 9000, 500), *np.linspace(10**4, 17 * 10**5, 32).astype(int)]:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
+    refused = "not refused"
+    try: write_netcdf(given, sys.argv[1], overwrite=True)
+    except SaveError as error: refused = str(error)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(refused)
+"""
+    refusals = child(code, path).splitlines()
+    assert len(refusals) == 50 and all(str(path) in line and "too large" in line for line in refusals)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["d.nc"]

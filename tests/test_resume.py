@@ -1,0 +1,309 @@
+"""A training that stops and goes on is a training that never stopped, bit for bit."""
+
+import itertools
+import json
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
+
+import popsim
+from popsim.store import Checkpoints, DamagedError, MismatchError
+from popsim.training import TaskTrainer, adam, open_history, rules
+
+pytestmark = pytest.mark.slow
+
+N = 21
+SCHEDULED = adam(optax.cosine_decay_schedule(1e-2, N), clip_norm=1.0)
+RULE = rules.Hebb(rules.recurrent_synapses(), 1e-3)
+
+
+def reweighted(loss, loss_values, gradients):
+    return eqx.tree_at(lambda own: own.weights["activity"], loss, loss.weights["activity"] * 1.01)
+
+
+def largest_output(states, trials):
+    return {"largest output": jnp.abs(states.network.output).max(axis=(1, 2, 3))}
+
+
+PLAN = {
+    "save_model_trainables": np.array([0, 3, 4, 9, 10, 19, 20]),
+    "save_trial_specs": [0, 5, 13, 20],
+    "toggle_model_update_funcs": (np.arange(3, 17, 2),),
+    "reset_opt_state_at": [8],
+    "where_train": {0: lambda model: model.network.readout, 6: network},
+    "log_step": 4,
+}
+OPTIONS = {
+    "model_update_funcs": (RULE,),
+    "loss_update_func": reweighted,
+    "validation_metrics": largest_output,
+}
+
+
+def stopping_after(*n_calls):
+    """Says stop after so many calls of the compiled loop."""
+    counted = itertools.count(1)
+    return lambda: next(counted) in n_calls
+
+
+def resumed(folder, trainer=None, n_batches=N, **options):
+    options = PLAN | options
+    trainer = trainer or TaskTrainer(SCHEDULED, chkpt_dir=folder, **OPTIONS)
+    return train(n_batches, trainer=trainer, restore_checkpoint=True, **options)
+
+
+def assert_same_training(one, other):
+    (model, history), (expected, expected_history) = one, other
+    assert_same(model, expected)
+    for name in ("batch", "loss", "learning_rate", "loss_weights", "validation_batch", "validation_loss"):
+        assert_same({"": getattr(history, name)}, {"": getattr(expected_history, name)})
+    for name in (
+        "metrics",
+        "trainables_batch",
+        "model_trainables",
+        "trial_specs",
+        "frozen_from",
+        "opt_state",
+    ):
+        assert_same({"": getattr(history, name)}, {"": getattr(expected_history, name)})
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Never interrupted, and never on disk."""
+    return train(N, trainer=TaskTrainer(SCHEDULED, **OPTIONS), **PLAN)
+
+
+def test_keeping_a_training_changes_no_bit(whole, tmp_path):
+    assert_same_training(resumed(tmp_path), whole)
+
+
+def test_a_training_stopped_after_each_of_its_batches_is_the_same(whole, tmp_path, monkeypatch):
+    """Resume of a resume, with schedules, phases, toggles, resets, updated losses and recorded trials."""
+    monkeypatch.setattr("popsim.training.preparation.CAPACITY", 1)
+    for made in range(1, N):
+        trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, stop=stopping_after(1), **OPTIONS)
+        _, history = resumed(tmp_path, trainer)
+        assert history.batch.tolist() == list(range(made))
+    assert_same_training(resumed(tmp_path), whole)
+    assert Checkpoints(tmp_path / "checkpoints").steps() == [N - 2, N - 1, N]
+
+
+def test_a_finished_training_is_returned_as_it_is(whole, tmp_path):
+    resumed(tmp_path)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert_same_training(resumed(tmp_path), whole)
+    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    changed = {path.name for path in before if after.get(path) != before[path]}
+    assert changed <= {"run.lock", "zarr.json", "log.jsonl"}
+
+
+def test_checkpoints_by_wall_time(tmp_path):
+    """With next to no time between them each call of the loop is followed by one."""
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9, n_checkpoints=2)
+    train(9, trainer=trainer, log_step=3)
+    assert len(Checkpoints(tmp_path / "checkpoints").steps()) == 2
+    patient = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / "patient")
+    train(9, trainer=patient, log_step=3)
+    assert Checkpoints(tmp_path / "patient" / "checkpoints").steps() == [9]
+
+
+def test_the_log_and_the_history_end_where_the_checkpoint_is(tmp_path):
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(2))
+    _, history = train(12, trainer=trainer, log_step=2, save_model_trainables=True)
+    made = history.batch.size
+    assert made < 12
+    with (tmp_path / "log.jsonl").open("a") as log:
+        log.write('{"batch": 90}\n{"batch": 91, "tor')
+    train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True, log_step=2)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["batch"] for line in lines] == [1, 3, 5, 7, 9, 11]
+    seconds = [line["seconds"] for line in lines]
+    assert seconds == sorted(seconds)
+    opened = open_history(tmp_path / "history.zarr")
+    assert opened.batch.values.tolist() == list(range(12))
+    assert opened.trainables_batch.values.tolist() == list(range(made))
+
+
+def test_a_training_can_be_made_longer(tmp_path):
+    whole = train(12)
+    train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    longer = train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+    assert_same(longer[0], whole[0])
+    assert_same(longer[1].loss, whole[1].loss)
+
+
+def test_what_was_made_is_not_cut_off(tmp_path):
+    train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    with pytest.raises(ValueError, match="`n_batches` must be at least the 5"):
+        train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+
+
+def test_a_history_whose_checkpoints_are_gone_is_not_written_anew(tmp_path):
+    train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    Checkpoints(tmp_path / "checkpoints").remove()
+    with pytest.raises(DamagedError, match="must be a checkpoint"):
+        train(5, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+    assert open_history(tmp_path / "history.zarr").sizes["batch"] == 5
+
+
+def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path):
+    half, first = train(4)
+    began = {"ensemble": half, "opt_state": first.opt_state, "start_batch": 4}
+    whole = train(12, **began)
+    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1))
+    train(12, trainer=stopped, **began)
+    called = []
+    model, history = train(
+        12,
+        trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, member_batch_size=1),
+        restore_checkpoint=True,
+        batch_callbacks={4: [lambda: called.append(4)], 11: [lambda: called.append(11)]},
+        **began,
+    )
+    assert called == [11] and history.batch.tolist() == list(range(4, 12))
+    assert_same(model, whole[0], rtol=1e-5, atol=1e-6)
+
+
+def test_one_model_is_resumed_too(tmp_path):
+    whole = train(8, n_members=0, save_model_trainables=True)
+    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1))
+    train(8, n_members=0, trainer=stopped, save_model_trainables=True)
+    rest = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    model, history = train(8, n_members=0, trainer=rest, restore_checkpoint=True, save_model_trainables=True)
+    assert_same(model, whole[0])
+    assert_same(history.model_trainables, whole[1].model_trainables)
+    assert history.loss.total.shape == (8,)
+
+
+def test_frozen_members_stay_frozen(tmp_path):
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    broken = eqx.tree_at(lambda m: m.network.bias, ensemble, ensemble.network.bias.at[1, 0].set(jnp.nan))
+    with pytest.warns(UserWarning, match="member 1"):
+        whole = train(12, ensemble=broken)
+    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1))
+    with pytest.warns(UserWarning, match="member 1"):
+        train(12, ensemble=broken, trainer=stopped)
+    rest = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    model, history = train(12, ensemble=broken, trainer=rest, restore_checkpoint=True)
+    assert_same(model, whole[0])
+    assert_same(history.loss, whole[1].loss)
+    assert history.frozen_from.tolist() == [-1, 0]
+    assert open_history(tmp_path / "history.zarr").frozen_from.values.tolist() == [-1, 0]
+
+
+def test_half_the_digits(tmp_path):
+    _, exact = train(12, save_model_trainables=True)
+    options = {"save_model_trainables": True, "trainables_dtype": "float16"}
+    _, memory = train(12, **options)
+    _, disk = train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), **options)
+    weights = [np.asarray(own.model_trainables.network.readout.weight) for own in (exact, memory, disk)]
+    assert [own.dtype for own in weights] == ["float32", "float16", "float16"]
+    np.testing.assert_array_equal(weights[1], weights[0].astype("float16"))
+    np.testing.assert_array_equal(weights[2], weights[1])
+    with pytest.raises(ValueError, match="trainables_dtype"):
+        train(12, trainables_dtype="int8")
+
+
+@pytest.fixture(scope="module")
+def stopped_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stopped")
+    train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder, stop=stopping_after(2)), log_step=2)
+    return folder
+
+
+def with_other(name):
+    """Another training than that of `stopped_folder`, and what the refusal has to name."""
+    other = {
+        "n_members": ({"n_members": 3}, {}, "n_members`, 2 then and 3 now"),
+        "optimizer": ({}, {"optimizer": adam(2e-2, clip_norm=1.0)}, "`optimizer`"),
+        "another optimizer": ({}, {"optimizer": popsim.training.sgd(1e-2)}, "`optimizer`"),
+        "batch_size": ({"batch_size": 8}, {}, "`batch_size`, 4 then and 8 now"),
+        "key": ({"key": jax.random.key(4)}, {}, "`key`"),
+        "other first weights": (
+            {"ensemble": popsim.make_ensemble(build, 2, key=jax.random.key(9))},
+            {},
+            "first numbers of model",
+        ),
+        "trainables_dtype": ({"trainables_dtype": "float16"}, {}, "`trainables_dtype`"),
+        "validation_metrics": ({}, {"validation_metrics": largest_output}, "`validation_metrics`"),
+        "key implementation": ({"key": jax.random.key(3, impl="rbg")}, {}, "key implementation"),
+        "task": ({"task": RunningSum(scale=jnp.asarray(2.0))}, {}, "`task`"),
+        "loss weight": ({"task": RunningSum(loss=2.0 * RunningSum().loss.terms[0])}, {}, "`task`"),
+        "where_train": ({"where_train": lambda m: m.network.readout}, {}, "`where_train`"),
+        "size": (
+            {"ensemble": popsim.make_ensemble(lambda key: build(key, n_units=6), 2, key=KEY)},
+            {},
+            "`model`",
+        ),
+        "ensemble_random_trials": ({"ensemble_random_trials": False}, {}, "`ensemble_random_trials`"),
+        "model_update_funcs": ({}, {"model_update_funcs": (RULE,)}, "`model_update_funcs`"),
+        "loss_update_func": ({}, {"loss_update_func": reweighted}, "`loss_update_func`"),
+        "reset_opt_state_at": ({"reset_opt_state_at": [1]}, {}, "`reset_opt_state_at`"),
+        "post_step_fns": (
+            {},
+            {"post_step_fns": [popsim.training.constraints.NonNegativity(lambda m: m.network.bias)]},
+            "`post_step_fns`",
+        ),
+    }
+    return other if name is None else other[name]
+
+
+@pytest.mark.parametrize("name", with_other(None))
+def test_a_checkpoint_of_another_training_is_refused_by_name(name, stopped_folder):
+    call, trainer, named = with_other(name)
+    trainer = {"optimizer": OPTIMIZER, **trainer}
+    with pytest.raises(MismatchError) as refused:
+        train(6, trainer=TaskTrainer(chkpt_dir=stopped_folder, **trainer), restore_checkpoint=True, **call)
+    assert named in str(refused.value) and str(stopped_folder) in str(refused.value)
+
+
+def test_other_precision_is_refused_by_name(stopped_folder):
+    with jax.enable_x64(True), pytest.raises(MismatchError, match="`model`|float"):
+        ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+        trainer = TaskTrainer(OPTIMIZER, chkpt_dir=stopped_folder)
+        train(6, ensemble=ensemble, trainer=trainer, restore_checkpoint=True)
+
+
+def test_a_training_is_not_begun_where_another_one_is(stopped_folder):
+    with pytest.raises(ValueError, match="restore_checkpoint=True continues it"):
+        train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=stopped_folder))
+
+
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path):
+    whole = train(9, log_step=3, save_model_trainables=True)
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9)
+    train(9, trainer=trainer, log_step=3, save_model_trainables=True)
+    newest = tmp_path / "checkpoints" / "000000009"
+    data = max((newest / "arrays").rglob("*"), key=lambda path: path.stat().st_size if path.is_file() else 0)
+    bits = bytearray(data.read_bytes())
+    bits[len(bits) // 2] ^= 1
+    data.write_bytes(bytes(bits))
+    again = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    with pytest.warns(UserWarning, match=data.name):
+        model, history = train(
+            9, trainer=again, restore_checkpoint=True, log_step=3, save_model_trainables=True
+        )
+    assert_same(model, whole[0])
+    assert_same(history.model_trainables, whole[1].model_trainables)
+    assert Checkpoints(tmp_path / "checkpoints").verify(9)["step"] == 9
+
+
+def test_without_a_sound_checkpoint_there_is_an_error(tmp_path):
+    train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    (tmp_path / "checkpoints" / "000000003" / "manifest.json").unlink()
+    with warnings.catch_warnings(), pytest.raises(DamagedError, match=r"manifest\.json"):
+        train(3, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+
+
+def test_metrics_are_checked(as_users_run):
+    with pytest.raises(ValueError, match=r"`validation_metrics`.*2 members"):
+        train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: {"one": 1.0}))
+    with pytest.raises(ValueError, match="by name"):
+        train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: [1.0]))

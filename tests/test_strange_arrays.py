@@ -1,0 +1,247 @@
+"""Folders that a stranger may have made: refused by name, before anything is read or allocated."""
+
+import contextlib
+import copy
+import json
+import os
+import resource
+import struct
+import time
+from pathlib import Path
+
+import google_crc32c
+import numcodecs
+import numpy as np
+import pytest
+import zarr
+
+from popsim.store import array_layout, commit_record
+from popsim.store.array_layout import ArrayLayout
+from popsim.store.commit_record import CommitRecord
+from popsim.store.damaged_files import verify_arrays
+from popsim.store.errors import DamagedError
+from popsim.store.growing_arrays import GrowingArrays
+from popsim.store.lazy_dataset import open_arrays
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "h.zarr"
+    store = GrowingArrays.create(path, fixed={"scale": ((), np.asarray(1.0))})
+    store.append("n", {"x": (("a",), np.ones((4, 3)))})
+    store.commit()
+    return path
+
+
+def refuse(path: Path, named: str) -> None:
+    """Check that a folder is refused quickly, and takes little memory."""
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for read in (open_arrays, GrowingArrays.open):
+        with pytest.raises(ValueError, match=named):
+            read(path)
+    with contextlib.suppress(ValueError):
+        assert verify_arrays(path) != []
+    assert time.perf_counter() - began < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200e3
+
+
+def forge(path: Path, change) -> None:
+    """Change the zarr.json of "x", and sign the record as if popsim had written it."""
+    file = path / "x" / "zarr.json"
+    metadata = json.loads(file.read_text())
+    metadata = change(metadata) or metadata
+    file.write_text(json.dumps(metadata))
+    unsized = {**metadata, "shape": metadata.get("shape", [0])[1:]} if isinstance(metadata, dict) else {}
+    length = metadata["shape"][0] if isinstance(metadata, dict) and metadata.get("shape") else 0
+    record = CommitRecord.read(path)
+    arrays = {**record.arrays, "x": ("n", array_layout.digest(unsized))}
+    CommitRecord({"n": length if isinstance(length, int) else 0}, arrays, {}).write(path)
+
+
+def sharding(metadata: dict) -> dict:
+    return metadata["codecs"][0]["configuration"]
+
+
+CHANGES = {
+    "object": (lambda m: m.update(data_type="object"), "data type must be one of .* got 'object'"),
+    "strings": (lambda m: m.update(data_type="string"), "data type must be one of .* got 'string'"),
+    "bytes": (lambda m: m.update(data_type="variable_length_bytes"), "data type must be one of"),
+    "complex": (lambda m: m.update(data_type="complex64"), "data type must be one of"),
+    "extension type": (
+        lambda m: m.update(data_type={"name": "numpy.datetime64", "configuration": {}}),
+        "data type must be one of",
+    ),
+    "pickle": (
+        lambda m: sharding(m)["codecs"].append({"name": "numcodecs.pickle", "configuration": {}}),
+        "codecs must be zstd in shards, got 'numcodecs.pickle'",
+    ),
+    "blosc": (lambda m: sharding(m)["codecs"].__setitem__(1, {"name": "blosc"}), "got 'blosc'"),
+    "gzip index": (lambda m: sharding(m)["index_codecs"].append({"name": "gzip"}), "got 'gzip'"),
+    "no checksum": (
+        lambda m: sharding(m)["codecs"][1]["configuration"].update(checksum=False),
+        "'codecs' must be",
+    ),
+    "nested shards": (lambda m: sharding(m).update(codecs=copy.deepcopy(m["codecs"])), "'codecs' must be"),
+    "zarr 2": (lambda m: m.update(zarr_format=2), "'zarr_format' must be 3, got 2"),
+    "a group": (lambda m: m.update(node_type="group"), "'node_type' must be"),
+    "transformers": (lambda m: m.update(storage_transformers=[{"name": "x"}]), "'storage_transformers'"),
+    "an unknown key": (lambda m: m.update(must_understand=1), "'must_understand' must be None"),
+    "chunk names": (
+        lambda m: m["chunk_key_encoding"].update(configuration={"separator": "/"}),
+        "'chunk_key_encoding'",
+    ),
+    "an irregular grid": (lambda m: m["chunk_grid"].update(name="rectangular"), "'chunk_grid' must be"),
+    "another fill value": (lambda m: m.update(fill_value=0.0), "'fill_value' must be NaN"),
+    "fractions": (lambda m: m.update(shape=[4.5, 3]), "whole numbers"),
+    "negative lengths": (lambda m: m.update(shape=[4, -3]), "whole numbers"),
+    "true as a length": (lambda m: m.update(shape=[4, True]), "whole numbers"),
+    "chunks of nothing": (lambda m: sharding(m).update(chunk_shape=[0, 3]), "whole numbers"),
+    "too few axes": (lambda m: m.update(dimension_names=["n"]), "must fit"),
+    "unnamed axes": (lambda m: m.update(dimension_names=["n", None]), "must be strings"),
+    "another axis": (lambda m: m.update(dimension_names=["m", "a"]), "must match the checksum"),
+    "parts of chunks": (lambda m: sharding(m).update(chunk_shape=[3, 2]), "whole chunks"),
+    "no codecs": (lambda m: m.update(codecs=[]), "damaged"),
+    "no object": (lambda m: [1, 2, 3], "damaged"),
+    "10^15 rows": (lambda m: m.update(shape=[10**15, 3]), r"there must be a file .*x/c\.1\.0; it is missing"),
+    "10^15 columns": (lambda m: m.update(shape=[4, 10**15]), r"there must be a file .*x/c\.0\.1; it is"),
+    "10^15 entries in a shard": (
+        lambda m: m["chunk_grid"]["configuration"].update(chunk_shape=[10**12, 1000]) or None,
+        "whole chunks|at most",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_arrays_as_popsim_does_not_write_them_are_refused(case, path):
+    change, named = CHANGES[case]
+    forge(path, change)
+    refuse(path, named)
+
+
+def test_a_forged_record_alone_is_read(path):
+    forge(path, lambda metadata: None)
+    np.testing.assert_array_equal(open_arrays(path).x, np.ones((4, 3)))
+
+
+def test_more_than_the_bytes_on_disk_can_hold_is_refused(path):
+    def many(metadata):
+        metadata["shape"] = [3 * 10**6, 1]
+        metadata["chunk_grid"]["configuration"]["chunk_shape"] = [4 * 10**6, 1]
+        sharding(metadata)["chunk_shape"] = [10**6, 1]
+
+    forge(path, many)
+    refuse(path, "must hold 24000000 bytes, got")
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "..", "", "/etc", "x\x00", "\ud800"])
+def test_names_that_lead_elsewhere_are_refused(name, path):
+    record = CommitRecord.read(path)
+    CommitRecord({"n": 4}, {name: record.arrays["x"]}, {}).write(path)
+    refuse(path, "plain name")
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"format": 2, "lengths": {}, "arrays": {}},
+        {"format": 1, "lengths": {"n": -1}, "arrays": {}},
+        {"format": 1, "lengths": {"n": True}, "arrays": {}},
+        {"format": 1, "lengths": [], "arrays": {}},
+        {"format": 1, "lengths": {}, "arrays": []},
+        {"format": 1, "lengths": {}, "arrays": {"x": "n"}},
+        {"format": 1, "lengths": {}, "arrays": {"x": ["n", "00"]}},
+        {"format": 1, "lengths": {}, "arrays": {"x": [["n"], "00"]}},
+        {"format": 1, "lengths": {}, "arrays": {"x": [None, 1]}},
+        {"lengths": {}, "arrays": {}},
+        [],
+        None,
+    ],
+    ids=str,
+)
+def test_records_of_another_kind_are_refused(record, path):
+    group = {"zarr_format": 3, "node_type": "group", "attributes": {commit_record.KEY: record}}
+    if isinstance(record, dict):
+        record["checksum"] = array_layout.digest(group)
+    (path / "zarr.json").write_text(json.dumps(group))
+    refuse(path, r"zarr\.json")
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 10**5, "1" * 10**5, '{"a": ', "\xff", "null", "3", "{}"], ids=lambda c: c[:5]
+)
+@pytest.mark.parametrize("file", ["zarr.json", "x/zarr.json"])
+def test_metadata_that_is_no_object_is_refused(file, content, path):
+    (path / file).write_bytes(content.encode("latin1"))
+    refuse(path, file.replace(".", r"\."))
+
+
+@pytest.mark.parametrize("file", ["zarr.json", "x/zarr.json"])
+def test_huge_metadata_is_refused_unread(file, path):
+    os.truncate(path / file, 10**12)
+    refuse(path, f"{file} must have at most")
+
+
+@pytest.mark.parametrize("file", ["zarr.json", "x/zarr.json", "x/c.0.0", "x"])
+def test_links_are_refused(file, path, tmp_path):
+    (path / file).rename(tmp_path / "elsewhere")
+    (path / file).symlink_to(tmp_path / "elsewhere")
+    refuse(path, f"{file} must be a plain")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+@pytest.mark.parametrize("file", ["zarr.json", "x/zarr.json", "x/c.0.0"])
+def test_what_is_no_file_is_refused(make, file, path):
+    (path / file).unlink()
+    make(path / file)
+    refuse(path, f"{file} must be a plain file")
+
+
+def test_a_group_of_something_else_is_refused(tmp_path):
+    group = zarr.create_group(tmp_path / "h.zarr")
+    group.create_array("x", data=np.ones(3))
+    refuse(tmp_path / "h.zarr", "must be written by popsim")
+
+
+def replace_shard(path: Path, frame: bytes, begin: int = 0, n_bytes: int | None = None) -> None:
+    """Put another compressed chunk into the first shard of "x", with a valid table."""
+    layout = ArrayLayout(("n", "a"), "float64", (4, 3), *shapes(path), grows=True)
+    table = np.full((*layout.chunks_by_axis, 2), 2**64 - 1, "<u8")
+    table[0, 0] = begin, len(frame) if n_bytes is None else n_bytes
+    content = table.tobytes()
+    checksum = struct.pack("<I", google_crc32c.value(content))
+    (path / "x" / "c.0.0").write_bytes(frame + content + checksum)
+
+
+def shapes(path: Path) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    metadata = json.loads((path / "x" / "zarr.json").read_text())
+    return tuple(sharding(metadata)["chunk_shape"]), tuple(
+        metadata["chunk_grid"]["configuration"]["chunk_shape"]
+    )
+
+
+BOMB = numcodecs.Zstd(level=1).encode(np.zeros(2 * 10**8, "u1"))
+HUGE = bytes.fromhex("28b52ffde0") + struct.pack("<Q", 2**46) + b"\x01\x00\x00" + bytes(100)
+
+
+@pytest.mark.parametrize(
+    ("frame", "begin", "n_bytes"),
+    [
+        (BOMB, 0, None),
+        (HUGE, 0, None),
+        (b"x" * 100, 0, 2**63),
+        (b"x" * 100, 2**63, 2**63),
+        (b"x" * 100, 2**64 - 1, 2**64 - 1),
+        (b"", 0, 0),
+        (numcodecs.Zstd().encode(b""), 0, None),
+        (numcodecs.Zstd().encode(bytes(16)), 0, None),
+    ],
+    ids=["bomb", "huge", "long", "far", "absent", "empty", "nothing", "short"],
+)
+def test_shards_with_forged_chunks_are_refused(frame, begin, n_bytes, path):
+    replace_shard(path, frame, begin, n_bytes)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.perf_counter()
+    with pytest.raises(DamagedError, match=r"x/c\.0\.0"):
+        open_arrays(path).x.load()
+    assert time.perf_counter() - began < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300e3
