@@ -37,6 +37,7 @@ def test_any_order_of_appending_committing_reopening_and_truncating(seed, small,
             assert store.commit() == lengths == store.lengths
             commits.append(dict(lengths))
         elif what == "open":
+            store.close()
             store = GrowingArrays.open(path)
             lengths = dict(commits[-1])
             assert store.lengths == lengths
@@ -118,7 +119,7 @@ def test_what_is_not_committed_is_not_seen(small, tmp_path):
     store = GrowingArrays.open(path)
     store.append("batch", small_shards.losses(10, 50))
     store.append("new", {"x": ((), np.arange(30))})
-    store._writer.wait()
+    store.close()
     small_shards.assert_holds(path, {"batch": 10, "trainables_batch": 2})
     again = GrowingArrays.open(path)
     again.append("batch", small_shards.losses(10, 13))

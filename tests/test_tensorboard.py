@@ -38,7 +38,18 @@ def entry(batch, loss, learning_rate=0.5, trials=None):
     evaluation = Evaluation(states, validation)
     trials = RunningSum().validation_trials() if trials is None else trials
     frozen = np.zeros(rate.shape, bool)
-    return LogEntry(batch, None, LossValues(terms), trials, evaluation, validation, frozen, rate, 1.0)
+    return LogEntry(
+        batch=batch,
+        model=None,
+        loss=LossValues(terms),
+        validation_trials=trials,
+        validation=evaluation,
+        validation_loss=validation,
+        metrics={},
+        frozen=frozen,
+        learning_rate=rate,
+        seconds=1.0,
+    )
 
 
 def test_an_ensemble_is_written_as_means_and_by_member(tmp_path):

@@ -31,6 +31,12 @@ from popsim.store.manifest import check_manifest, read_manifest, sync_folder, wr
 from popsim.version import __version__
 
 FORMAT = 1
+_VERSIONS = {
+    "popsim": __version__,
+    "jax": jax.__version__,
+    "orbax-checkpoint": importlib.metadata.version("orbax-checkpoint"),
+    "python": platform.python_version(),
+}
 _OWN_FOLDER = re.compile(r"(?:\.(?P<state>partial|deleted|replaced)-)?(?P<step>\d{9,})")
 
 
@@ -98,7 +104,7 @@ class Checkpoints:
         content = {
             "format": FORMAT,
             "step": int(step),
-            "versions": _versions(),
+            "versions": _VERSIONS,
             "arrays": {name: _described(name, array) for name, array in arrays.items()},
             "details": _as_json(details),
         }
@@ -284,15 +290,6 @@ class Checkpoints:
                 os.rename(self._named(step, state), self._named(step))
             elif state is not None:
                 shutil.rmtree(self._named(step, state), ignore_errors=True)
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "popsim": __version__,
-        "jax": jax.__version__,
-        "orbax-checkpoint": importlib.metadata.version("orbax-checkpoint"),
-        "python": platform.python_version(),
-    }
 
 
 def _described(name: str, array: AnyArray) -> dict[str, Any]:
