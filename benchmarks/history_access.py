@@ -18,8 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from popsim.store.growing_arrays import GrowingArrays
-from popsim.store.lazy_dataset import open_arrays
+from popsim.store.arrays.growing_arrays import GrowingArrays
+from popsim.store.arrays.lazy_dataset import open_arrays
 
 N_MEMBERS = 5
 LEAVES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from popsim.store.damaged_files import verify_arrays
+from popsim.store.arrays.damaged_files import verify_arrays
+from popsim.store.arrays.lazy_dataset import open_arrays
 from popsim.store.errors import DamagedError
-from popsim.store.lazy_dataset import open_arrays
 
 
 def files_of(path: Path) -> list[Path]:

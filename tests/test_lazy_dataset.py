@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import small_shards
 
-from popsim.store import chunk_shapes
-from popsim.store.growing_arrays import GrowingArrays
-from popsim.store.lazy_dataset import open_arrays
+from popsim.store.arrays import chunk_shapes
+from popsim.store.arrays.growing_arrays import GrowingArrays
+from popsim.store.arrays.lazy_dataset import open_arrays
 
 N_ROWS, SHAPE = 230, (5, 32, 48)
 

@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 import zarr
 
-from popsim.store import array_layout, commit_record
-from popsim.store.array_layout import ArrayLayout
-from popsim.store.commit_record import CommitRecord
-from popsim.store.damaged_files import verify_arrays
+from popsim.store.arrays import commit_record
+from popsim.store.arrays.commit_record import CommitRecord
+from popsim.store.arrays.damaged_files import verify_arrays
+from popsim.store.arrays.growing_arrays import GrowingArrays
+from popsim.store.arrays.layout import ArrayLayout
+from popsim.store.arrays.lazy_dataset import open_arrays
+from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
-from popsim.store.growing_arrays import GrowingArrays
-from popsim.store.lazy_dataset import open_arrays
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def forge(path: Path, change) -> None:
     unsized = {**metadata, "shape": metadata.get("shape", [0])[1:]} if isinstance(metadata, dict) else {}
     length = metadata["shape"][0] if isinstance(metadata, dict) and metadata.get("shape") else 0
     record = CommitRecord.read(path)
-    arrays = {**record.arrays, "x": ("n", array_layout.digest(unsized))}
+    arrays = {**record.arrays, "x": ("n", digest(unsized))}
     CommitRecord({"n": length if isinstance(length, int) else 0}, arrays, {}).write(path)
 
 
@@ -161,7 +162,7 @@ def test_names_that_lead_elsewhere_are_refused(name, path):
 def test_records_of_another_kind_are_refused(record, path):
     group = {"zarr_format": 3, "node_type": "group", "attributes": {commit_record.KEY: record}}
     if isinstance(record, dict):
-        record["checksum"] = array_layout.digest(group)
+        record["checksum"] = digest(group)
     (path / "zarr.json").write_text(json.dumps(group))
     refuse(path, r"zarr\.json")
 

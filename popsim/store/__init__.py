@@ -1,14 +1,15 @@
 """Runs on disk: checkpoints, histories, models and JSON. Knows nothing of training or tasks."""
 
-from popsim.store.array_listing import ListedArray as ListedArray
-from popsim.store.array_listing import list_arrays as list_arrays
+from popsim.store.arrays import GrowingArrays as GrowingArrays
+from popsim.store.arrays import ListedArray as ListedArray
+from popsim.store.arrays import list_arrays as list_arrays
+from popsim.store.arrays import open_arrays as open_arrays
+from popsim.store.arrays import verify_arrays as verify_arrays
 from popsim.store.checkpoints import Checkpoint as Checkpoint
 from popsim.store.checkpoints import Checkpoints as Checkpoints
-from popsim.store.damaged_files import verify_arrays as verify_arrays
 from popsim.store.errors import DamagedError as DamagedError
 from popsim.store.errors import MismatchError as MismatchError
 from popsim.store.errors import SaveError as SaveError
-from popsim.store.growing_arrays import GrowingArrays as GrowingArrays
 from popsim.store.json_files import append_json_line as append_json_line
 from popsim.store.json_files import as_json_numbers as as_json_numbers
 from popsim.store.json_files import keep_json_lines as keep_json_lines
@@ -17,7 +18,6 @@ from popsim.store.json_files import read_json_lines as read_json_lines
 from popsim.store.json_files import read_sealed_json as read_sealed_json
 from popsim.store.json_files import write_json as write_json
 from popsim.store.json_files import write_sealed_json as write_sealed_json
-from popsim.store.lazy_dataset import open_arrays as open_arrays
 from popsim.store.lock import lock_folder as lock_folder
 from popsim.store.model_file import check_model_path as check_model_path
 from popsim.store.model_file import load_model as load_model

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from popsim.store.background import BackgroundWrite
+from popsim.store.background_write import BackgroundWrite
 from popsim.store.checkpoint_arrays import (
     AnyArray,
     check_entries,

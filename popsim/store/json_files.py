@@ -1,6 +1,7 @@
-"""JSON files, written whole or not at all, and logs of one JSON object a line."""
+"""JSON files, which a stranger may have written, and logs of one JSON object a line."""
 
 import json
+import stat
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from popsim.store.array_layout import digest
+from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
-from popsim.store.metadata_files import read_metadata, saving, write_file
+from popsim.store.whole_file import saving, write_file
 
 CHECKSUM = "checksum"
+LARGEST_BYTES = 2**23
 
 
 def as_json_numbers(values: ArrayLike) -> Any:
@@ -53,9 +55,21 @@ def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> Any:
     """What `path` holds.
 
-    **Raises:** `DamagedError` naming the file if it is missing, larger than some MB, or no JSON.
+    **Raises:** `DamagedError` naming the file if it is missing, a link, larger than some MB, or no JSON.
     """
-    return read_metadata(path)
+    try:
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode):
+            raise DamagedError(f"{path} must be a plain file.")
+        if found.st_size > LARGEST_BYTES:
+            raise DamagedError(f"{path} must have at most {LARGEST_BYTES} bytes, got {found.st_size}.")
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise DamagedError(f"there must be a file {path}; it is missing.") from None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DamagedError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
 def read_sealed_json(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from popsim.store.errors import DamagedError, MismatchError
+from popsim.store.whole_file import write_file
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -39,12 +40,7 @@ def write_manifest(folder: Path, details: Mapping[str, Any]) -> None:
     text = _seal({"format": FORMAT, "files": files, "details": dict(details)})
     if len(text) > LARGEST_MANIFEST:
         raise ValueError(f"`details` must fit a manifest of {LARGEST_MANIFEST} bytes, got {len(text)}.")
-    partial = folder / (MANIFEST + ".partial")
-    with partial.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(folder / MANIFEST)
+    write_file(folder / MANIFEST, [text])
     for below, _, _ in os.walk(folder):
         sync_folder(Path(below))
 

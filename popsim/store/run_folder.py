@@ -4,10 +4,10 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from popsim.store.arrays.stale_files import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.errors import DamagedError, MismatchError
 from popsim.store.json_files import read_json, read_sealed_json
-from popsim.store.stale_files import remove_arrays
 
 FORMAT = 3
 

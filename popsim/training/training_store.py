@@ -21,9 +21,9 @@ from popsim.store import (
     lock_folder,
     write_sealed_json,
 )
-from popsim.store.metadata_files import saving
+from popsim.store.arrays.stale_files import remove_arrays
 from popsim.store.run_folder import FORMAT, read_description
-from popsim.store.stale_files import remove_arrays
+from popsim.store.whole_file import saving
 from popsim.training.configuration import Configuration, differences
 from popsim.training.history_rows import BATCH, TRAINABLES, TRIALS, VALIDATION
 from popsim.training.log_entry import LogEntry

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim.store.array_layout import digest
+from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
-from popsim.store.metadata_files import read_metadata, write_metadata
+from popsim.store.json_files import read_json, write_json
 
 FORMAT = 1
 KEY = "popsim_arrays"
@@ -28,7 +28,7 @@ class CommitRecord:
         record = {"format": FORMAT, "lengths": dict(self.lengths), "arrays": arrays}
         group = _group({**self.attributes, KEY: record})
         record["checksum"] = digest(group)
-        write_metadata(folder / "zarr.json", group)
+        write_json(folder / "zarr.json", group)
 
     @classmethod
     def read(cls, folder: Path) -> "CommitRecord":
@@ -42,7 +42,7 @@ class CommitRecord:
         path = folder / "zarr.json"
         if not path.exists() and not any(folder.glob("*/zarr.json")):
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: it has no zarr.json.")
-        group = read_metadata(path)
+        group = read_json(path)
         try:
             attributes = dict(group["attributes"])
             record = dict(attributes.pop(KEY))

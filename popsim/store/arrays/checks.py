@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from popsim.store.array_layout import DTYPES, ArrayLayout
-from popsim.store.commit_record import is_plain_name
+from popsim.store.arrays.commit_record import is_plain_name
+from popsim.store.arrays.layout import DTYPES, ArrayLayout
 
 Values = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 

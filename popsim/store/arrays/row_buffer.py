@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from popsim.store.stored_array import StoredArray
+from popsim.store.arrays.stored_array import StoredArray
 
 
 class RowBuffer:

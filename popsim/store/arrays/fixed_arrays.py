@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from popsim.store.array_checks import Values, check_array, check_axes
-from popsim.store.array_layout import ArrayLayout
-from popsim.store.chunk_shapes import cut_fixed
-from popsim.store.metadata_files import write_metadata
-from popsim.store.shard_files import write_whole
+from popsim.store.arrays.checks import Values, check_array, check_axes
+from popsim.store.arrays.chunk_shapes import cut_fixed
+from popsim.store.arrays.layout import ArrayLayout
+from popsim.store.arrays.shard_files import write_whole
+from popsim.store.json_files import write_json
 
 
 def check_fixed(arrays: Values) -> None:
@@ -29,6 +29,6 @@ def write_fixed(group: Path, arrays: Values) -> dict[str, str]:
         folder = group / name
         folder.mkdir()
         write_whole(folder, layout, array.astype(layout.numpy_dtype, copy=False))
-        write_metadata(folder / "zarr.json", layout.metadata())
+        write_json(folder / "zarr.json", layout.metadata())
         digests[name] = layout.digest()
     return digests

@@ -15,9 +15,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from popsim.store.array_layout import COMPRESSION_LEVEL, ArrayLayout
+from popsim.store.arrays.layout import COMPRESSION_LEVEL, ArrayLayout
 from popsim.store.errors import DamagedError
-from popsim.store.metadata_files import write_file
+from popsim.store.whole_file import write_file
 
 ABSENT = 2**64 - 1
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from popsim.store.commit_record import CommitRecord
+from popsim.store.arrays.commit_record import CommitRecord
+from popsim.store.arrays.stored_array import StoredArray
 from popsim.store.errors import DamagedError
-from popsim.store.stored_array import StoredArray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,6 @@
 """How one array lies in its folder: what its zarr.json says, and how its files are called."""
 
 import dataclasses
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
 
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -118,12 +117,6 @@ class ArrayLayout:
         metadata = self.metadata()
         metadata["shape"] = metadata["shape"][int(self.grows) :]
         return digest(metadata)
-
-
-def digest(value: Any) -> str:
-    """The SHA-256 of a JSON value, whatever its layout in a file."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def read_layout(metadata: Any, *, grows: bool, path: Path) -> ArrayLayout:

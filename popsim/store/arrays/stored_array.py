@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store.array_layout import ArrayLayout, read_layout
-from popsim.store.commit_record import CommitRecord
+from popsim.store.arrays.commit_record import CommitRecord
+from popsim.store.arrays.layout import ArrayLayout, read_layout
+from popsim.store.arrays.outer_indexing import Place, parts_of_axis, touched
+from popsim.store.arrays.shard_files import read_chunks
 from popsim.store.errors import DamagedError
-from popsim.store.metadata_files import read_metadata
-from popsim.store.outer_indexing import Place, parts_of_axis, touched
-from popsim.store.shard_files import read_chunks
+from popsim.store.json_files import read_json
 
 LARGEST_COMPRESSION = 2**15
 
@@ -37,7 +37,7 @@ class StoredArray:
         if folder.is_symlink():
             raise DamagedError(f"{folder} must be a plain folder, not a link.")
         path = folder / "zarr.json"
-        layout = read_layout(read_metadata(path), grows=axis is not None, path=path)
+        layout = read_layout(read_json(path), grows=axis is not None, path=path)
         if layout.digest() != digest or (axis is not None and layout.axes[0] != axis):
             raise DamagedError(f"{path} must match the checksum of the group; it is damaged.")
         if axis is None:

@@ -4,8 +4,8 @@ import contextlib
 import shutil
 from pathlib import Path
 
-from popsim.store.commit_record import CommitRecord
-from popsim.store.stored_array import StoredArray
+from popsim.store.arrays.commit_record import CommitRecord
+from popsim.store.arrays.stored_array import StoredArray
 
 
 def remove_array(folder: Path) -> None:

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from popsim.store import background
-from popsim.store.background import BackgroundWrite
+from popsim.store import background_write
+from popsim.store.background_write import BackgroundWrite
 
 
 def _fail(message):
@@ -44,7 +44,7 @@ def test_a_failure_that_nobody_waits_for_is_printed_at_the_end():
         "made['BackgroundWrite']().start(lambda: 1 / 0)"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", script, background.__file__], capture_output=True, text=True
+        [sys.executable, "-c", script, background_write.__file__], capture_output=True, text=True
     )
     assert "ZeroDivisionError" in ended.stderr
 

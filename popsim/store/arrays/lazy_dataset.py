@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from popsim.store.commit_record import CommitRecord
-from popsim.store.stored_array import StoredArray
+from popsim.store.arrays.commit_record import CommitRecord
+from popsim.store.arrays.stored_array import StoredArray
 
 
 def open_arrays(path: str | Path) -> Any:
@@ -23,7 +23,7 @@ def open_arrays(path: str | Path) -> Any:
     import xarray
     from xarray.core.indexing import LazilyIndexedArray
 
-    from popsim.store.lazy_array import LazyArray
+    from popsim.store.arrays.lazy_array import LazyArray
 
     record = CommitRecord.read(Path(path))
     variables, coordinates = {}, {}

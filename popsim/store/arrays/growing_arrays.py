@@ -7,18 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store.array_checks import Values, check_like, check_new, check_rows
-from popsim.store.array_layout import ArrayLayout
-from popsim.store.background_writer import BackgroundWriter
-from popsim.store.chunk_shapes import BUFFERED_BYTES, cut
-from popsim.store.commit_record import CommitRecord, check_attributes
+from popsim.store.arrays.background_writer import BackgroundWriter
+from popsim.store.arrays.checks import Values, check_like, check_new, check_rows
+from popsim.store.arrays.chunk_shapes import BUFFERED_BYTES, cut
+from popsim.store.arrays.commit_record import CommitRecord, check_attributes
+from popsim.store.arrays.fixed_arrays import check_fixed, write_fixed
+from popsim.store.arrays.layout import ArrayLayout
+from popsim.store.arrays.row_buffer import RowBuffer
+from popsim.store.arrays.shard_files import write_rows
+from popsim.store.arrays.stale_files import remove_array, remove_stale
+from popsim.store.arrays.stored_array import StoredArray
 from popsim.store.errors import SaveError
-from popsim.store.fixed_arrays import check_fixed, write_fixed
-from popsim.store.metadata_files import saving, write_metadata
-from popsim.store.row_buffer import RowBuffer
-from popsim.store.shard_files import write_rows
-from popsim.store.stale_files import remove_array, remove_stale
-from popsim.store.stored_array import StoredArray
+from popsim.store.json_files import write_json
+from popsim.store.whole_file import saving
 
 Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
 
@@ -235,4 +236,4 @@ class GrowingArrays:
         """Bring the lengths in the zarr.json of the arrays up to date."""
         for buffer in self._all_buffers().values():
             layout = buffer.array.layout.of_length(buffer.length)
-            write_metadata(buffer.array.folder / "zarr.json", layout.metadata())
+            write_json(buffer.array.folder / "zarr.json", layout.metadata())

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from popsim.store.commit_record import CommitRecord
+from popsim.store.arrays.commit_record import CommitRecord
+from popsim.store.arrays.stored_array import StoredArray
 from popsim.store.errors import DamagedError
-from popsim.store.stored_array import StoredArray
 
 
 def verify_arrays(path: str | Path) -> list[str]:

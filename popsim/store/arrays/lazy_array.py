@@ -6,7 +6,7 @@ import numpy as np
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from popsim.store.stored_array import StoredArray
+from popsim.store.arrays.stored_array import StoredArray
 
 
 class LazyArray(BackendArray):
