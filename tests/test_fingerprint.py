@@ -81,6 +81,32 @@ def test_different_values_differ(one, other):
     assert fingerprint(one) != fingerprint(other)
 
 
+SCRIPT = """
+GAIN = {gain}
+seen = []
+
+def inner(x):
+    '{said}'
+    return GAIN * x
+
+def outer(x):
+    seen.append(x)
+    return inner(x)
+"""
+
+
+def outer_of(gain=2.0, said="Scales."):
+    script = {"__name__": "script"}
+    exec(SCRIPT.format(gain=gain, said=said), script)
+    return script["outer"]
+
+
+def test_a_script_counts_by_its_constants_and_not_by_its_docstrings_or_what_it_gathers():
+    used = outer_of()
+    used(1.0)
+    assert fingerprint(used) == fingerprint(outer_of(said="Makes larger.")) != fingerprint(outer_of(gain=3.0))
+
+
 def test_another_process_finds_the_same():
     code = """
 import optax

@@ -22,7 +22,9 @@ def fingerprint(value: Any) -> str:
     Arrays count by dtype, shape and bits; modules, dataclasses and containers by their parts; functions by
     name, instructions, defaults and what they enclose, so that `adam(1e-3)` and `adam(1e-2)` differ; other
     objects by type, attributes, and the functions of classes that are not installed, such as those of a
-    script. Instructions are those of one version of Python. Global variables do not count.
+    script. Of a function that is not installed the global numbers, texts, arrays and functions that it names
+    count, too; global lists and dictionaries do not, because functions keep results in them. Docstrings do
+    not count. Instructions are those of one version of Python.
 
     **Arguments:**
 
@@ -90,12 +92,39 @@ def _function_parts(function: types.FunctionType, within: tuple[int, ...]) -> It
     yield _name(function).encode()
     around = (function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__)
     yield from _all_parts(around, within)
+    if not _is_installed(function.__module__):
+        named = _names_in(function.__code__) & function.__globals__.keys()
+        values = {name: function.__globals__[name] for name in sorted(named)}
+        counted = {name: value for name, value in values.items() if _is_constant(value)}
+        yield from _parts(counted, within)
+
+
+def _names_in(code: types.CodeType) -> set[str]:
+    """The names that a function uses, and those in it."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return {*code.co_names}.union(*map(_names_in, inner))
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether a global variable is a number, a text, an array, or a function."""
+    if isinstance(value, tuple):
+        return all(map(_is_constant, value))
+    return isinstance(value, (*PLAIN, jax.Array, np.ndarray, np.generic, types.FunctionType))
 
 
 def _code_parts(code: types.CodeType, within: tuple[int, ...]) -> Iterator[bytes]:
     yield code.co_code
-    constants = tuple(constant for constant in code.co_consts if constant is not Ellipsis)
+    constants = [constant for constant in code.co_consts if constant is not Ellipsis]
+    if _has_docstring(code):
+        constants[0] = None
     yield from _all_parts((constants, code.co_names, code.co_varnames), within)
+
+
+def _has_docstring(code: types.CodeType) -> bool:
+    """Whether the first constant is a docstring: Python says so from 3.13 on, before it is always first."""
+    if sys.version_info >= (3, 13):
+        return bool(code.co_flags & inspect.CO_HAS_DOCSTRING)
+    return not code.co_name.startswith("<") and isinstance(next(iter(code.co_consts), None), str)
 
 
 def _cell_parts(cell: types.CellType, within: tuple[int, ...]) -> Iterator[bytes]:
@@ -133,16 +162,21 @@ def _own_functions(kind: type) -> list[types.FunctionType]:
     """The functions that a class has from its user: a class of Python, of a package or of popsim has none."""
     functions = []
     for base in kind.__mro__:
-        module = sys.modules.get(base.__module__)
-        file = getattr(module, "__file__", None) or ""
-        package = base.__module__.partition(".")[0]
-        if package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file:
+        if _is_installed(base.__module__):
             continue
         for name in sorted(vars(base)):
             function = inspect.unwrap(inspect.getattr_static(base, name), stop=inspect.isfunction)
             if inspect.isfunction(function) and not name.startswith("__init") and name != "__hash__":
                 functions.append(function)
     return functions
+
+
+def _is_installed(module: str | None) -> bool:
+    """Whether a module belongs to Python, to a package, or to popsim, rather than to the user."""
+    module = module or ""
+    file = getattr(sys.modules.get(module), "__file__", None) or ""
+    package = module.partition(".")[0]
+    return package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file
 
 
 def _name(thing: Any) -> str:
