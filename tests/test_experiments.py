@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim.experiments import EXPERIMENTS, CenterOut, open_run, register_experiment, run_experiment
+from popsim.experiments import (
+    EXPERIMENTS,
+    CenterOut,
+    RunHistory,
+    open_run,
+    register_experiment,
+    run_experiment,
+)
 from popsim.store import DamagedError, read_sealed_json, write_json, write_sealed_json
 
 pytestmark = pytest.mark.slow
@@ -31,6 +38,18 @@ SMALL = CenterOut(
 @pytest.fixture(scope="module")
 def small_run(tmp_path_factory):
     return run_experiment(SMALL, tmp_path_factory.mktemp("runs") / "small", quiet=True)
+
+
+@jax.tree_util.register_pytree_node_class
+class Unflattened:
+    """A PyTree whose flattening fails with an AttributeError."""
+
+    def tree_flatten(self):
+        return self.leaves, None
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls()
 
 
 def test_a_run_folder_holds_everything(small_run):
@@ -67,6 +86,14 @@ def test_the_ensemble_at_a_recorded_batch(small_run):
     assert not np.array_equal(earlier.network.readout.weight, last.network.readout.weight)
     with pytest.raises(ValueError, match="batch"):
         small_run.models(batch=3)
+
+
+def test_why_the_trainables_cannot_be_had_is_said(small_run):
+    broken = RunHistory(small_run.history.dataset, template=object.__new__(Unflattened))
+    with pytest.raises(AttributeError, match="leaves"):
+        _ = broken.trainables
+    with pytest.raises(AttributeError, match="lossy"):
+        _ = broken.lossy
 
 
 def test_the_trials_of_a_batch_are_regenerated(small_run):

@@ -246,6 +246,8 @@ def test_there_is_nothing_to_restore_without_a_folder(module_setup):
     ("name", "build"),
     [
         ("optimizer", lambda: TaskTrainer(optax.adam)),
+        ("checkpoint_seconds", lambda: TaskTrainer(adam(1e-3), checkpoint_seconds=5.0)),
+        ("n_checkpoints", lambda: TaskTrainer(adam(1e-3), False, "somewhere", n_checkpoints=5)),
         ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=[3])),
         ("log_fns", lambda: TaskTrainer(adam(1e-3), log_fns=[3])),
         ("loss_update_func", lambda: TaskTrainer(adam(1e-3), loss_update_func=3)),

@@ -103,9 +103,10 @@ class Run:
         """
         if batch == -1:
             return self.experiment.build_ensemble()
-        kept = self.history["trainables_batch"].values if "trainables_batch" in self.history.coords else []
+        dataset = self.history.dataset
+        kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
         if batch not in kept:
-            raise ValueError(f"`batch` must be one whose trainables were kept, {list(kept)}, got {batch}.")
+            raise ValueError(f"`batch` must be one whose trainables were kept, {kept}, got {batch}.")
 
         def at_batch(leaf: Any, rows: Any) -> Any:
             if rows is None:

@@ -15,11 +15,10 @@ from popsim.experiments.recording import Recording
 from popsim.experiments.run import Run, open_run
 from popsim.experiments.size_check import check_size
 from popsim.store import DamagedError, RunFolder, lock_folder, write_sealed_json
-from popsim.store.metadata_files import saving
 from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.whole_file import saving
+from popsim.training.trainer_options import CHECKPOINT_SECONDS
 from popsim.version import __version__
-
-CHECKPOINT_SECONDS = 60.0
 
 
 class RunStopped(Exception):

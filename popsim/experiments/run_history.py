@@ -27,6 +27,8 @@ class RunHistory:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("dataset", "template"):
             raise AttributeError(name)
+        if hasattr(type(self), name):  # its own getter failed: say why
+            return object.__getattribute__(self, name)
         return getattr(self.dataset, name)
 
     def __getitem__(self, name: str) -> Any:

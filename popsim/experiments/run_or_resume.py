@@ -11,9 +11,10 @@ from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.rebuild import describe_experiment
 from popsim.experiments.recording import Recording
 from popsim.experiments.run import Run
-from popsim.experiments.run_experiment import CHECKPOINT_SECONDS, finish_run, run_experiment
+from popsim.experiments.run_experiment import finish_run, run_experiment
 from popsim.store import MismatchError, RunFolder
 from popsim.store.run_folder import read_description
+from popsim.training.trainer_options import CHECKPOINT_SECONDS
 
 
 def run_or_resume(

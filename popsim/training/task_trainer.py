@@ -20,7 +20,7 @@ from popsim.training.member_step import LossUpdateFn
 from popsim.training.phases import WhereTrain
 from popsim.training.preparation import Preparation
 from popsim.training.tensorboard import TensorBoardWriter, ValidationFigures
-from popsim.training.trainer_options import TrainerOptions
+from popsim.training.trainer_options import CHECKPOINT_SECONDS, N_CHECKPOINTS, TrainerOptions
 from popsim.training.training_call import TrainingCall
 from popsim.training.training_store import open_training_store
 from popsim.training.validation_metrics import ValidationMetrics
@@ -91,8 +91,8 @@ class TaskTrainer:
         log_fns: Sequence[Callable[[LogEntry], None]] = (),
         validation_figures: ValidationFigures | None = None,
         validation_metrics: ValidationMetrics | None = None,
-        checkpoint_seconds: float = 60.0,
-        n_checkpoints: int = 3,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        n_checkpoints: int = N_CHECKPOINTS,
         stop: Callable[[], bool] | None = None,
     ):
         self.options = TrainerOptions(

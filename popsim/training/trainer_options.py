@@ -18,6 +18,9 @@ from popsim.training.tensorboard import ValidationFigures, check_tensorboard
 from popsim.training.update_model import as_model_updates
 from popsim.training.validation_metrics import ValidationMetrics
 
+CHECKPOINT_SECONDS = 60.0
+N_CHECKPOINTS = 3
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainerOptions:
@@ -74,6 +77,12 @@ class TrainerOptions:
             raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {self.nonfinite!r}.')
         check_positive("checkpoint_seconds", self.checkpoint_seconds)
         check_positive_int("n_checkpoints", self.n_checkpoints)
+        kept_how = (self.checkpoint_seconds, self.n_checkpoints)
+        if self.folder is None and kept_how != (CHECKPOINT_SECONDS, N_CHECKPOINTS):
+            raise ValueError(
+                "`checkpoint_seconds` and `n_checkpoints` need `checkpointing=True` and a `chkpt_dir`, "
+                f"got {kept_how} where nothing is kept."
+            )
         _ = self.updates
 
     @property
