@@ -1,0 +1,69 @@
+"""Two-link arms with six muscles."""
+
+from collections.abc import Callable
+
+import diffrax
+
+from popsim.muscles import (
+    AbstractMuscle,
+    BrownLoebMuscle,
+    CompliantTendonHillMuscle,
+    RigidTendonHillMuscle,
+    arm26_compliant_muscles,
+    arm26_compliant_path,
+    arm26_muscles,
+    arm26_path,
+    li_todorov_muscles,
+    li_todorov_path,
+)
+from popsim.plants.joint_stops import AbstractJointStop
+from popsim.plants.muscled import Muscled
+from popsim.plants.two_link_arm import TwoLinkArm
+
+BuildMuscles = Callable[..., AbstractMuscle]
+
+
+def arm26(
+    muscle: BuildMuscles = RigidTendonHillMuscle,
+    *,
+    joint_stop: AbstractJointStop | None = None,
+    solver: diffrax.AbstractSolver | None = None,
+    n_substeps: int = 2,
+    **options,
+) -> Muscled:
+    """The arm of two segments and six muscles of MotorNet (Codol et al. 2024, eLife 12:RP88591).
+
+    Shoulder and elbow have a flexor and an extensor each, and two muscles pass both; see `ARM26_MUSCLES`.
+
+    **Arguments:**
+
+    - `muscle`: the law of the muscles: `RigidTendonHillMuscle`, `CompliantTendonHillMuscle` (with the longer
+        tendons that it needs), `ThelenMuscle`, `MujocoMuscle`, `ReluMuscle`, or a constructor such as
+        `BrownLoebMuscle.fast`.
+    - `joint_stop`: what happens at the joint limits, see `TwoLinkArm`.
+    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`.
+    - `options`: other parameters of the law.
+    """
+    compliant = muscle is CompliantTendonHillMuscle
+    muscles, path = (
+        (arm26_compliant_muscles, arm26_compliant_path()) if compliant else (arm26_muscles, arm26_path())
+    )
+    skeleton = TwoLinkArm.arm26(joint_stop=joint_stop)
+    return Muscled(skeleton, path, muscles(muscle, **options), solver=solver, n_substeps=n_substeps)
+
+
+def li_todorov_arm(
+    muscle: BuildMuscles = BrownLoebMuscle.li_todorov,
+    *,
+    joint_stop: AbstractJointStop | None = None,
+    solver: diffrax.AbstractSolver | None = None,
+    n_substeps: int = 2,
+    **options,
+) -> Muscled:
+    """The arm of two segments and six muscles of Li & Todorov 2004, as in Feedbax.
+
+    **Arguments:** those of `arm26`; `muscle` is a law without a tendon.
+    """
+    skeleton = TwoLinkArm.li_todorov(joint_stop=joint_stop)
+    muscles = li_todorov_muscles(muscle, **options)
+    return Muscled(skeleton, li_todorov_path(), muscles, solver=solver, n_substeps=n_substeps)
