@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from popsim import analysis as analysis
 from popsim import losses as losses
+from popsim import muscles as muscles
 from popsim import networks as networks
 from popsim import plants as plants
 from popsim import tasks as tasks
