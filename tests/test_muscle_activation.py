@@ -111,6 +111,14 @@ def test_gradients_agree_with_central_differences(dynamics, getkey):
         np.testing.assert_allclose(both[1][:, i], slope, atol=1e-6, rtol=1e-6)
 
 
+def test_at_its_drive_the_slope_is_that_of_falling(dynamics):
+    def later(a):
+        return dynamics.after(0.01, a[None], jnp.array([0.4]))[0]
+
+    here, above = (jax.grad(later)(jnp.array(a)) for a in (0.4, 0.4 + 1e-9))
+    np.testing.assert_allclose(here, above, rtol=1e-6)
+
+
 def test_second_derivatives_are_right_too(dynamics):
     def risen(u):
         return dynamics.after(0.01, jnp.array([0.2]), u[None])[0]

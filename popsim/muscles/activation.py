@@ -62,16 +62,17 @@ class FirstOrderActivation(eqx.Module):
         """
         excitation = jnp.clip(excitation, self.lowest, 1.0)
         gap = excitation - activation
+        rises = gap > 0
         rate = 0.5 + 1.5 * excitation
 
-        up = jnp.maximum(gap, 0.0)
+        up = jnp.where(rises, gap, 0.0)
         shrinkage = _shrinkage(rate, up, t / self.rise_time)
         risen = activation - up * jnp.expm1(-shrinkage)
 
-        down = jnp.maximum(-gap, 0.0)
+        down = jnp.where(rises, 0.0, -gap)
         decay = -rate * (t / self.fall_time)
         fallen = excitation + down * jnp.exp(decay) / (1 - 1.5 * down / rate * jnp.expm1(decay))
-        return jnp.where(gap > 0, risen, fallen)
+        return jnp.where(rises, risen, fallen)
 
 
 @jax.custom_jvp
