@@ -1,5 +1,6 @@
 """The fibre on a compliant tendon: equilibrium, inverse and movement."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import muscle_references
@@ -35,7 +36,7 @@ def test_it_starts_where_tendon_and_fibre_pull_equally(muscle, activation):
         for whole in lengths
     ]
     drive, whole, still = jnp.full(30, activation), jnp.asarray(lengths), jnp.zeros(30)
-    state = jax.jit(muscle.init)(drive, whole)
+    state = eqx.filter_jit(muscle.init)(drive, whole)
     np.testing.assert_allclose(state / OPTIMAL, expected, rtol=1e-10)
     np.testing.assert_allclose(muscle.rate(state, drive, whole, still), 0.0, atol=1e-9)
     pull = [STRONGEST * fibre_share(activation, x) for x in expected]

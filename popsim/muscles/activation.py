@@ -58,7 +58,7 @@ class FirstOrderActivation(eqx.Module):
         - `excitation`: held over that time. Outside of [lowest, 1] it acts as the nearest bound does, and
             gets no gradient; at a bound it gets half of it.
 
-        **Returns:** the activation, between those two.
+        **Returns:** the activation, between those two: it never passes the excitation.
         """
         excitation = jnp.clip(excitation, self.lowest, 1.0)
         gap = excitation - activation
@@ -67,7 +67,7 @@ class FirstOrderActivation(eqx.Module):
 
         up = jnp.where(rises, gap, 0.0)
         shrinkage = _shrinkage(rate, up, t / self.rise_time)
-        risen = activation - up * jnp.expm1(-shrinkage)
+        risen = excitation - up * jnp.exp(-shrinkage)
 
         down = jnp.where(rises, 0.0, -gap)
         decay = -rate * (t / self.fall_time)
