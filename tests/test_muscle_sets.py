@@ -45,8 +45,8 @@ def test_arm26_pulls_with_any_muscle(float64, law):
 
 
 def test_arm26_fibres_work_about_their_optimal_length(float64):
-    """At every posture within 0-135 and 0-155 degrees, for both families."""
-    angles = jnp.deg2rad(jnp.stack(jnp.meshgrid(jnp.linspace(0, 135, 10), jnp.linspace(0, 155, 10)), -1))
+    """At every posture of reaching, 20-90 and 30-130 degrees, for both families."""
+    angles = jnp.deg2rad(jnp.stack(jnp.meshgrid(jnp.linspace(20, 90, 8), jnp.linspace(30, 130, 8)), -1))
     for built, path in [
         (muscles.arm26_muscles(), muscles.arm26_path()),
         (muscles.arm26_compliant_muscles(RigidTendonHillMuscle), muscles.arm26_compliant_path()),

@@ -1,8 +1,9 @@
 """The muscle of Brown, Scott and Loeb, and its simplification by Li and Todorov."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_finite, check_positive
@@ -17,7 +18,7 @@ LEAST_CURVATURE = -0.8  # of shortening
 FREQUENCY = 0.56  # a_f of the activation
 
 
-def _numbers(values: tuple[ArrayLike, ...]) -> tuple[Array, ...]:
+def _numbers(values: tuple[Any, ...]) -> tuple[Array, ...]:
     return tuple(as_float_array(value) for value in values)
 
 
@@ -86,9 +87,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
             check_positive("length_curve", value)
 
     @classmethod
-    def li_todorov(
-        cls, max_isometric_force: ArrayLike, optimal_length: ArrayLike, **options
-    ) -> "BrownLoebMuscle":
+    def li_todorov(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
         """The muscle of Li & Todorov 2004, halfway between fast and slow fibres."""
         return cls(
             max_isometric_force,
@@ -103,7 +102,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         )
 
     @classmethod
-    def fast(cls, max_isometric_force: ArrayLike, optimal_length: ArrayLike, **options) -> "BrownLoebMuscle":
+    def fast(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
         """Fast fibres of the cat's caudofemoralis (Brown, Cheng & Loeb 1999)."""
         return cls(
             max_isometric_force,
@@ -118,7 +117,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         )
 
     @classmethod
-    def slow(cls, max_isometric_force: ArrayLike, optimal_length: ArrayLike, **options) -> "BrownLoebMuscle":
+    def slow(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
         """Slow fibres of the cat's soleus (Brown, Cheng & Loeb 1999)."""
         return cls(
             max_isometric_force,

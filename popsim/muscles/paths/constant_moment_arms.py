@@ -1,7 +1,8 @@
 """Muscle paths with moment arms that are the same in every posture."""
 
+from typing import Any
+
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim.muscles.parameters import join
@@ -27,7 +28,7 @@ class ConstantMomentArmPath(AbstractMusclePath):
     moment_arm: Float[Array, "*members muscles coordinates"]
     reference: Float[Array, "*members muscles coordinates"]
 
-    def __init__(self, offset: ArrayLike, moment_arm: ArrayLike, reference: ArrayLike = 0.0):
+    def __init__(self, offset: Any, moment_arm: Any, reference: Any = 0.0):
         self.offset = as_lengths("offset", offset)
         self.moment_arm = as_table("moment_arm", moment_arm, self.offset.shape[0])
         self.reference = as_table_like("reference", reference, self.moment_arm)

@@ -1,7 +1,8 @@
 """Muscle paths whose length is a quadratic polynomial of the joint angles."""
 
+from typing import Any
+
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim.muscles.parameters import join
@@ -29,9 +30,7 @@ class PolynomialPath(AbstractMusclePath):
     quadratic: Float[Array, "*members muscles coordinates"]
     reference: Float[Array, "*members muscles coordinates"]
 
-    def __init__(
-        self, offset: ArrayLike, linear: ArrayLike, quadratic: ArrayLike, reference: ArrayLike = 0.0
-    ):
+    def __init__(self, offset: Any, linear: Any, quadratic: Any, reference: Any = 0.0):
         self.offset = as_lengths("offset", offset)
         self.linear = as_table("linear", linear, self.offset.shape[0])
         self.quadratic = as_table_like("quadratic", quadratic, self.linear)

@@ -1,10 +1,10 @@
 """Muscle paths of straight segments through points fixed to a body."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_finite
@@ -30,7 +30,7 @@ class StraightPath(AbstractMusclePath):
     points: tuple[Float[Array, "*members points space"], ...]
     segments: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
-    def __init__(self, placement: AbstractPlacement, muscles: Sequence[Sequence[tuple[int, ArrayLike]]]):
+    def __init__(self, placement: AbstractPlacement, muscles: Sequence[Sequence[tuple[int, Any]]]):
         for muscle in muscles:
             if len(muscle) < 2 or any(len(point) != 2 for point in muscle):
                 raise ValueError(
@@ -64,7 +64,7 @@ class StraightPath(AbstractMusclePath):
         return jnp.sum(jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0))
 
 
-def _positions(positions: list[ArrayLike]) -> Array:
+def _positions(positions: list[Any]) -> Array:
     arrays = [as_float_array(position) for position in positions]
     if any(array.ndim != 1 or array.shape != arrays[0].shape for array in arrays):
         shapes = [array.shape for array in arrays]
