@@ -1,5 +1,7 @@
 """Activation against its differential equation."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ def dynamics(float64):
     return FirstOrderActivation()
 
 
-def after(dynamics, t, activation=NOW, excitation=DRIVE):
+def after(dynamics, t, activation: Any = NOW, excitation: Any = DRIVE):
     return eqx.filter_jit(dynamics.after)(jnp.asarray(t), jnp.asarray(activation), jnp.asarray(excitation))
 
 

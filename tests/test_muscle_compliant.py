@@ -1,5 +1,7 @@
 """The fibre on a compliant tendon: equilibrium, inverse and movement."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ OPTIMAL, TENDON, STRONGEST = 0.137, 0.204, 414.0
 
 @pytest.fixture
 def muscle(float64):
-    return CompliantTendonHillMuscle(STRONGEST, OPTIMAL, TENDON)
+    return CompliantTendonHillMuscle(STRONGEST, OPTIMAL, tendon_length=TENDON)
 
 
 def tendon_share(length, fibre):
@@ -31,7 +33,7 @@ def fibre_share(activation, fibre):
 @pytest.mark.parametrize("activation", [0.01, 0.1, 0.5, 1.0])
 def test_it_starts_where_tendon_and_fibre_pull_equally(muscle, activation):
     lengths = TENDON + OPTIMAL * np.linspace(0.3, 2.2, 30)
-    expected = [
+    expected: Any = [
         brentq(lambda x, whole=whole: tendon_share(whole, x) - fibre_share(activation, x), 0, 3, xtol=1e-14)
         for whole in lengths
     ]
@@ -67,7 +69,9 @@ def test_the_gradient_of_the_start_is_that_of_the_equilibrium(float64, argument)
 
     def start(x):
         given = values | {argument: x}
-        muscle = CompliantTendonHillMuscle(STRONGEST, given["optimal_length"], given["tendon_length"])
+        muscle = CompliantTendonHillMuscle(
+            STRONGEST, given["optimal_length"], tendon_length=given["tendon_length"]
+        )
         return muscle.init(given["activation"], given["length"])
 
     x, h = values[argument], 1e-6

@@ -19,11 +19,11 @@ from popsim.muscles import (
 
 OPTIMAL, TENDON = 0.13, 0.2
 BUILD = {
-    "relu": functools.partial(ReluMuscle, 800.0, OPTIMAL, TENDON),
-    "hill": functools.partial(RigidTendonHillMuscle, 800.0, OPTIMAL, TENDON),
-    "compliant": functools.partial(CompliantTendonHillMuscle, 800.0, OPTIMAL, TENDON),
-    "thelen": functools.partial(ThelenMuscle, 800.0, OPTIMAL, TENDON),
-    "mujoco": functools.partial(MujocoMuscle, 800.0, OPTIMAL, TENDON),
+    "relu": functools.partial(ReluMuscle, 800.0, OPTIMAL, tendon_length=TENDON),
+    "hill": functools.partial(RigidTendonHillMuscle, 800.0, OPTIMAL, tendon_length=TENDON),
+    "compliant": functools.partial(CompliantTendonHillMuscle, 800.0, OPTIMAL, tendon_length=TENDON),
+    "thelen": functools.partial(ThelenMuscle, 800.0, OPTIMAL, tendon_length=TENDON),
+    "mujoco": functools.partial(MujocoMuscle, 800.0, OPTIMAL, tendon_length=TENDON),
     "li_todorov": functools.partial(BrownLoebMuscle.li_todorov, 800.0, OPTIMAL, tendon_length=TENDON),
     "fast": functools.partial(BrownLoebMuscle.fast, 800.0, OPTIMAL, tendon_length=TENDON),
     "slow": functools.partial(BrownLoebMuscle.slow, 800.0, OPTIMAL, tendon_length=TENDON),

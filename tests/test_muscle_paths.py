@@ -40,7 +40,7 @@ PATHS = {
 }
 
 
-@pytest.fixture(params=PATHS.values(), ids=PATHS)
+@pytest.fixture(params=PATHS.values(), ids=list(PATHS))
 def path(request, float64):
     return request.param()
 
@@ -175,7 +175,7 @@ def test_one_call_adds_a_muscle(float64, build, one):
     np.testing.assert_array_equal(path.with_muscle(added).length(q), expected)
 
 
-def test_a_muscle_of_another_path_is_refused(as_users_run):
+def test_a_muscle_of_another_path_is_refused():
     with pytest.raises(ValueError, match="`other`"):
         arm26_path().with_muscle(li_todorov_path())
     with pytest.raises(ValueError, match="`other`"):

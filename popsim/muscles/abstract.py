@@ -113,7 +113,7 @@ class AbstractMuscle(eqx.Module):
     ) -> tuple[Float[Array, " muscles"], Float[Array, " muscles"]]:
         """Length of the fibre in optimal lengths, and its velocity in optimal lengths per second."""
 
-    def with_muscle(self: MuscleType, other: MuscleType) -> MuscleType:
+    def with_muscle(self: MuscleType, other: "AbstractMuscle") -> MuscleType:
         """These muscles, and after them those of `other`.
 
         **Arguments:**

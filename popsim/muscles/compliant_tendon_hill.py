@@ -41,10 +41,12 @@ class CompliantTendonHillMuscle(AbstractMuscle):
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    activation: FirstOrderActivation = eqx.field(default_factory=lambda: FirstOrderActivation(lowest=0.01))
-    tendon_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.04)
-    curves: HillCurves = eqx.field(default_factory=HillCurves)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, kw_only=True)
+    activation: FirstOrderActivation = eqx.field(
+        default_factory=lambda: FirstOrderActivation(lowest=0.01), kw_only=True
+    )
+    tendon_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.04, kw_only=True)
+    curves: HillCurves = eqx.field(default_factory=HillCurves, kw_only=True)
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "tendon_length", "tendon_strain")

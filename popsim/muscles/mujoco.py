@@ -47,14 +47,16 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
-    activation: FirstOrderActivation = eqx.field(default_factory=lambda: FirstOrderActivation(0.01, 0.04))
-    shortest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.5)
-    longest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.6)
-    max_velocity: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.5)
-    plateau: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.2)
-    passive_force: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.3)
-    second_bump: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.15)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    activation: FirstOrderActivation = eqx.field(
+        default_factory=lambda: FirstOrderActivation(0.01, 0.04), kw_only=True
+    )
+    shortest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.5, kw_only=True)
+    longest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.6, kw_only=True)
+    max_velocity: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.5, kw_only=True)
+    plateau: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.2, kw_only=True)
+    passive_force: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.3, kw_only=True)
+    second_bump: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.15, kw_only=True)
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "shortest", "longest", "max_velocity", "plateau")

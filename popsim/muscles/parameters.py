@@ -50,7 +50,7 @@ def check_above(name: str, value: Array, bound: Array | float) -> None:
         raise ValueError(f"`{name}` must be above {bound}, got {value}.")
 
 
-def join(first: ModuleType, second: ModuleType) -> ModuleType:
+def join(first: ModuleType, second: eqx.Module) -> ModuleType:
     """The muscles of `first`, then those of `second`.
 
     **Arguments:**

@@ -25,8 +25,8 @@ class ReluMuscle(AbstractRigidTendonMuscle):
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.0)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
-    activation: FirstOrderActivation = eqx.field(default_factory=FirstOrderActivation)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    activation: FirstOrderActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
 
     def __check_init__(self):
         check_muscle(

@@ -28,9 +28,11 @@ class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
-    activation: FirstOrderActivation = eqx.field(default_factory=lambda: FirstOrderActivation(lowest=0.001))
-    curves: HillCurves = eqx.field(default_factory=HillCurves)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    activation: FirstOrderActivation = eqx.field(
+        default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
+    )
+    curves: HillCurves = eqx.field(default_factory=HillCurves, kw_only=True)
 
     def __check_init__(self):
         check_muscle(

@@ -44,14 +44,16 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
-    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
-    activation: FirstOrderActivation = eqx.field(default_factory=lambda: FirstOrderActivation(lowest=0.001))
-    width: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.45)
-    max_velocity: Float[Array, "..."] = eqx.field(converter=as_float_array, default=10.0)
-    curvature: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.25)
-    plateau: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.4)
-    passive_steepness: Float[Array, "..."] = eqx.field(converter=as_float_array, default=5.0)
-    passive_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.6)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    activation: FirstOrderActivation = eqx.field(
+        default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
+    )
+    width: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.45, kw_only=True)
+    max_velocity: Float[Array, "..."] = eqx.field(converter=as_float_array, default=10.0, kw_only=True)
+    curvature: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.25, kw_only=True)
+    plateau: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.4, kw_only=True)
+    passive_steepness: Float[Array, "..."] = eqx.field(converter=as_float_array, default=5.0, kw_only=True)
+    passive_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.6, kw_only=True)
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "width", "max_velocity", "curvature", "plateau")

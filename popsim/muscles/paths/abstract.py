@@ -1,12 +1,9 @@
 """The contract of a muscle path: how long each muscle is in each posture of the body."""
 
 import abc
-from typing import TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
-
-PathType = TypeVar("PathType", bound="AbstractMusclePath")
 
 
 class AbstractMusclePath(eqx.Module):
@@ -45,7 +42,7 @@ class AbstractMusclePath(eqx.Module):
         """
 
     @abc.abstractmethod
-    def with_muscle(self: PathType, other: PathType) -> PathType:
+    def with_muscle(self, other: "AbstractMusclePath") -> "AbstractMusclePath":
         """These muscles, and after them those of `other`, a path of one muscle or several.
 
         **Raises:** `ValueError` if `other` is a path of another class or over another body.

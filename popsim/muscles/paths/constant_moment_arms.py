@@ -36,5 +36,5 @@ class ConstantMomentArmPath(AbstractMusclePath):
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
         return self.offset + jnp.sum(self.moment_arm * (configuration - self.reference), axis=1)
 
-    def with_muscle(self, other: "ConstantMomentArmPath") -> "ConstantMomentArmPath":
+    def with_muscle(self, other: AbstractMusclePath) -> "ConstantMomentArmPath":
         return join(self, other)

@@ -40,5 +40,5 @@ class PolynomialPath(AbstractMusclePath):
         beyond = configuration - self.reference
         return self.offset + jnp.sum((self.linear + self.quadratic * beyond) * beyond, axis=1)
 
-    def with_muscle(self, other: "PolynomialPath") -> "PolynomialPath":
+    def with_muscle(self, other: AbstractMusclePath) -> "PolynomialPath":
         return join(self, other)

@@ -45,7 +45,7 @@ class StraightPath(AbstractMusclePath):
             [self._length(configuration, *muscle) for muscle in zip(self.segments, self.points, strict=True)]
         )
 
-    def with_muscle(self, other: "StraightPath") -> "StraightPath":
+    def with_muscle(self, other: AbstractMusclePath) -> "StraightPath":
         """These muscles, and after them those of `other`, on the body of this one."""
         if not isinstance(other, StraightPath) or type(other.placement) is not type(self.placement):
             raise ValueError(f"`other` must be a straight path over the same body, got {other!r}.")
