@@ -94,16 +94,26 @@ def test_fibre_velocity_is_the_inverse_of_the_force(float64, activation, length)
     np.testing.assert_allclose(found, velocity, rtol=1e-9, atol=1e-10)
 
 
-def test_near_the_plateau_the_inverse_goes_on_as_its_tangent(float64):
+def test_near_the_plateau_the_inverse_goes_on_as_its_tangent_up_to_a_bound(float64):
     curves = HillCurves()
 
-    def velocity(force):
-        return curves.velocity(jnp.ones(1), jnp.ones(1), force[None])[0]
+    def velocity(way):
+        return curves.velocity(jnp.ones(1), jnp.ones(1), 1 + 0.5 * way[None])[0]
 
-    below, above, far = (jnp.array(1 + 0.5 * way) for way in (0.9 - 1e-9, 0.9 + 1e-9, 20.0))
+    below, above, farther, far = (jnp.array(way) for way in (0.9 - 1e-9, 0.9 + 1e-9, 0.93, 20.0))
     np.testing.assert_allclose(velocity(below), velocity(above), rtol=1e-6)
     np.testing.assert_allclose(jax.grad(velocity)(below), jax.grad(velocity)(above), rtol=1e-6)
-    np.testing.assert_allclose(jax.grad(velocity)(above), jax.grad(velocity)(far), rtol=1e-12)
+    np.testing.assert_allclose(jax.grad(velocity)(above), jax.grad(velocity)(farther), rtol=1e-12)
+    np.testing.assert_allclose(velocity(far), 5.2 / 0.41)
+
+
+def test_the_fibre_is_never_faster_than_an_unloaded_one(muscle, getkey):
+    keys = jax.random.split(getkey(), 3)
+    state = jax.random.uniform(keys[0], (500,), maxval=3 * OPTIMAL)
+    activation = jax.random.uniform(keys[1], (500,))
+    whole = jax.random.uniform(keys[2], (500,), maxval=1.0)
+    velocity = muscle.rate(state, activation, whole, jnp.zeros(500)) / OPTIMAL
+    assert jnp.all(jnp.abs(velocity) <= 5.2 / 0.41 + 1e-9)
 
 
 @pytest.mark.parametrize("offset", [-0.2, 0.2], ids=["too short", "too long"])

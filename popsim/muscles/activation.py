@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from popsim.checks import as_float_array, check_fraction, check_positive
 from popsim.muscles.parameters import check_one_muscle_axis
 
-N_NEWTON_STEPS = 7  # the tests find 1e-12 of the exact solution at any time and activation
+N_NEWTON_STEPS = 5  # after 3 the activation is right to 5e-8, after 4 to 2e-15, at any time and activation
 
 
 class FirstOrderActivation(eqx.Module):
@@ -70,8 +70,8 @@ class FirstOrderActivation(eqx.Module):
         risen = excitation - up * jnp.exp(-shrinkage)
 
         down = jnp.where(rises, 0.0, -gap)
-        decay = -rate * (t / self.fall_time)
-        fallen = excitation + down * jnp.exp(decay) / (1 - 1.5 * down / rate * jnp.expm1(decay))
+        left = jnp.exp(-rate * (t / self.fall_time))
+        fallen = excitation + down * left / (1 + 1.5 * down / rate * (1 - left))
         return jnp.where(rises, risen, fallen)
 
 
@@ -84,8 +84,8 @@ def _shrinkage(rate: Array, gap: Array, time: Array) -> Array:
     """
     g = jnp.minimum(time / (rate - 1.5 * gap), (time + 1.5 * gap) / rate)
     for _ in range(N_NEWTON_STEPS):
-        excess = rate * g + 1.5 * gap * jnp.expm1(-g) - time
-        g = jnp.maximum(g - excess / (rate - 1.5 * gap * jnp.exp(-g)), 0.0)
+        left = 1.5 * gap * jnp.exp(-g)
+        g = jnp.maximum(g - (rate * g + left - 1.5 * gap - time) / (rate - left), 0.0)
     return g
 
 
@@ -95,5 +95,5 @@ def _shrinkage_jvp(primals, tangents):
     rate, gap, _ = primals
     d_rate, d_gap, d_time = tangents
     g = _shrinkage(*primals)
-    slope = rate - 1.5 * gap * jnp.exp(-g)
-    return g, (d_time - g * d_rate - 1.5 * jnp.expm1(-g) * d_gap) / slope
+    left = 1.5 * jnp.exp(-g)
+    return g, (d_time - g * d_rate + (1.5 - left) * d_gap) / (rate - left * gap)

@@ -31,6 +31,9 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         lengthening (b - v (a0 + a1 l + a2 l²)) / (b + v);
     - P = c2 exp(k2 (l - r2)), which is negative: the push of a compressed muscle. The force is not.
 
+    Here a is a frequency of firing in units of that at which half of the force is reached: with a no more
+    than one, as in Li & Todorov, A is at most 0.50 at the optimal length, and so is the force.
+
     Outside of the lengths for which it was made (about 0.5 to 1.5) the law is guarded: in n, l counts as at
     least 0.4, and n is at least 0.2 (it would reach zero at l = 1.73 for the slow set); a below 0.001 acts
     in proportion, since the slope of a power below one is infinite at zero; and c0 + c1 l is at least -0.8

@@ -23,6 +23,10 @@ class CompliantTendonHillMuscle(AbstractMuscle):
     fibre shortens at its greatest velocity. Without activation the velocity is not defined: below an
     activation of 0.005 the fibre behaves as at 0.005.
 
+    The equation is stiff: near equilibrium the fibre of arm26 follows at 10 to 370 per second, and where the
+    pull is above the plateau of lengthening at up to 80,000. So the velocity is bounded, in `HillCurves`, and
+    the start is best taken from `init`.
+
     The tendon's force has no upper limit. With one of a single maximal isometric force, as MotorNet has it,
     a fully active fibre could not be lengthened: its force in lengthening is above.
 

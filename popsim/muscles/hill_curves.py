@@ -91,7 +91,8 @@ class HillCurves(eqx.Module):
         """The velocity at which the contractile element has a given force: the inverse of `active_force`.
 
         The branch of lengthening would reach infinite velocity at the plateau: from nine tenths of the way
-        to it, it goes on as its tangent. A negative force gives the velocity at no force.
+        to it, it goes on as its tangent, up to speed / curvature, the greatest velocity of shortening. A
+        negative force gives the velocity at no force.
 
         **Arguments:**
 
@@ -107,7 +108,8 @@ class HillCurves(eqx.Module):
         way = jnp.maximum(active_force - isometric, 0.0) / ((self.plateau - 1) * isometric)
         curved = jnp.minimum(way, STEEPEST)
         straight = (way - curved) / (1 - STEEPEST) ** 2
-        return shortening + half_speed * (curved / (1 - curved) + straight)
+        lengthening = half_speed * (curved / (1 - curved) + straight)
+        return shortening + jnp.minimum(lengthening, self.speed / self.curvature)
 
     def _hyperbolas(self, activation: Array, length: Array) -> tuple[Array, Array, Array, Array]:
         """Hill's a and b, the isometric force, and the velocity of lengthening halfway to the plateau."""
