@@ -30,7 +30,7 @@ LEAVES = {
     "weight_out": (2, 64),
     "bias_out": (2,),
 }
-BLOCK = 100
+BLOCK = 50
 COMMIT_EVERY = 500
 
 

@@ -56,9 +56,8 @@ def counted(waited: list[float]) -> Iterator[None]:
 
 def seconds_of(experiment: CenterOut, n_batches: int, folder: Path | None) -> float:
     """Seconds to train `n_batches`."""
-    trainer = experiment.build_trainer(
-        devices=training_devices(None), chkpt_dir=folder, checkpoint_seconds=arguments.checkpoint_seconds
-    )
+    kept = {"chkpt_dir": folder, "checkpoint_seconds": arguments.checkpoint_seconds} if folder else {}
+    trainer = experiment.build_trainer(devices=training_devices(None), **kept)
     logged = np.arange(experiment.log_step - 1, n_batches, experiment.log_step)
     began = time.perf_counter()
     trainer(

@@ -36,6 +36,7 @@ def complaint(arguments, capsys, *, code=2) -> str:
 
 def test_all_is_exported_and_nothing_else_is_written(run, tmp_path, capsys, monkeypatch):
     (tmp_path / "here").mkdir()
+    open_figures = plt.get_fignums()
     monkeypatch.chdir(tmp_path / "here")
     before = files(run.folder.path)
     model, history, figures = (tmp_path / name for name in ("m.safetensors", "h.nc", "figures"))
@@ -66,7 +67,7 @@ def test_all_is_exported_and_nothing_else_is_written(run, tmp_path, capsys, monk
         assert "overwrite" in complaint([run.folder.path, option, path], capsys)
     assert files(tmp_path) == exported
     main([*command, "--overwrite"])
-    assert set(files(tmp_path)) == set(exported) and not plt.get_fignums()
+    assert set(files(tmp_path)) == set(exported) and plt.get_fignums() == open_figures
 
 
 def test_what_cannot_be_done_is_refused_in_one_line(run, tmp_path, capsys, monkeypatch):

@@ -117,5 +117,5 @@ def test_a_folder_that_cannot_be_written_or_vanishes_or_is_locked(server, whole,
             found = server.run("resume_all", kind="run", paths=[forbidden, locked], **user)
         found |= server.run("resume_all", kind="run", paths=[vanishing], vanish=["rm", "-rf"])
         errors = {path: found[path]["error"] for path in (forbidden, vanishing, locked)}
-        assert all(path in error for path, error in errors.items())
+        assert all(path in error for path, error in errors.items()), errors
         assert errors[forbidden].startswith("ValueError") and errors[vanishing].startswith("SaveError")

@@ -72,7 +72,7 @@ class TrainingStore:
         self._fixed, self._attributes = fixed, attributes
         self._saved_at = time.monotonic()
         self._saved_step = -1
-        self._is_saved = False
+        self._is_saved, self._is_pending = False, False
         self._arrays: GrowingArrays | None = None
         self.rows: RowsOnDisk
 
@@ -160,8 +160,7 @@ class TrainingStore:
         step = int(state.step)
         if step == self._saved_step:
             return
-        if self._saved_step >= 0:
-            self.wait()
+        self.wait()
         details = {
             "step": step,
             "configuration": self._configuration.up_to(step),
@@ -169,12 +168,13 @@ class TrainingStore:
             "seconds": seconds,
         }
         self._checkpoints.save(step, named_state(state), details)
-        self._saved_step, self._saved_at = step, time.monotonic()
+        self._saved_step, self._saved_at, self._is_pending = step, time.monotonic(), True
 
     def wait(self) -> None:
         """Wait until the last checkpoint is written; raises `SaveError` if it could not be."""
+        was_pending, self._is_pending = self._is_pending, False
         self._checkpoints.wait()
-        if self._saved_step >= 0 and not self._is_saved:
+        if was_pending and not self._is_saved:
             write_sealed_json(self.folder.training, _description(saved=True))
             self._is_saved = True
 

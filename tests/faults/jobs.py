@@ -1,6 +1,8 @@
 """What the processes of `faults.fork_server` do. `report` sends values to whoever started them."""
 
+import importlib
 import os
+import pkgutil
 import resource
 import signal
 import subprocess
@@ -36,6 +38,17 @@ def run(report: Report, path: str, **faults: Any) -> None:
     report(digests=_run(path), operations=Operations.count)
 
 
+def _import_all() -> None:
+    """Import what a job needs: another user may not be allowed to read what is installed."""
+    import faults
+
+    import popsim
+
+    for package in (popsim, faults):
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            importlib.import_module(found.name)
+
+
 def resume_all(
     report: Report, kind: str, paths: Sequence[str], *, user: int = 0, vanish: Sequence[str] = ()
 ) -> None:
@@ -47,6 +60,7 @@ def resume_all(
     - `vanish`: the command by which another process takes each folder away after a save.
     """
     _begin(report, "")
+    _import_all()
     work = {"train": _trained, "run": _run}[kind]
     for path in paths:
         OnSave.functions = [lambda step, path=path: subprocess.run([*vanish, path])] if vanish else []
