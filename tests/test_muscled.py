@@ -6,18 +6,22 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from muscled_bodies import BODIES
+from muscled_bodies import BODIES, FEW
 
 import popsim
 from popsim import muscles, plants
 from popsim.plants import Load, Muscled, MuscledState
 
-FORCE = jnp.array([1.5, -2.0])
+FORCE = (1.5, -2.0)  # N
 
 
-@pytest.fixture(params=BODIES.values(), ids=BODIES)
+def push(hand):
+    return jnp.array(FORCE)
+
+
+@pytest.fixture(params=FEW.values(), ids=FEW)
 def body(request, float64):
-    """Every body with every law of muscle force that it takes."""
+    """Arms with rigid and compliant tendons, and without, and a mass."""
     return request.param()
 
 
@@ -43,12 +47,12 @@ def powers(body, state, command):
             return skeleton.mass * velocity @ velocity / 2
         return velocity @ skeleton.inertia_matrix(coordinates) @ velocity / 2
 
-    rate = body.vector_field(0.0, state, command, Load(lambda hand: FORCE))
+    rate = body.vector_field(0.0, state, command, Load(push))
     _, change = jax.jvp(energy, (state,), (rate,))
     readings, (_, velocity) = body.muscles(state), skeleton.coordinates(state.skeleton)
     friction = getattr(skeleton, "friction", jnp.zeros((2, 2)))
     pulled = -jnp.sum(readings.force * readings.velocity)
-    return change, pulled, FORCE @ body.hand(state).velocity, -velocity @ friction @ velocity
+    return change, pulled, push(None) @ body.hand(state).velocity, -velocity @ friction @ velocity
 
 
 def test_the_power_of_the_muscles_becomes_kinetic_energy(body, getkey):
@@ -97,10 +101,10 @@ def test_activation_settles_at_its_drive_whatever_the_mechanics(body):
 def test_a_hand_force_accelerates_as_the_skeleton_says(body, getkey):
     """With muscles, too: the difference that it makes is that of the bare skeleton."""
     state, command = moving(body, getkey()), jnp.full(body.n_commands, 0.5)
-    with_force = body.vector_field(0.0, state, command, Load(lambda hand: FORCE)).skeleton
+    with_force = body.vector_field(0.0, state, command, Load(push)).skeleton
     without = body.vector_field(0.0, state, command, Load()).skeleton
-    none = jnp.zeros(len(FORCE))
-    bare = body.skeleton.dynamics(state.skeleton, none, FORCE)
+    none = jnp.zeros(2)
+    bare = body.skeleton.dynamics(state.skeleton, none, push(None))
     resting = body.skeleton.dynamics(state.skeleton, none, none)
     for own, other, pushed, still in zip(
         *map(jax.tree.leaves, (with_force, without, bare, resting)), strict=True
