@@ -9,7 +9,7 @@ from popsim.checks import as_float_array
 from popsim.muscles.abstract import AbstractMuscle
 from popsim.muscles.activation import FirstOrderActivation
 from popsim.muscles.hill_curves import RESTING, HillCurves
-from popsim.muscles.parameters import check_muscle
+from popsim.muscles.parameters import check_parameters
 
 N_BISECTIONS = 60
 
@@ -54,7 +54,7 @@ class CompliantTendonHillMuscle(AbstractMuscle):
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "tendon_length", "tendon_strain")
-        check_muscle(self, positive=names)
+        check_parameters(self, positive=names)
 
     def init(
         self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]
