@@ -137,6 +137,15 @@ def test_brown_force_never_pushes_and_stays_bounded(float64, name):
     assert np.all((force >= 0) & (force < 2))
 
 
+@pytest.mark.parametrize("name", muscle_references.BROWN)
+def test_brown_force_grows_with_velocity_at_any_length(float64, name):
+    muscle = BUILD[name](1.0, 1.0)
+    length, velocity = np.meshgrid(np.linspace(0, 3, 61), np.linspace(-8, 8, 161))
+    force = muscle.force_velocity(jnp.asarray(length.ravel()), jnp.asarray(velocity.ravel()))
+    assert jnp.all((force >= 0) & jnp.isfinite(force))
+    assert jnp.all(jnp.diff(force.reshape(length.shape), axis=0) >= 0)
+
+
 def test_relu_is_its_activation(float64):
     force = ReluMuscle(jnp.array([100.0, 200.0])).force(None, jnp.array([0.5, 1.0]), jnp.ones(2), jnp.ones(2))
     np.testing.assert_array_equal(force, [50.0, 200.0])

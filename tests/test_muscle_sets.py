@@ -12,6 +12,7 @@ from popsim import muscles
 from popsim.muscles import (
     BrownLoebMuscle,
     CompliantTendonHillMuscle,
+    FirstOrderActivation,
     HillCurves,
     MujocoMuscle,
     ReluMuscle,
@@ -100,12 +101,17 @@ def test_a_muscle_of_another_law_is_refused():
         ({"tendon_length": -0.1}, "tendon_length"),
         ({"tendon_length": [0.1, 0.1, 0.1]}, "tendon_length"),
         ({"optimal_length": [[0.1, 0.1]]}, "optimal_length"),
+        ({"activation": FirstOrderActivation(lowest=np.zeros(3))}, "activation.lowest"),
     ],
 )
 def test_bad_numbers_are_refused_by_name(law, options, name):
     good = {"max_isometric_force": [100.0, 200.0], "optimal_length": 0.1, "tendon_length": 0.2}
     with pytest.raises(ValueError, match=f"`{name}`"):
-        law(**{key: np.array(value) for key, value in (good | options).items()})
+        law(**{key: _as_array(value) for key, value in (good | options).items()})
+
+
+def _as_array(value):
+    return value if isinstance(value, FirstOrderActivation) else np.array(value)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,9 @@ def test_bad_numbers_are_refused_by_name(law, options, name):
         (lambda: MujocoMuscle(1.0, 1.0, passive_force=-1.0), "passive_force"),
         (lambda: CompliantTendonHillMuscle(1.0, 1.0, tendon_length=1.0, tendon_strain=0.0), "tendon_strain"),
         (lambda: CompliantTendonHillMuscle(1.0, 1.0, tendon_length=0.0), "tendon_length"),
+        (lambda: RigidTendonHillMuscle([1.0, 2.0], 1.0, curves=HillCurves(width=[1.0] * 3)), "curves.width"),
         (lambda: BrownLoebMuscle.slow(1.0, 1.0, push=(1.0, 2.0)), "push"),
+        (lambda: BrownLoebMuscle.slow([1.0, 2.0], 1.0, push=(1.0, 2.0, [3.0] * 3)), "push.2"),
         (lambda: BrownLoebMuscle.slow(1.0, 1.0, push=(1.0, 2.0, float("nan"))), "push"),
     ],
 )

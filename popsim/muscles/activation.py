@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim.checks import as_float_array, check_fraction, check_positive
-from popsim.muscles.parameters import check_one_muscle_axis
+from popsim.checks import as_float_array, check_fraction
+from popsim.muscles.parameters import check_parameters
 
 N_NEWTON_STEPS = 5  # after 3 the activation is right to 5e-8, after 4 to 2e-15, at any time and activation
 
@@ -35,12 +35,8 @@ class FirstOrderActivation(eqx.Module):
     lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
-        check_positive("rise_time", self.rise_time)
-        check_positive("fall_time", self.fall_time)
         check_fraction("lowest", self.lowest)
-        check_one_muscle_axis(
-            {"rise_time": self.rise_time, "fall_time": self.fall_time, "lowest": self.lowest}
-        )
+        check_parameters(self, positive=("rise_time", "fall_time"))
 
     def after(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]

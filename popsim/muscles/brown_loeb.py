@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_finite, check_positive
 from popsim.muscles.activation import FirstOrderActivation
-from popsim.muscles.parameters import check_muscle, check_one_muscle_axis
+from popsim.muscles.parameters import check_parameters
 from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
 
 SHORTEST_RECRUITED = 0.4  # optimal lengths
@@ -77,7 +77,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "lengthening_speed", "max_velocity")
-        check_muscle(self, positive=names, non_negative=("tendon_length",))
+        check_parameters(self, positive=names, non_negative=("tendon_length",))
         groups = {"length_curve": 3, "lengthening": 3, "shortening": 2, "recruitment": 2, "push": 3}
         for name, size in groups.items():
             values = getattr(self, name)
@@ -85,7 +85,6 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
                 raise ValueError(f"`{name}` must be {size} numbers, got {len(values)}.")
             for value in values:
                 check_finite(name, value)
-                check_one_muscle_axis({"max_isometric_force": self.max_isometric_force, name: value})
         for value in self.length_curve:
             check_positive("length_curve", value)
 

@@ -9,7 +9,7 @@ from popsim.checks import as_float_array
 from popsim.muscles.abstract import AbstractMuscle
 from popsim.muscles.activation import FirstOrderActivation
 from popsim.muscles.hill_curves import RESTING, HillCurves
-from popsim.muscles.parameters import check_muscle
+from popsim.muscles.parameters import check_parameters
 
 N_BISECTIONS = 60
 
@@ -23,7 +23,7 @@ class CompliantTendonHillMuscle(AbstractMuscle):
     fibre shortens at its greatest velocity. Without activation the velocity is not defined: below an
     activation of 0.005 the fibre behaves as at 0.005.
 
-    The equation is stiff: near equilibrium the fibre of arm26 follows at 10 to 370 per second, and where the
+    The equation is stiff: near equilibrium the fibre of arm26 follows at 6 to 370 per second, and where the
     pull is above the plateau of lengthening at up to 80,000. So the velocity is bounded, in `HillCurves`, and
     the start is best taken from `init`.
 
@@ -54,7 +54,7 @@ class CompliantTendonHillMuscle(AbstractMuscle):
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "tendon_length", "tendon_strain")
-        check_muscle(self, positive=names)
+        check_parameters(self, positive=names)
 
     def init(
         self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array
-from popsim.muscles.parameters import check_above, check_muscle
+from popsim.muscles.parameters import check_above, check_parameters
 
 WEAKEST = 0.01  # what is left of the force-length curve beyond its width, so that velocity has a meaning
 FULL_SPEED = 0.3  # the activation from which the contraction is no longer slowed
@@ -55,7 +55,7 @@ class HillCurves(eqx.Module):
 
     def __check_init__(self):
         names = ("width", "passive_slack", "passive_limit", "curvature", "speed", "plateau")
-        check_muscle(self, positive=names)
+        check_parameters(self, positive=names)
         check_above("plateau", self.plateau, 1.0)
         check_above("passive_limit", self.passive_limit, self.passive_slack)
 

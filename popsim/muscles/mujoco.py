@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, is_traced
 from popsim.muscles.activation import FirstOrderActivation
-from popsim.muscles.parameters import check_above, check_muscle
+from popsim.muscles.parameters import check_above, check_parameters
 from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
 
 SECOND_LONGEST = 0.95  # the end of the second bump
@@ -60,7 +60,7 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "shortest", "longest", "max_velocity", "plateau")
-        check_muscle(self, positive=names, non_negative=("tendon_length", "passive_force", "second_bump"))
+        check_parameters(self, positive=names, non_negative=("tendon_length", "passive_force", "second_bump"))
         if not is_traced(self.shortest) and bool(jnp.any(self.shortest >= SECOND_LONGEST)):
             raise ValueError(f"`shortest` must be below {SECOND_LONGEST}, got {self.shortest}.")
         check_above("longest", self.longest, 1.0)

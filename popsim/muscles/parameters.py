@@ -1,6 +1,6 @@
 """Parameters of muscles: each is one number, or one for each muscle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import equinox as eqx
@@ -14,34 +14,32 @@ from popsim.checks import check_non_negative, check_positive, is_traced
 ModuleType = TypeVar("ModuleType", bound=eqx.Module)
 
 
-def check_one_muscle_axis(parameters: Mapping[str, Array]) -> None:
-    """Raise `ValueError` unless each parameter is one number, or one for each of the same muscles."""
+def check_parameters(
+    module: eqx.Module, *, positive: Sequence[str] = (), non_negative: Sequence[str] = ()
+) -> None:
+    """Raise `ValueError` unless parameters have the right sign, and all belong to the same muscles.
+
+    **Arguments:**
+
+    - `module`: a muscle or a part of one. Each array in it must be one number, or one for each muscle.
+    - `positive`: the names of the fields that must be above zero.
+    - `non_negative`: the names of those that may be zero.
+    """
+    for name in positive:
+        check_positive(name, getattr(module, name))
+    for name in non_negative:
+        check_non_negative(name, getattr(module, name))
     n_muscles = None
-    for name, value in parameters.items():
+    for path, value in jax.tree_util.tree_leaves_with_path(module):
         if value.ndim == 0:
             continue
         if value.ndim > 1 or value.shape[0] != (n_muscles or value.shape[0]):
+            name = jax.tree_util.keystr(path, simple=True, separator=".")
             expected = "" if n_muscles is None else f" of {n_muscles}"
             raise ValueError(
                 f"`{name}` must be one number, or one for each muscle{expected}, got shape {value.shape}."
             )
         n_muscles = value.shape[0]
-
-
-def check_muscle(muscle: eqx.Module, *, positive: Sequence[str], non_negative: Sequence[str] = ()) -> None:
-    """Raise `ValueError` unless the named parameters are positive, or at least zero, and of one shape.
-
-    **Arguments:**
-
-    - `muscle`: what has the parameters, as fields.
-    - `positive`: the names of those that must be above zero.
-    - `non_negative`: the names of those that may be zero.
-    """
-    for name in positive:
-        check_positive(name, getattr(muscle, name))
-    for name in non_negative:
-        check_non_negative(name, getattr(muscle, name))
-    check_one_muscle_axis({name: getattr(muscle, name) for name in (*positive, *non_negative)})
 
 
 def check_above(name: str, value: Array, bound: Array | float) -> None:

@@ -5,7 +5,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array
 from popsim.muscles.activation import FirstOrderActivation
-from popsim.muscles.parameters import check_muscle
+from popsim.muscles.parameters import check_parameters
 from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
 
 
@@ -29,7 +29,7 @@ class ReluMuscle(AbstractRigidTendonMuscle):
     activation: FirstOrderActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
 
     def __check_init__(self):
-        check_muscle(
+        check_parameters(
             self, positive=("max_isometric_force", "optimal_length"), non_negative=("tendon_length",)
         )
 

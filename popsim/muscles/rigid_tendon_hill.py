@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 from popsim.checks import as_float_array
 from popsim.muscles.activation import FirstOrderActivation
 from popsim.muscles.hill_curves import HillCurves
-from popsim.muscles.parameters import check_muscle
+from popsim.muscles.parameters import check_parameters
 from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
 
 
@@ -35,7 +35,7 @@ class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
     curves: HillCurves = eqx.field(default_factory=HillCurves, kw_only=True)
 
     def __check_init__(self):
-        check_muscle(
+        check_parameters(
             self, positive=("max_isometric_force", "optimal_length"), non_negative=("tendon_length",)
         )
 

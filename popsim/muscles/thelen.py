@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array
 from popsim.muscles.activation import FirstOrderActivation
-from popsim.muscles.parameters import check_above, check_muscle
+from popsim.muscles.parameters import check_above, check_parameters
 from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
 
 LONGEST_CURVED = 2.0  # optimal lengths
@@ -57,7 +57,7 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "width", "max_velocity", "curvature", "plateau")
-        check_muscle(
+        check_parameters(
             self,
             positive=(*names, "passive_steepness", "passive_strain"),
             non_negative=("tendon_length",),

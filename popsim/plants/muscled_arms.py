@@ -20,6 +20,7 @@ from popsim.plants.joint_stops import AbstractJointStop
 from popsim.plants.muscled import Muscled
 from popsim.plants.two_link_arm import TwoLinkArm
 
+N_SUBSTEPS, N_COMPLIANT_SUBSTEPS = 2, 8
 BuildMuscles = Callable[..., AbstractMuscle]
 
 
@@ -28,7 +29,7 @@ def arm26(
     *,
     joint_stop: AbstractJointStop | None = None,
     solver: diffrax.AbstractSolver | None = None,
-    n_substeps: int = 2,
+    n_substeps: int | None = None,
     **options,
 ) -> Muscled:
     """The arm of two segments and six muscles of MotorNet (Codol et al. 2024, eLife 12:RP88591).
@@ -41,13 +42,16 @@ def arm26(
         tendons that it needs), `ThelenMuscle`, `MujocoMuscle`, `ReluMuscle`, or a constructor such as
         `BrownLoebMuscle.fast`.
     - `joint_stop`: what happens at the joint limits, see `TwoLinkArm`.
-    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`.
+    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`; by default in two substeps, in
+        eight with compliant tendons, whose fibres are stiff.
     - `options`: other parameters of the law.
     """
     compliant = muscle is CompliantTendonHillMuscle
     muscles, path = (
         (arm26_compliant_muscles, arm26_compliant_path()) if compliant else (arm26_muscles, arm26_path())
     )
+    if n_substeps is None:
+        n_substeps = N_COMPLIANT_SUBSTEPS if compliant else N_SUBSTEPS
     skeleton = TwoLinkArm.arm26(joint_stop=joint_stop)
     return Muscled(skeleton, path, muscles(muscle, **options), solver=solver, n_substeps=n_substeps)
 
@@ -57,7 +61,7 @@ def li_todorov_arm(
     *,
     joint_stop: AbstractJointStop | None = None,
     solver: diffrax.AbstractSolver | None = None,
-    n_substeps: int = 2,
+    n_substeps: int = N_SUBSTEPS,
     **options,
 ) -> Muscled:
     """The arm of two segments and six muscles of Li & Todorov 2004, as in Feedbax.
