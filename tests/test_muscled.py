@@ -126,6 +126,8 @@ def test_torques_of_the_world_act_on_the_coordinates(body, getkey):
 def test_gradients_agree_with_central_differences(body, getkey):
     """Of the end point, by excitations, parameters and initial state; away from kinks."""
     start = moving(body, getkey())
+    off_the_kink = jax.tree.map(lambda length: 0.995 * length, start.fibre)  # a fibre at rest is on one
+    start = MuscledState(start.skeleton, start.activation, off_the_kink)
     commands = 0.5 + 0.3 * jnp.sin(jnp.arange(6.0)[:, None] + jnp.arange(float(body.n_commands)))
 
     def end(inputs):
@@ -136,7 +138,7 @@ def test_gradients_agree_with_central_differences(body, getkey):
             + jnp.sum(course.muscles.force[-1]) / 1e3
         )
 
-    assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-5, 1e-6, 1e-7))
+    assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6, 1e-7))
 
 
 @pytest.mark.slow
