@@ -1,5 +1,7 @@
 """A skeleton that muscles move."""
 
+from collections.abc import Sequence
+
 import diffrax
 import equinox as eqx
 import jax
@@ -62,9 +64,10 @@ class Muscled(AbstractPlant):
     - `skeleton`: what is moved. Its own solver is not used.
     - `path`: how the muscles run over it.
     - `muscle`: the law of their force.
+    - `muscle_names`: for figures; by default they are numbered.
     - `solver`, `n_substeps`: how the mechanics are integrated; by default Heun's method with two substeps.
 
-    **Raises:** `ValueError` if path and muscles are not equally many, or `n_substeps` is not positive.
+    **Raises:** `ValueError` if path, muscles and names are not equally many, or `n_substeps` is not positive.
     """
 
     skeleton: AbstractSkeleton
@@ -72,6 +75,7 @@ class Muscled(AbstractPlant):
     muscle: AbstractMuscle
     workspace: Workspace
     solver: diffrax.AbstractSolver
+    muscle_names: tuple[str, ...] = eqx.field(static=True)
     n_substeps: int = eqx.field(static=True)
     n_commands: int = eqx.field(static=True)
 
@@ -81,6 +85,7 @@ class Muscled(AbstractPlant):
         path: AbstractMusclePath,
         muscle: AbstractMuscle,
         *,
+        muscle_names: Sequence[str] | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 2,
     ):
@@ -93,14 +98,23 @@ class Muscled(AbstractPlant):
         self.n_substeps = n_substeps
         self.n_commands = _n_muscles(skeleton, path)
         _check_muscles(muscle, self.n_commands)
+        numbered = [f"muscle {index}" for index in range(self.n_commands)]
+        self.muscle_names = tuple(numbered if muscle_names is None else muscle_names)
+        if len(self.muscle_names) != self.n_commands:
+            raise ValueError(
+                f"`muscle_names` must be {self.n_commands}, one for each muscle of `path`, got {muscle_names}."
+            )
 
-    def with_muscle(self, path: AbstractMusclePath, muscle: AbstractMuscle) -> "Muscled":
+    def with_muscle(
+        self, path: AbstractMusclePath, muscle: AbstractMuscle, *, names: Sequence[str]
+    ) -> "Muscled":
         """This body with further muscles, after those that it has.
 
         **Arguments:**
 
         - `path`: how they run; of the kind of the others.
         - `muscle`: their law, with their parameters; the law of the others.
+        - `names`: theirs.
 
         **Raises:** `ValueError` if a kind is another, or their numbers differ.
         """
@@ -108,6 +122,7 @@ class Muscled(AbstractPlant):
             self.skeleton,
             self.path.with_muscle(path),
             self.muscle.with_muscle(muscle),
+            muscle_names=(*self.muscle_names, *names),
             solver=self.solver,
             n_substeps=self.n_substeps,
         )

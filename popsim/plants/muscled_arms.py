@@ -5,6 +5,8 @@ from collections.abc import Callable
 import diffrax
 
 from popsim.muscles import (
+    ARM26_MUSCLES,
+    LI_TODOROV_MUSCLES,
     AbstractMuscle,
     BrownLoebMuscle,
     CompliantTendonHillMuscle,
@@ -53,7 +55,14 @@ def arm26(
     if n_substeps is None:
         n_substeps = N_COMPLIANT_SUBSTEPS if compliant else N_SUBSTEPS
     skeleton = TwoLinkArm.arm26(joint_stop=joint_stop)
-    return Muscled(skeleton, path, muscles(muscle, **options), solver=solver, n_substeps=n_substeps)
+    return Muscled(
+        skeleton,
+        path,
+        muscles(muscle, **options),
+        muscle_names=ARM26_MUSCLES,
+        solver=solver,
+        n_substeps=n_substeps,
+    )
 
 
 def li_todorov_arm(
@@ -70,4 +79,6 @@ def li_todorov_arm(
     """
     skeleton = TwoLinkArm.li_todorov(joint_stop=joint_stop)
     muscles = li_todorov_muscles(muscle, **options)
-    return Muscled(skeleton, li_todorov_path(), muscles, solver=solver, n_substeps=n_substeps)
+    names = LI_TODOROV_MUSCLES
+    how = {"solver": solver, "n_substeps": n_substeps}
+    return Muscled(skeleton, li_todorov_path(), muscles, muscle_names=names, **how)

@@ -49,4 +49,11 @@ def muscled_point_mass(
         tendon_length=np.broadcast_to(np.asarray(tendon_length, float), 4),
         **options,
     )
-    return Muscled(PointMass(mass, damping=damping), path, muscles, solver=solver, n_substeps=n_substeps)
+    return Muscled(
+        PointMass(mass, damping=damping),
+        path,
+        muscles,
+        muscle_names=("upper right", "upper left", "lower left", "lower right"),
+        solver=solver,
+        n_substeps=n_substeps,
+    )
