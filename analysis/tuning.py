@@ -24,8 +24,9 @@ class CosineTuning(NamedTuple):
 def cosine_tuning(
     activity: Float[Array, "*axes trial unit"], direction: Float[Array, " trial"]
 ) -> CosineTuning:
-    """The preferred directions of units or muscles (Georgopoulos, Kalaska, Caminiti & Massey 1982, J Neurosci
-    2:1527-1537, cited from memory).
+    """The preferred directions of units or muscles.
+
+    After Georgopoulos, Kalaska, Caminiti & Massey 1982, J Neurosci 2:1527-1537 (cited from memory).
 
     **Arguments:**
 
@@ -36,8 +37,8 @@ def cosine_tuning(
     """
     if activity.shape[-2] != direction.shape[0] or direction.shape[0] < 3:
         raise ValueError(
-            f"`activity` and `direction` must have the same three trials or more, got {activity.shape[-2]} and "
-            f"{direction.shape[0]}."
+            "`activity` and `direction` must have the same three trials or more, "
+            f"got {activity.shape[-2]} and {direction.shape[0]}."
         )
     design = jnp.stack([jnp.ones_like(direction), jnp.cos(direction), jnp.sin(direction)], axis=1)
     weights = jnp.einsum("kt,...tu->...ku", jnp.linalg.pinv(design), activity)

@@ -178,6 +178,7 @@ def test_a_muscle_is_added_in_one_call(float64):
             optimal_length=np.array([0.1]),
             tendon_length=np.array([0.1]),
         ),
+        names=["flexor"],
     )
     assert more.n_commands == 7
     rest, both = body.at_rest(body.workspace.center), more.at_rest(body.workspace.center)
@@ -197,7 +198,9 @@ def test_muscles_and_paths_that_do_not_fit_are_refused(as_users_run):
             muscles.li_todorov_muscles().with_muscle(muscles.li_todorov_muscles()),
         )
     with pytest.raises(ValueError, match="`other`"):
-        plants.arm26().with_muscle(path, muscles.arm26_muscles(muscles.ThelenMuscle))
+        plants.arm26().with_muscle(path, muscles.arm26_muscles(muscles.ThelenMuscle), names="abcdef")
+    with pytest.raises(ValueError, match="`muscle_names` must be 6"):
+        Muscled(plants.TwoLinkArm.arm26(), path, six, muscle_names=["biceps"])
 
 
 def test_any_parameter_may_be_trained(float64):

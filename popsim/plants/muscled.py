@@ -102,7 +102,8 @@ class Muscled(AbstractPlant):
         self.muscle_names = tuple(numbered if muscle_names is None else muscle_names)
         if len(self.muscle_names) != self.n_commands:
             raise ValueError(
-                f"`muscle_names` must be {self.n_commands}, one for each muscle of `path`, got {muscle_names}."
+                f"`muscle_names` must be {self.n_commands}, one for each muscle of `path`, "
+                f"got {muscle_names}."
             )
 
     def with_muscle(
