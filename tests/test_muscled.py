@@ -200,7 +200,7 @@ def test_muscles_and_paths_that_do_not_fit_are_refused(as_users_run):
     with pytest.raises(ValueError, match="`other`"):
         plants.arm26().with_muscle(path, muscles.arm26_muscles(muscles.ThelenMuscle), names="abcdef")
     with pytest.raises(ValueError, match="`muscle_names` must be 6"):
-        Muscled(plants.TwoLinkArm.arm26(), path, six, muscle_names=["biceps"])
+        Muscled(plants.TwoLinkArm.arm26(), path, muscles.arm26_muscles(), muscle_names=["biceps"])
 
 
 def test_any_parameter_may_be_trained(float64):

@@ -66,12 +66,12 @@ def draw_accelerations(
             around = np.stack([np.cos(turns), np.sin(turns)], axis=1) @ mobility.T
             ax.plot(*around.T, color=COLORS[limb], lw=0.8)
         marker, size = MARKERS[kind]
-        filled = {"mfc": "w"} if marker == "o" else {}
-        ax.plot(*found.T, marker, color=COLORS[limb], ms=size, mew=0.7, **filled)
+        inside = "w" if marker == "o" else None
+        ax.plot(*found.T, marker, color=COLORS[limb], ms=size, mew=0.7, mfc=inside)
     for kind, (marker, size) in MARKERS.items():
-        filled = {"mfc": "w"} if marker == "o" else {}
+        inside = "w" if marker == "o" else None
         label = {"": "two-link arm", "chain": "chain", "muscles": "with muscles"}[kind]
-        ax.plot([], [], marker, color="0.3", ms=size, mew=0.7, label=label, **filled)
+        ax.plot([], [], marker, color="0.3", ms=size, mew=0.7, label=label, mfc=inside)
     ax.plot([], [], color="0.3", lw=0.8, label="J M⁻¹ Jᵀ f")
     forearm = np.deg2rad(135)
     ax.plot(

@@ -98,6 +98,7 @@ class CenterOut(AbstractExperiment):
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant = self.build_plant()
         at_center = plant.at_rest(plant.workspace.center)
+        assert self.proprioception_noise and self.motor_noise and self.hidden_noise is not None
         channels = {
             "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
             "proprioception": SensoryChannel(
