@@ -45,9 +45,11 @@ def advance(
         return (y, solver_state), None
 
     carry = (state, solver_state)
-    if plant.n_substeps == 1:
-        (state, _), _ = substep(carry, 0.0)
+    if plant.n_substeps <= UNROLLED:  # times are constants, so that what recurs is computed once
+        for index in range(plant.n_substeps):
+            carry, _ = substep(carry, index * step)
     else:
         begins = jnp.asarray(step * np.arange(plant.n_substeps), jnp.result_type(*jax.tree.leaves(state)))
-        (state, _), _ = jax.lax.scan(substep, carry, begins, unroll=min(UNROLLED, plant.n_substeps))
+        carry, _ = jax.lax.scan(substep, carry, begins, unroll=UNROLLED)
+    state, _ = carry
     return plant.end_step(state, command, dt=dt)

@@ -134,7 +134,8 @@ class Muscled(AbstractPlant):
         activation = self.muscle.activation.after(t, state.activation, command)
         length, velocity, arms = self._stretch(state)
         force = self.muscle.force(state.fibre, activation, length, velocity)
-        torque = loaded(self.skeleton, state.skeleton, -force @ arms, load)
+        pulled = -jnp.sum(force[:, None] * arms, axis=0)  # XLA is slow at small matrix products
+        torque = loaded(self.skeleton, state.skeleton, pulled, load)
         hand_force = load.hand_force(self.skeleton.hand(state.skeleton))
         return MuscledState(
             self.skeleton.dynamics(state.skeleton, torque, hand_force),
@@ -161,7 +162,7 @@ class Muscled(AbstractPlant):
         """Length (m) and velocity (m/s) of the musculotendons, and their moment arms."""
         coordinates, velocities = self.skeleton.coordinates(state.skeleton)
         arms = moment_arms(self.path, coordinates)
-        return self.path.length(coordinates), arms @ velocities, arms
+        return self.path.length(coordinates), jnp.sum(arms * velocities, axis=1), arms
 
     def at_rest(self, position: Float[Array, " space"]) -> MuscledState:
         """The skeleton at rest, with all muscles at their least activation and their fibres in equilibrium.
