@@ -27,7 +27,10 @@ def code_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md"])
+DOCUMENTS = ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/bodies.md"])
 def test_the_code_runs(document):
     """As it stands, but for two batches only, and with smaller trials."""
     blocks = [block for block in code_blocks(document) if "open_run" not in block]
@@ -41,7 +44,9 @@ def test_the_code_runs(document):
     assert scope["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/runs.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
+)
 def test_the_files_and_names_exist(document):
     text = (ROOT / document).read_text()
     for path in re.findall(r"`((?:popsim|tasks|analysis|examples|tests|docs)/[\w/.]*)`", text):
