@@ -18,6 +18,7 @@ from popsim.cli import main
 from popsim.experiments import CenterOut, run_experiment
 
 ROOT = Path(popsim.__file__).parents[1]
+DOCUMENTS = ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -25,9 +26,6 @@ pytestmark = pytest.mark.skipif(
 
 def code_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
-
-
-DOCUMENTS = ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/bodies.md"])

@@ -35,5 +35,5 @@ def test_the_mobility_is_that_of_two_moving_rods(name):
 @pytest.mark.parametrize(("elbow", "angle"), [(90, 90.0), (75, 91.2), (110, 88.4)])
 def test_the_main_axis_lies_across_the_forearm(elbow, angle):
     matrix = reference.mobility(reference.LIMBS["Li & Todorov"], np.deg2rad(45.0), np.deg2rad(elbow))
-    between = 45 + elbow - np.rad2deg(reference.main_axis(matrix))
+    between = np.rad2deg(reference.main_axis(matrix)) - (45 + elbow)
     assert between % 180 == pytest.approx(angle, abs=0.05)
