@@ -22,6 +22,9 @@ from popsim.analysis.figures import (
 )
 from popsim.noise import without_noise
 from popsim.plants import Muscled
+from popsim.trial import Trial
+
+Drawing = Callable[[Axes], Axes]
 
 
 def draw_reach_figures(run: Any) -> dict[str, Figure]:
@@ -39,8 +42,19 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
         jax.tree.map(np.asarray, run.evaluate(ensemble).states)
         for ensemble in (run.ensemble, without_noise(run.ensemble))
     )
+    drawings = _reach_drawings(run.history, trials, noisy, clean)
+    if isinstance(plant := run.ensemble.plant, Muscled):
+        directions = np.asarray(trials.conditions["direction"])
+        drawings |= _muscle_drawings(
+            clean.plant.activation, directions, trials.timeline.dt, plant.muscle_names
+        )
+    with figure_style():
+        return _each_and_all(drawings)
+
+
+def _reach_drawings(history: Any, trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
+    """What a run of any body shows."""
     dt = trials.timeline.dt
-    history = run.history
 
     def learning_curves(ax: Axes) -> Axes:
         draw_learning_curves(ax, history.batch.values, history.loss.sum("term").values)
@@ -69,31 +83,31 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
         )
         return ax
 
-    drawings = {
+    return {
         "learning_curves": learning_curves,
         "hand_paths": hand_paths,
         "speed_profiles": speed_profiles,
         "hidden_activity": hidden_activity,
     }
-    if isinstance(plant := run.ensemble.plant, Muscled):
-        directions = np.asarray(trials.conditions["direction"])
-        drawings |= _muscle_drawings(clean.plant.activation, directions, dt, plant.muscle_names)
-    with figure_style():
-        figures = {}
-        for name, draw in drawings.items():
-            figures[name], ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-            draw(ax)
-        n_rows = len(drawings) // 2
-        size = (6.9, 2.7 * n_rows)
-        figures["overview"], axes = plt.subplots(n_rows, 2, figsize=size, layout="constrained")
-        for letter, ax, draw in zip("abcdef", axes.flat, drawings.values(), strict=False):
-            draw(ax).set_title(letter, loc="left", fontweight="bold")
+
+
+def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, Figure]:
+    """A figure for each drawing, and "overview" with all of them."""
+    figures = {}
+    for name, draw in drawings.items():
+        figures[name], ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        draw(ax)
+    n_rows = len(drawings) // 2
+    size = (6.9, 2.7 * n_rows)
+    figures["overview"], axes = plt.subplots(n_rows, 2, figsize=size, layout="constrained")
+    for letter, ax, draw in zip("abcdef", axes.flat, drawings.values(), strict=False):
+        draw(ax).set_title(letter, loc="left", fontweight="bold")
     return figures
 
 
 def _muscle_drawings(
     activation: np.ndarray, direction: np.ndarray, dt: float, names: Sequence[str]
-) -> dict[str, Callable[[Axes], Axes]]:
+) -> dict[str, Drawing]:
     """Activations of the muscles, of member 0 in its first reach, and preferred directions of all members."""
     tuning = cosine_tuning(jnp.asarray(activation.mean(axis=2)), jnp.asarray(direction))
 
