@@ -1,5 +1,6 @@
 """Bodies with muscles: physics that does not depend on how it is computed."""
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -139,6 +140,34 @@ def test_gradients_agree_with_central_differences(body, getkey):
         )
 
     assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6, 1e-7))
+
+
+SOLVERS = {"Euler": (diffrax.Euler, 1), "Heun": (diffrax.Heun, 2), "Bosh3": (diffrax.Bosh3, 3)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("solver", "order"), SOLVERS.values(), ids=SOLVERS)
+@pytest.mark.parametrize("law", [muscles.RigidTendonHillMuscle, muscles.ThelenMuscle, muscles.ReluMuscle])
+def test_error_falls_with_the_order_of_the_solver(float64, law, solver, order):
+    """In fast movement, within which no fibre turns round or passes its optimal length."""
+    joints = plants.JointState(jnp.array([0.9, 1.6]), jnp.array([-3.0, -4.0]))
+    start = MuscledState(joints, jnp.full(6, 0.4), None)
+    commands = jnp.full((1, 6), 0.8)
+
+    @eqx.filter_jit
+    def end(body, simulate):
+        course = simulate(body, commands, initial_state=start, dt=0.01)
+        signs = jnp.sign(jnp.stack([course.muscles.fibre_velocity[0], body.muscles(start).fibre_velocity]))
+        return jnp.concatenate([course.coordinates[0], course.velocities[0]]), signs
+
+    def build(n_substeps):
+        return plants.arm26(law, solver=solver(), n_substeps=n_substeps)
+
+    exact, signs = end(build(1), plants.simulate_plant_adaptively)
+    np.testing.assert_array_equal(signs[0], signs[1])
+    coarse, fine = (jnp.linalg.norm(end(build(n), plants.simulate_plant)[0] - exact) for n in (24, 48))
+    assert fine > 1e-13
+    assert order - 0.15 < jnp.log2(coarse / fine) < order + 0.4
 
 
 @pytest.mark.slow
