@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from popsim.analysis.kinematics import end_point_error as end_point_error
 from popsim.analysis.kinematics import hand_speed as hand_speed
+from popsim.analysis.tuning import CosineTuning as CosineTuning
+from popsim.analysis.tuning import cosine_tuning as cosine_tuning
 
 if TYPE_CHECKING:
     import popsim.analysis.figures as figures  # noqa: F401

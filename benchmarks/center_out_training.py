@@ -10,6 +10,8 @@ import time
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--members", type=int, default=16)
+parser.add_argument("--plant", default="two-link-arm")
+parser.add_argument("--units", type=int, default=64)
 parser.add_argument("--batch-size", type=int, default=64)
 parser.add_argument("--batches", type=int, default=20)
 parser.add_argument("--cores", type=int, default=1)
@@ -28,7 +30,12 @@ from popsim.experiments import CenterOut  # noqa: E402
 
 def main() -> None:
     """Train and print."""
-    experiment = CenterOut(n_members=arguments.members, batch_size=arguments.batch_size)
+    experiment = CenterOut(
+        plant=arguments.plant,
+        n_units=arguments.units,
+        n_members=arguments.members,
+        batch_size=arguments.batch_size,
+    )
     devices = training_devices(arguments.devices)
     trainer = experiment.build_trainer(
         devices=devices,

@@ -114,7 +114,7 @@ def check_dynamics(reach: lqr.Reach) -> None:
 
         def step(x):
             state = popsim.plants.PointMassState(x[0:2], x[2:4])
-            after = popsim.plants.advance(plant, state, x[4:6], lambda hand: jnp.zeros(2), dt=reach.dt)
+            after = popsim.plants.advance(plant, state, x[4:6], popsim.plants.Load(), dt=reach.dt)
             return jnp.concatenate([after.position, after.velocity])
 
         up, down = (np.asarray(jax.vmap(step)(sign * jnp.eye(6))) for sign in (1.0, -1.0))

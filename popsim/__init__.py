@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 
 from popsim import analysis as analysis
 from popsim import losses as losses
+from popsim import muscles as muscles
 from popsim import networks as networks
 from popsim import plants as plants
+from popsim import senses as senses
 from popsim import tasks as tasks
 from popsim import training as training
 from popsim.channels import SensoryChannel as SensoryChannel
-from popsim.channels import proprioception as proprioception
-from popsim.channels import vision as vision
 from popsim.ensemble import build_members as build_members
 from popsim.ensemble import make_ensemble as make_ensemble
 from popsim.ensemble import member as member
@@ -22,7 +22,13 @@ from popsim.evaluate import evaluate_ensemble as evaluate_ensemble
 from popsim.hand import HandState as HandState
 from popsim.interventions import AbstractForceField as AbstractForceField
 from popsim.interventions import AbstractIntervention as AbstractIntervention
-from popsim.interventions import CurlField as CurlField
+from popsim.interventions import AbstractTorqueField as AbstractTorqueField
+from popsim.loads import ConstantForce as ConstantForce
+from popsim.loads import CurlField as CurlField
+from popsim.loads import ElasticField as ElasticField
+from popsim.loads import ElasticFieldParameters as ElasticFieldParameters
+from popsim.loads import JointTorque as JointTorque
+from popsim.loads import ViscousField as ViscousField
 from popsim.loop_state import LoopState as LoopState
 from popsim.loss import AbstractLossTerm as AbstractLossTerm
 from popsim.loss import FunctionTerm as FunctionTerm
@@ -43,6 +49,8 @@ from popsim.per_member import ScaledSchedule as ScaledSchedule
 from popsim.per_member import of_member as of_member
 from popsim.randomness import key_stream as key_stream
 from popsim.scaling import Scaling as Scaling
+from popsim.senses import proprioception as proprioception
+from popsim.senses import vision as vision
 from popsim.sensorimotor_loop import SensorimotorLoop as SensorimotorLoop
 from popsim.simulate import simulate as simulate
 from popsim.task import AbstractTask as AbstractTask

@@ -1,7 +1,6 @@
 """Interventions: what the world, or the experimenter, does to a model in the course of a trial."""
 
 import abc
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import equinox as eqx
@@ -11,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from popsim.hand import HandState
 from popsim.loop_state import LoopState
+from popsim.plants import Load
 from popsim.trial import InterventionSchedule
 
 Stage = Literal["sense", "think", "act", "move"]
@@ -95,26 +95,32 @@ class AbstractForceField(eqx.Module):
         """
 
 
-class CurlField(AbstractForceField):
-    """A force at right angles to the movement of the hand in the plane: F = b (v_y, -v_x).
+class AbstractTorqueField(eqx.Module):
+    """A generalised force of the world on the coordinates of a body: torques on the joints of an arm.
 
-    With b > 0 it pushes the hand to its right, so that an uncontrolled hand goes round clockwise. Its
-    parameter is b, in N s/m. A pure curl field after Thoroughman & Shadmehr 2000, Nature 407:742-747
-    (cited from memory).
-
-    **Raises:** `ValueError` if the hand does not move in a plane.
+    It acts while the body moves, and is held and scheduled, as an `AbstractForceField`. A subclass supplies
+    `name` and `torque`.
     """
 
-    name: str = eqx.field(static=True, default="curl field")
+    name: eqx.AbstractVar[str]
 
-    def force(self, parameters: Float[Array, ""], hand: HandState) -> Float[Array, " space"]:
-        if hand.velocity.shape != (2,):
-            raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
-        v_x, v_y = hand.velocity
-        return parameters * jnp.stack([v_y, -v_x])
+    @abc.abstractmethod
+    def torque(
+        self,
+        parameters: PyTree[Array],
+        coordinates: Float[Array, " coordinates"],
+        velocities: Float[Array, " coordinates"],
+    ) -> Float[Array, " coordinates"]:
+        """The generalised force, in N m for joints.
+
+        **Arguments:**
+
+        - `parameters`: those of the trial.
+        - `coordinates`, `velocities`: of the body, for an arm in rad and rad/s.
+        """
 
 
-Intervention = AbstractIntervention | AbstractForceField
+Intervention = AbstractIntervention | AbstractForceField | AbstractTorqueField
 
 
 def check_interventions(interventions: tuple[Intervention, ...]) -> None:
@@ -130,25 +136,32 @@ def check_interventions(interventions: tuple[Intervention, ...]) -> None:
             )
 
 
-def load_on_hand(
+def load_of_world(
     interventions: tuple[Intervention, ...],
     scheduled: dict[str, InterventionSchedule],
     constant: Float[Array, " space"],
-) -> Callable[[HandState], Float[Array, " space"]]:
-    """The force on the hand (N) as a function of the hand: `constant`, and the active force fields."""
-    fields = [
-        (field, scheduled[field.name])
-        for field in interventions
-        if isinstance(field, AbstractForceField) and field.name in scheduled
-    ]
+) -> Load:
+    """The forces of the world on a body: on its hand `constant` (N), and the active fields."""
+    held = [(field, scheduled[field.name]) for field in interventions if field.name in scheduled]
+    on_hand = [(field, when) for field, when in held if isinstance(field, AbstractForceField)]
+    on_joints = [(field, when) for field, when in held if isinstance(field, AbstractTorqueField)]
 
-    def load(hand: HandState) -> Float[Array, " space"]:
+    def force(hand: HandState) -> Float[Array, " space"]:
         total = constant
-        for field, schedule in fields:
-            total = jnp.where(schedule.active, total + field.force(schedule.parameters, hand), total)
+        for field, when in on_hand:
+            total = jnp.where(when.active, total + field.force(when.parameters, hand), total)
         return total
 
-    return load
+    def torque(
+        coordinates: Float[Array, " coordinates"], velocities: Float[Array, " coordinates"]
+    ) -> Float[Array, " coordinates"]:
+        total = jnp.zeros_like(coordinates)
+        for field, when in on_joints:
+            given = field.torque(when.parameters, coordinates, velocities)
+            total = jnp.where(when.active, total + given, total)
+        return total
+
+    return Load(force, torque if on_joints else None)
 
 
 def intervene(

@@ -17,7 +17,7 @@ from popsim.interventions import (
     Stage,
     check_interventions,
     intervene,
-    load_on_hand,
+    load_of_world,
 )
 from popsim.loop_state import LoopState
 from popsim.model import AbstractModel
@@ -133,10 +133,10 @@ class SensorimotorLoop(AbstractModel):
         return dataclasses.replace(state, network=network, command=command)
 
     def _move(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
-        load = load_on_hand(self.interventions, step_input.interventions, state.external_force)
+        load = load_of_world(self.interventions, step_input.interventions, state.external_force)
         body = advance(self.plant, state.plant, state.command, load, dt=self.dt)
         hand = self.plant.hand(body)
-        force = load(state.hand)
+        force = load.hand_force(state.hand)
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand, external_force=force)
 
     def received(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:

@@ -18,6 +18,7 @@ from popsim.cli import main
 from popsim.experiments import CenterOut, run_experiment
 
 ROOT = Path(popsim.__file__).parents[1]
+DOCUMENTS = ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -27,7 +28,7 @@ def code_blocks(document: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/bodies.md"])
 def test_the_code_runs(document):
     """As it stands, but for two batches only, and with smaller trials."""
     blocks = [block for block in code_blocks(document) if "open_run" not in block]
@@ -41,7 +42,9 @@ def test_the_code_runs(document):
     assert scope["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/runs.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
+)
 def test_the_files_and_names_exist(document):
     text = (ROOT / document).read_text()
     for path in re.findall(r"`((?:popsim|tasks|analysis|examples|tests|docs)/[\w/.]*)`", text):

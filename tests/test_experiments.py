@@ -13,6 +13,7 @@ import pytest
 import popsim
 from popsim.experiments import (
     EXPERIMENTS,
+    PLANTS,
     CenterOut,
     RunHistory,
     open_run,
@@ -172,9 +173,7 @@ def test_what_is_larger_than_the_memory_is_refused_before_it_is_built(setting, t
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    "plant", ["two-link-arm", "two-link-arm-motornet", "two-link-arm-li-todorov", "point-mass"]
-)
+@pytest.mark.parametrize("plant", PLANTS)
 def test_every_plant_builds_and_its_targets_are_within_reach(plant):
     experiment = CenterOut(plant=plant, n_members=1, n_units=4)
     task = experiment.build_task()

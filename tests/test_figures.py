@@ -8,6 +8,8 @@ from popsim.analysis.figures import (
     draw_hand_paths,
     draw_hidden_activity,
     draw_learning_curves,
+    draw_muscle_activations,
+    draw_preferred_directions,
     draw_speed_profiles,
     figure_style,
     save_figure,
@@ -28,6 +30,22 @@ def test_learning_curves_have_thin_members_and_their_geometric_mean(ax):
     assert len(members) == 2 and all(line.get_linewidth() < mean.get_linewidth() for line in members)
     np.testing.assert_allclose(mean.get_ydata(), [2.0, 0.02])
     assert ax.get_yscale() == "log" and ax.get_xlabel() == "training batch"
+
+
+def test_muscle_activations_have_a_named_line_each(ax):
+    activation = np.array([[0.0, 0.1], [0.2, 0.3], [0.4, 0.5]])
+    assert draw_muscle_activations(ax, activation, dt=0.01, names=["biceps", "triceps"]) is ax
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), [[0.01, 0.1], [0.02, 0.3], [0.03, 0.5]])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["biceps", "triceps"]
+    assert ax.get_ylim()[0] == 0
+
+
+def test_preferred_directions_point_where_activity_is_largest(ax):
+    preferred, depth = np.array([[0.0, np.pi / 2], [np.pi, 0.0]]), np.array([[1.0, 2.0], [0.5, 0.1]])
+    assert draw_preferred_directions(ax, preferred, depth) is ax
+    tips = [line.get_xydata()[1] for line in ax.lines]
+    np.testing.assert_allclose(tips, [[1, 0], [-0.5, 0], [0, 2], [0.1, 0]], atol=1e-12)
+    assert len(ax.get_legend().get_texts()) == 2 and ax.get_xlim()[1] > 2
 
 
 def test_hand_paths_are_in_centimetres_and_begin_at_the_start(ax):

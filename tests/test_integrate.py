@@ -6,7 +6,7 @@ import pytest
 from conftest import ARMS, PLANTS
 from reference import exact_trajectory
 
-from popsim.plants import JointState, PointMass, PointMassState, advance, simulate_plant
+from popsim.plants import JointState, Load, PointMass, PointMassState, advance, simulate_plant
 
 SOLVERS = {
     "Euler": (diffrax.Euler, 1),
@@ -30,7 +30,7 @@ def moving(plant):
 @eqx.filter_jit
 def after_one_step(plant):
     state, dt = moving(plant)
-    return plant.hand(advance(plant, state, jnp.array(COMMAND), lambda hand: jnp.array(FORCE), dt=dt))
+    return plant.hand(advance(plant, state, jnp.array(COMMAND), Load(lambda hand: jnp.array(FORCE)), dt=dt))
 
 
 def exactly(plant):

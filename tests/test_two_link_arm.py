@@ -44,7 +44,7 @@ def test_energy_of_the_free_arm_is_conserved(arm):
 def power_and_its_sources(arm, angle, draws):
     velocity, torque, force = 4 * draws
     state = JointState(angle, velocity)
-    rate = arm.vector_field(state, torque, force)
+    rate = arm.dynamics(state, torque, force)
     _, power = jax.jvp(lambda state: kinetic_energy(arm, state), (state,), (rate,))
     given = torque @ velocity + force @ arm.hand(state).velocity - velocity @ arm.friction @ velocity
     return power, given
@@ -124,7 +124,7 @@ def test_hand_forces_from_rest_accelerate_by_the_mobility_matrix(arm):
     forces = np.stack([np.cos(directions), np.sin(directions)], axis=1)
 
     def hand_acceleration(force):
-        rate = arm.vector_field(rest, jnp.zeros(2), force)
+        rate = arm.dynamics(rest, jnp.zeros(2), force)
         return jax.jvp(arm.hand, (rest,), (rate,))[1].velocity
 
     accelerations = jax.vmap(hand_acceleration)(jnp.asarray(forces))
@@ -191,7 +191,7 @@ OUT_OF_REACH = {
 @eqx.filter_jit
 def rest_and_its_derivatives(arm, position):
     rest = arm.at_rest(position)
-    rate = arm.vector_field(rest, jnp.zeros(2), jnp.zeros(2))
+    rate = arm.dynamics(rest, jnp.zeros(2), jnp.zeros(2))
     return rest, rate, jax.jacobian(lambda position: arm.hand(arm.at_rest(position)))(position)
 
 
@@ -212,12 +212,16 @@ def test_nan_is_out_of_reach(arm):
 
 
 def at_elbow(arm, angle, velocity=0.0):
-    return arm.joint_stop(joints([1.0, angle], [0.0, velocity]))[1]
+    return stop_torque(arm, joints([1.0, angle], [0.0, velocity]))[1]
+
+
+def stop_torque(arm, state):
+    return arm.joint_stop.torque(state.angle, state.velocity, arm.joint_limits)
 
 
 def test_joint_stop_is_absent_within_the_limits(arm, getkey):
     velocity = jnp.array([3.0, -3.0])
-    stop = jax.vmap(lambda angle: arm.joint_stop(JointState(angle, velocity)))(postures(arm, getkey()))
+    stop = jax.vmap(lambda angle: stop_torque(arm, JointState(angle, velocity)))(postures(arm, getkey()))
     np.testing.assert_array_equal(stop, 0.0)
 
 

@@ -3,6 +3,10 @@
 from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
+from popsim.analysis.figures.muscle_activations import draw_muscle_activations as draw_muscle_activations
+from popsim.analysis.figures.preferred_directions import (
+    draw_preferred_directions as draw_preferred_directions,
+)
 from popsim.analysis.figures.speed_profiles import draw_speed_profiles as draw_speed_profiles
 from popsim.analysis.figures.style import direction_colors as direction_colors
 from popsim.analysis.figures.style import figure_style as figure_style

@@ -3,12 +3,13 @@
 import dataclasses
 from typing import Any, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Key
 from matplotlib.figure import Figure
 
-from popsim.channels import SensoryChannel, proprioception, vision
+from popsim.channels import SensoryChannel
 from popsim.checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.plant_choice import PLANTS
@@ -17,11 +18,15 @@ from popsim.experiments.reach_summary import reach_table, summarize_reaches
 from popsim.network_input import n_network_inputs
 from popsim.networks import GRUNetwork
 from popsim.noise import GaussianNoise, MotorNoise
-from popsim.plants import AbstractPlant
+from popsim.plants import AbstractPlant, Muscled
 from popsim.scaling import Scaling
+from popsim.senses import proprioception, vision
 from popsim.sensorimotor_loop import SensorimotorLoop
 from popsim.tasks import RandomReaches
 from popsim.training import TaskTrainer, adam
+
+EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
+"""What makes the output of a network one for muscles, which are hardly excited before it is trained."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +51,14 @@ class CenterOut(AbstractExperiment):
     """m and m/s"""
     proprioception_delay: float = 0.02
     """s"""
-    proprioception_noise: tuple[float, float] = (0.02, 0.1)
-    """rad and rad/s (for a point mass m and m/s)"""
-    motor_noise: tuple[float, float] = (0.05, 0.01)
-    """as a share of the command, and constant in N m (for a point mass N)"""
+    proprioception_noise: tuple[float, float] | None = None
+    """rad and rad/s (for a point mass m and m/s, for muscles optimal lengths and optimal lengths/s); by
+    default 0.02 and 0.1, with muscles 0.005 and 0.03"""
+    motor_noise: tuple[float, float] | None = None
+    """as a share of the command, and constant in N m (for a point mass N, for muscles of excitations from
+    0 to 1); by default 0.05 and 0.01, with muscles 0.05 and 0.002"""
+    hidden_noise: float | None = None
+    """on the units of the network, which go from -1 to 1; by default 0, with muscles 0.01"""
     duration: float = 1.0
     """of a trial, s"""
     dt: float = 0.01
@@ -59,10 +68,14 @@ class CenterOut(AbstractExperiment):
         super().__post_init__()
         if self.plant not in PLANTS:
             raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
+        for name in ("proprioception_noise", "motor_noise", "hidden_noise"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(PLANTS[self.plant], name))
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
+        check_non_negative("hidden_noise", self.hidden_noise)
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
             if len(getattr(self, name)) != 2:
                 raise ValueError(f"`{name}` must be two numbers, got {getattr(self, name)}.")
@@ -77,22 +90,33 @@ class CenterOut(AbstractExperiment):
 
     def build_plant(self) -> AbstractPlant:
         """The body."""
-        return PLANTS[self.plant]()
+        return PLANTS[self.plant].build()
 
     def build_task(self) -> RandomReaches:
         return RandomReaches(self.build_plant().workspace, duration=self.duration, dt=self.dt)
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant = self.build_plant()
+        at_center = plant.at_rest(plant.workspace.center)
+        assert self.proprioception_noise and self.motor_noise and self.hidden_noise is not None
         channels = {
-            "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise)),
+            "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
             "proprioception": SensoryChannel(
-                proprioception, self.proprioception_delay, _noise(self.proprioception_noise)
+                proprioception,
+                self.proprioception_delay,
+                _noise(self.proprioception_noise, plant.proprioception(at_center).size // 2),
             ),
         }
         n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
         return SensorimotorLoop(
-            GRUNetwork(n_inputs, self.n_units, plant.n_commands, key=key),
+            GRUNetwork(
+                n_inputs,
+                self.n_units,
+                plant.n_commands,
+                noise_std=self.hidden_noise,
+                key=key,
+                **(EXCITING if isinstance(plant, Muscled) else {}),
+            ),
             plant,
             channels,
             MotorNoise(*self.motor_noise),
@@ -117,9 +141,9 @@ class CenterOut(AbstractExperiment):
         return draw_reach_figures(run)
 
 
-def _noise(std: tuple[float, float]) -> GaussianNoise:
-    """Noise of a sense with two position-like and two velocity-like features."""
-    return GaussianNoise(jnp.repeat(jnp.asarray(std), 2))
+def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
+    """Noise of a sense with `n` position-like and as many velocity-like features."""
+    return GaussianNoise(jnp.repeat(jnp.asarray(std), n))
 
 
 def _scaling(plant: AbstractPlant) -> dict[str, Scaling]:
@@ -127,8 +151,9 @@ def _scaling(plant: AbstractPlant) -> dict[str, Scaling]:
     workspace = plant.workspace
     hand = jnp.concatenate([workspace.center, jnp.zeros(2)])
     posture = plant.proprioception(plant.at_rest(workspace.center))
+    changes = (0.2, 1.0) if isinstance(plant, Muscled) else (0.3, 1.5)
     return {
         "target": Scaling(workspace.center, workspace.half_widths),
         "vision": Scaling(hand, jnp.concatenate([workspace.half_widths, jnp.full(2, 0.5)])),
-        "proprioception": Scaling(posture, jnp.array([0.3, 0.3, 1.5, 1.5])),
+        "proprioception": Scaling(posture, jnp.repeat(jnp.asarray(changes), posture.size // 2)),
     }

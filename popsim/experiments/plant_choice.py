@@ -1,12 +1,53 @@
-"""The bodies that can be chosen by name."""
+"""The bodies that can be chosen by name, and what an experiment takes for granted with each."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 
-from popsim.plants import AbstractPlant, PointMass, TwoLinkArm
+from popsim import muscles, plants
+from popsim.plants import AbstractPlant
 
-PLANTS: Mapping[str, Callable[[], AbstractPlant]] = {
-    "two-link-arm": TwoLinkArm.arm26,
-    "two-link-arm-motornet": TwoLinkArm.motornet,
-    "two-link-arm-li-todorov": TwoLinkArm.li_todorov,
-    "point-mass": PointMass,
+Pair = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlantChoice:
+    """A body, and the settings that go with it unless others are given.
+
+    - `build`: makes it.
+    - `proprioception_noise`: standard deviations of what it feels of position and of velocity.
+    - `motor_noise`: as a share of the command, and constant.
+    - `hidden_noise`: on the units of a network that moves it.
+    - `tolerance`: by how much errors and speeds may be larger than those of a torque arm.
+    """
+
+    build: Callable[[], AbstractPlant]
+    proprioception_noise: Pair = (0.02, 0.1)  # rad, rad/s
+    motor_noise: Pair = (0.05, 0.01)
+    hidden_noise: float = 0.0
+    tolerance: float = 1.0
+
+
+def _muscled(build: Callable[[], AbstractPlant]) -> PlantChoice:
+    """Noise in optimal lengths and optimal lengths per second, about that of the joints; of excitations."""
+    return PlantChoice(
+        build, proprioception_noise=(0.005, 0.03), motor_noise=(0.05, 0.002), hidden_noise=0.01, tolerance=2.0
+    )
+
+
+def _arm26(law: Callable[..., muscles.AbstractMuscle]) -> PlantChoice:
+    return _muscled(lambda: plants.arm26(law))
+
+
+PLANTS: Mapping[str, PlantChoice] = {
+    "two-link-arm": PlantChoice(plants.TwoLinkArm.arm26),
+    "two-link-arm-motornet": PlantChoice(plants.TwoLinkArm.motornet),
+    "two-link-arm-li-todorov": PlantChoice(plants.TwoLinkArm.li_todorov),
+    "point-mass": PlantChoice(plants.PointMass),
+    "arm26": _muscled(plants.arm26),
+    "arm26-relu": _arm26(muscles.ReluMuscle),
+    "arm26-compliant": _arm26(muscles.CompliantTendonHillMuscle),
+    "arm26-thelen": _arm26(muscles.ThelenMuscle),
+    "arm26-mujoco": _arm26(muscles.MujocoMuscle),
+    "muscled-arm-li-todorov": _muscled(plants.li_todorov_arm),
+    "muscled-point-mass": _muscled(plants.muscled_point_mass),
 }

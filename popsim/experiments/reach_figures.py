@@ -1,28 +1,37 @@
 """The figures of a run that learned to reach."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim.analysis import hand_speed
+from popsim.analysis import cosine_tuning, hand_speed
 from popsim.analysis.figures import (
     draw_hand_paths,
     draw_hidden_activity,
     draw_learning_curves,
+    draw_muscle_activations,
+    draw_preferred_directions,
     draw_speed_profiles,
     figure_style,
 )
 from popsim.noise import without_noise
+from popsim.plants import Muscled
+from popsim.trial import Trial
+
+Drawing = Callable[[Axes], Axes]
 
 
 def draw_reach_figures(run: Any) -> dict[str, Figure]:
     """Learning curves, hand paths, speed profiles and hidden activity, each alone and all in one.
 
-    The states are those of the validation trials: hand paths with noise, the rest without.
+    A body with muscles adds their activations and preferred directions. The states are those of the
+    validation trials: hand paths with noise, the rest without.
 
     **Arguments:**
 
@@ -33,8 +42,19 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
         jax.tree.map(np.asarray, run.evaluate(ensemble).states)
         for ensemble in (run.ensemble, without_noise(run.ensemble))
     )
+    drawings = _reach_drawings(run.history, trials, noisy, clean)
+    if isinstance(plant := run.ensemble.plant, Muscled):
+        directions = np.asarray(trials.conditions["direction"])
+        drawings |= _muscle_drawings(
+            clean.plant.activation, directions, trials.timeline.dt, plant.muscle_names
+        )
+    with figure_style():
+        return _each_and_all(drawings)
+
+
+def _reach_drawings(history: Any, trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
+    """What a run of any body shows."""
     dt = trials.timeline.dt
-    history = run.history
 
     def learning_curves(ax: Axes) -> Axes:
         draw_learning_curves(ax, history.batch.values, history.loss.sum("term").values)
@@ -63,18 +83,42 @@ def draw_reach_figures(run: Any) -> dict[str, Figure]:
         )
         return ax
 
-    drawings = {
+    return {
         "learning_curves": learning_curves,
         "hand_paths": hand_paths,
         "speed_profiles": speed_profiles,
         "hidden_activity": hidden_activity,
     }
-    with figure_style():
-        figures = {}
-        for name, draw in drawings.items():
-            figures[name], ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-            draw(ax)
-        figures["overview"], axes = plt.subplots(2, 2, figsize=(6.9, 5.4), layout="constrained")
-        for letter, ax, draw in zip("abcd", axes.flat, drawings.values(), strict=True):
-            draw(ax).set_title(letter, loc="left", fontweight="bold")
+
+
+def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, Figure]:
+    """A figure for each drawing, and "overview" with all of them."""
+    figures = {}
+    for name, draw in drawings.items():
+        figures[name], ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        draw(ax)
+    n_rows = len(drawings) // 2
+    size = (6.9, 2.7 * n_rows)
+    figures["overview"], axes = plt.subplots(n_rows, 2, figsize=size, layout="constrained")
+    for letter, ax, draw in zip("abcdef", axes.flat, drawings.values(), strict=False):
+        draw(ax).set_title(letter, loc="left", fontweight="bold")
     return figures
+
+
+def _muscle_drawings(
+    activation: np.ndarray, direction: np.ndarray, dt: float, names: Sequence[str]
+) -> dict[str, Drawing]:
+    """Activations of the muscles, of member 0 in its first reach, and preferred directions of all members."""
+    tuning = cosine_tuning(jnp.asarray(activation.mean(axis=2)), jnp.asarray(direction))
+
+    def muscle_activations(ax: Axes) -> Axes:
+        draw_muscle_activations(ax, activation[0, 0], dt=dt, names=names)
+        ax.set_title("member 0, reach to the right, noise off")
+        return ax
+
+    def preferred_directions(ax: Axes) -> Axes:
+        draw_preferred_directions(ax, np.asarray(tuning.preferred), np.asarray(tuning.depth), names=names)
+        ax.set_title("mean activation, noise off")
+        return ax
+
+    return {"muscle_activations": muscle_activations, "preferred_directions": preferred_directions}

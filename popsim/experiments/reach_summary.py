@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from popsim.analysis import end_point_error, hand_speed
 from popsim.evaluate import evaluate_ensemble
+from popsim.experiments.plant_choice import PLANTS
 from popsim.noise import without_noise
 from popsim.store import as_json_numbers
 from popsim.trial import Trial, repeat_trials
@@ -38,11 +39,19 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
         slow = dataclasses.replace(experiment, **delays)
         delayed = eqx.tree_at(lambda model: model.network, slow.build_ensemble(), ensemble.network)
         members["control: delays doubled"] = _accuracy(experiment, delayed)
+    clean, noisy = limits(experiment)
     return {
         "n_repeats": N_REPEATS,
-        "limits": {"noise_off_worst_target": CLEAN_LIMITS, "noise_on_mean": NOISY_LIMITS},
+        "limits": {"noise_off_worst_target": clean, "noise_on_mean": noisy},
         "ensembles": members,
     }
+
+
+def limits(experiment: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """What is good enough for the body, with noise off and on."""
+    tolerance = PLANTS[experiment.plant].tolerance
+    clean, noisy = ({name: tolerance * x for name, x in own.items()} for own in (CLEAN_LIMITS, NOISY_LIMITS))
+    return clean, noisy
 
 
 def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
@@ -50,11 +59,12 @@ def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     trials = task.validation_trials()
     clean = _at_the_end(task, without_noise(ensemble), trials, key)
     noisy = _at_the_end(task, ensemble, repeat_trials(trials, N_REPEATS), key)
+    clean_limits, noisy_limits = limits(experiment)
     rows = []
     for index in range(experiment.n_members):
         off = {name: as_json_numbers(jnp.max(values[index])) for name, values in clean.items()}
         on = {name: as_json_numbers(jnp.mean(values[index])) for name, values in noisy.items()}
-        within = _within(off, CLEAN_LIMITS) and _within(on, NOISY_LIMITS)
+        within = _within(off, clean_limits) and _within(on, noisy_limits)
         rows.append(
             {"member": index, "noise_off_worst_target": off, "noise_on_mean": on, "within_limits": within}
         )

@@ -1,19 +1,24 @@
-"""Gated recurrent units with a linear readout."""
+"""Gated recurrent units with a readout."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
+from popsim.checks import check_non_negative, is_traced
 from popsim.networks.abstract import AbstractNetwork, check_sizes
 from popsim.networks.projection import Projection
+from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
 
 class GRUNetwork(AbstractNetwork):
-    """A layer of gated recurrent units and a linear readout.
+    """A layer of gated recurrent units and a readout of them.
 
     The units are `equinox.nn.GRUCell`: Cho et al. 2014, arXiv 1406.1078, with the reset gate applied
     after the recurrent product. A trial starts with all units at zero.
@@ -21,20 +26,41 @@ class GRUNetwork(AbstractNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `noise_std`: of noise on the units after each step; 0 draws no random numbers.
+    - `output_fn`: what the linear readout goes through, such as `jax.nn.sigmoid` for excitations of muscles;
+        None for nothing.
+    - `output_bias`: added to the bias of the readout at the start: with a sigmoid, -3 makes a network that
+        hardly excites any muscle before it is trained.
     - `key`: from which the weights are drawn, uniformly within 1 / sqrt(n_units).
 
-    **Raises:** `ValueError` if a size is not a positive whole number.
+    **Raises:** `ValueError` if a size is not a positive whole number, or `noise_std` is negative.
     """
 
     cell: eqx.nn.GRUCell
     readout: eqx.nn.Linear
+    noise: AbstractNoise
+    output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
     n_inputs: int = eqx.field(static=True)
     n_outputs: int = eqx.field(static=True)
 
-    def __init__(self, n_inputs: int, n_units: int, n_outputs: int, *, key: Key[Array, ""]):
+    def __init__(
+        self,
+        n_inputs: int,
+        n_units: int,
+        n_outputs: int,
+        *,
+        noise_std: ArrayLike = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: float = 0.0,
+        key: Key[Array, ""],
+    ):
         check_sizes(n_inputs, n_units, n_outputs)
+        check_non_negative("noise_std", noise_std)
         self.cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
-        self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
+        readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
+        self.readout = eqx.tree_at(lambda own: own.bias, readout, replace_fn=lambda bias: bias + output_bias)
+        self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
+        self.output_fn = output_fn
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
@@ -44,10 +70,11 @@ class GRUNetwork(AbstractNetwork):
     def step(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
     ) -> Float[Array, " hidden"]:
-        return self.cell(inputs, hidden)
+        return self.noise(self.cell(inputs, hidden), key=key)
 
     def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
-        return self.readout(hidden)
+        output = self.readout(hidden)
+        return output if self.output_fn is None else self.output_fn(output)
 
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]

@@ -1,47 +1,30 @@
-"""The contract of a plant: an ordinary differential equation and its kinematics."""
+"""The contract of a plant: an ordinary differential equation over a time step, and its kinematics."""
 
 import abc
 
 import diffrax
 import equinox as eqx
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim.hand import HandState
+from popsim.plants.load import Load
 from popsim.workspace import Workspace
 
 
 class AbstractPlant(eqx.Module):
     """A body: how its state changes under a command, and where its hand is.
 
-    A subclass supplies what is abstract below; the state is any PyTree of arrays. All in SI units. The
-    equation is integrated by `popsim.plants.advance` with the plant's `solver`, a diffrax solver, in
-    `n_substeps` equal parts of a time step.
+    A body that forces move is an `AbstractSkeleton`, which asks for less; muscles on one make a `Muscled`
+    body. The state is any PyTree of arrays. All in SI units. The equation is integrated by
+    `popsim.plants.advance` with the plant's `solver`, a diffrax solver, in `n_substeps` equal parts of a time
+    step. A subclass supplies what is abstract below.
 
-    !!! example
+    **Fields:**
 
-        ```python
-        >>> import diffrax, equinox as eqx, jax, jax.numpy as jnp, popsim
-        >>> class Slider(popsim.plants.AbstractPlant):
-        ...     "A hand in honey: its velocity is the command."
-        ...     solver: diffrax.AbstractSolver = diffrax.Euler()
-        ...     n_substeps: int = eqx.field(static=True, default=1)
-        ...     n_commands: int = eqx.field(static=True, default=2)
-        ...     workspace: popsim.Workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
-        ...     def vector_field(self, state, command, external_force):
-        ...         return command + external_force
-        ...     def at_rest(self, position):
-        ...         return position
-        ...     def hand(self, state):
-        ...         return popsim.HandState(state, jnp.zeros(2))
-        ...     def reachable(self, position):
-        ...         return jnp.array(True)
-        ...     def proprioception(self, state):
-        ...         return state
-        >>> moved = popsim.plants.simulate_plant(Slider(), jnp.ones((10, 2)), dt=0.01)
-        >>> bool(jnp.allclose(moved.hand.position[-1], 0.1))
-        True
-
-        ```
+    - `solver`, `n_substeps`: how the equation is integrated.
+    - `n_commands`: how many numbers a command has.
+    - `workspace`: where tasks put their targets.
     """
 
     solver: eqx.AbstractVar[diffrax.AbstractSolver]
@@ -51,17 +34,31 @@ class AbstractPlant(eqx.Module):
 
     @abc.abstractmethod
     def vector_field(
-        self, state: PyTree[Array], command: Float[Array, " commands"], external_force: Float[Array, " space"]
+        self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
     ) -> PyTree[Array]:
         """The rate of change of the state.
 
         **Arguments:**
 
-        - `state`: the state of the body.
-        - `command`: the motor command (forces in N, torques in N m, excitations ...).
-        - `external_force`: the force of the world on the hand, in N.
+        - `t`: the time since the beginning of the time step, in seconds.
+        - `state`: the state of the body at this time.
+        - `command`: the motor command, held over the step (forces in N, torques in N m, excitations ...).
+        - `load`: the forces of the world.
 
         **Returns:** d state / dt, of the structure of `state`.
+        """
+
+    @abc.abstractmethod
+    def end_step(
+        self, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float
+    ) -> PyTree[Array]:
+        """The state after a time step, with what the equation leaves alone brought up to date.
+
+        **Arguments:**
+
+        - `state`: as the solver leaves it.
+        - `command`: as for `vector_field`.
+        - `dt`: the length of the step, in seconds.
         """
 
     @abc.abstractmethod

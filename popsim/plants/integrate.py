@@ -1,20 +1,22 @@
 """Integration of a plant over one time step, with a diffrax solver."""
 
-from collections.abc import Callable
-
 import diffrax
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from popsim.hand import HandState
 from popsim.plants.abstract import AbstractPlant
+from popsim.plants.load import Load
+
+UNROLLED = 4
 
 
 def advance(
     plant: AbstractPlant,
     state: PyTree[Array],
     command: Float[Array, " commands"],
-    load: Callable[[HandState], Float[Array, " space"]],
+    load: Load,
     *,
     dt: float,
 ) -> PyTree[Array]:
@@ -28,23 +30,26 @@ def advance(
     - `plant`: the body, with its solver and number of substeps.
     - `state`: its state now.
     - `command`: the motor command.
-    - `load`: the force of the world on the hand (N) as a function of the hand, evaluated at every stage
-        of every substep.
+    - `load`: the forces of the world.
     - `dt`: the time step in seconds.
     """
-    term = diffrax.ODETerm(lambda t, y, args: plant.vector_field(y, command, load(plant.hand(y))))
+    term = diffrax.ODETerm(lambda t, y, args: plant.vector_field(t, y, command, load))
     step = dt / plant.n_substeps
+    solver_state = plant.solver.init(term, 0.0, step, state, None)
 
-    def substep(carry, _):
+    def substep(carry, t):
         y, solver_state = carry
-        y, _, _, solver_state, _ = plant.solver.step(term, 0.0, step, y, None, solver_state, made_jump=False)
+        y, _, _, solver_state, _ = plant.solver.step(
+            term, t, t + step, y, None, solver_state, made_jump=False
+        )
         return (y, solver_state), None
 
-    carry = (state, plant.solver.init(term, 0.0, step, state, None))
-    if plant.n_substeps == 1:
-        (state, _), _ = substep(carry, None)
+    carry = (state, solver_state)
+    if plant.n_substeps <= UNROLLED:  # times are constants, so that what recurs is computed once
+        for index in range(plant.n_substeps):
+            carry, _ = substep(carry, index * step)
     else:
-        (state, _), _ = jax.lax.scan(
-            substep, carry, None, length=plant.n_substeps, unroll=min(4, plant.n_substeps)
-        )
-    return state
+        begins = jnp.asarray(step * np.arange(plant.n_substeps), jnp.result_type(*jax.tree.leaves(state)))
+        carry, _ = jax.lax.scan(substep, carry, begins, unroll=UNROLLED)
+    state, _ = carry
+    return plant.end_step(state, command, dt=dt)

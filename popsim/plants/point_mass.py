@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from popsim.checks import check_non_negative, check_positive, check_positive_int
 from popsim.hand import HandState
-from popsim.plants.abstract import AbstractPlant
+from popsim.plants.skeleton import AbstractSkeleton
 from popsim.workspace import Workspace
 
 
@@ -19,7 +19,7 @@ class PointMassState(eqx.Module):
     velocity: Float[Array, "*axes space"]
 
 
-class PointMass(AbstractPlant):
+class PointMass(AbstractSkeleton):
     """A point mass: m dv/dt = command + external force - damping v.
 
     **Arguments:**
@@ -60,14 +60,25 @@ class PointMass(AbstractPlant):
         self.n_substeps = n_substeps
         self.n_commands = self.workspace.low.shape[0]
 
-    def vector_field(
+    def dynamics(
         self,
         state: PointMassState,
-        command: Float[Array, " commands"],
+        force: Float[Array, " coordinates"],
         external_force: Float[Array, " space"],
     ) -> PointMassState:
-        force = command + external_force - self.damping * state.velocity
-        return PointMassState(state.velocity, force / self.mass)
+        total = force + external_force - self.damping * state.velocity
+        return PointMassState(state.velocity, total / self.mass)
+
+    def end_step(
+        self, state: PointMassState, command: Float[Array, " commands"], *, dt: float
+    ) -> PointMassState:
+        return state
+
+    def coordinates(
+        self, state: PointMassState
+    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+        """Position (m) and velocity (m/s)."""
+        return state.position, state.velocity
 
     def at_rest(self, position: Float[Array, " space"]) -> PointMassState:
         return PointMassState(position, jnp.zeros_like(position))

@@ -1,5 +1,8 @@
 """A body by itself, driven by given commands."""
 
+from collections.abc import Callable
+
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,13 +12,26 @@ from popsim.checks import check_positive
 from popsim.hand import HandState
 from popsim.plants.abstract import AbstractPlant
 from popsim.plants.integrate import advance
+from popsim.plants.load import Load
+from popsim.plants.muscled import Muscled, MuscleReadings
+from popsim.plants.skeleton import AbstractSkeleton
 
 
 class PlantTrajectory(eqx.Module):
-    """The course of a plant: row t is at time (t + 1) dt."""
+    """The course of a plant: row t is at time (t + 1) dt.
+
+    - `state`: the state of the plant.
+    - `hand`: position (m) and velocity (m/s) of the hand.
+    - `coordinates`, `velocities`: of the skeleton: joint angles (rad) and velocities (rad/s) of an arm,
+        position (m) and velocity (m/s) of a mass. None for a plant without a skeleton.
+    - `muscles`: lengths, velocities, activations, forces and moment arms; None for a plant without muscles.
+    """
 
     state: PyTree[Array]
     hand: HandState
+    coordinates: Float[Array, "*axes coordinates"] | None
+    velocities: Float[Array, "*axes coordinates"] | None
+    muscles: MuscleReadings | None
 
 
 def simulate_plant(
@@ -31,15 +47,70 @@ def simulate_plant(
     **Arguments:**
 
     - `plant`: the body.
-    - `commands`: the motor command at each step, held over the step.
+    - `commands`: the motor command at each step, held over the step; excitations for muscles.
     - `initial_state`: where it starts; by default at rest with the hand amid its workspace.
     - `external_force`: the force on the hand in N, constant or one for each step; by default none.
     - `dt`: the time step in seconds.
 
-    **Returns:** states and hand at the end of each step.
+    **Returns:** all that there is to know at the end of each step.
 
     **Raises:** `ValueError` if `dt` is not positive, or `commands` or `external_force` has a wrong shape.
     """
+    return _simulate(plant, commands, initial_state, external_force, dt, advance)
+
+
+def simulate_plant_adaptively(
+    plant: AbstractPlant,
+    commands: Float[Array, "time commands"],
+    *,
+    initial_state: PyTree[Array] = None,
+    external_force: Float[Array, "time space"] | Float[Array, " space"] | None = None,
+    dt: float,
+    rtol: float = 1e-9,
+    atol: float = 1e-11,
+) -> PlantTrajectory:
+    """What `simulate_plant` approximates: a solver of order 8 that chooses its own steps.
+
+    To judge a plant's `solver` and `n_substeps` by; in double precision (`jax.enable_x64`). Slow, and
+    differentiable in forward mode only.
+
+    **Arguments:**
+
+    - `rtol`, `atol`: the tolerances, relative and absolute.
+    - others: as for `simulate_plant`.
+
+    **Raises:** as `simulate_plant`.
+    """
+    control = diffrax.PIDController(rtol=rtol, atol=atol)
+
+    def advance_adaptively(
+        plant: AbstractPlant, state: PyTree[Array], command: Array, load: Load, *, dt: float
+    ) -> PyTree[Array]:
+        term = diffrax.ODETerm(lambda t, y, args: plant.vector_field(t, y, command, load))
+        solution = diffrax.diffeqsolve(
+            term,
+            diffrax.Dopri8(),
+            t0=0.0,
+            t1=dt,
+            dt0=dt / 4,
+            y0=state,
+            stepsize_controller=control,
+            adjoint=diffrax.ForwardMode(),
+            max_steps=2**16,
+        )
+        return plant.end_step(jax.tree.map(lambda leaf: leaf[-1], solution.ys), command, dt=dt)
+
+    return _simulate(plant, commands, initial_state, external_force, dt, advance_adaptively)
+
+
+def _simulate(
+    plant: AbstractPlant,
+    commands: Array,
+    initial_state: PyTree[Array],
+    external_force: Array | None,
+    dt: float,
+    step_of: Callable[..., PyTree[Array]],
+) -> PlantTrajectory:
     check_positive("dt", dt)
     if commands.ndim != 2 or commands.shape[1] != plant.n_commands:
         raise ValueError(
@@ -57,7 +128,17 @@ def simulate_plant(
 
     def step(state, driven_by):
         command, force = driven_by
-        state = advance(plant, state, command, lambda hand: force, dt=dt)
-        return state, PlantTrajectory(state, plant.hand(state))
+        state = step_of(plant, state, command, Load(lambda hand: force), dt=dt)
+        return state, _observed(plant, state)
 
     return jax.lax.scan(step, state, (commands, forces))[1]
+
+
+def _observed(plant: AbstractPlant, state: PyTree[Array]) -> PlantTrajectory:
+    hand = plant.hand(state)
+    if isinstance(plant, Muscled):
+        coordinates = plant.skeleton.coordinates(state.skeleton)
+        return PlantTrajectory(state, hand, *coordinates, plant.muscles(state))
+    if isinstance(plant, AbstractSkeleton):
+        return PlantTrajectory(state, hand, *plant.coordinates(state), None)
+    return PlantTrajectory(state, hand, None, None, None)

@@ -8,20 +8,15 @@ from jaxtyping import Array, Bool, Float
 
 from popsim.checks import check_finite, check_positive_int, is_traced
 from popsim.hand import HandState
-from popsim.plants.abstract import AbstractPlant
+from popsim.plants.joint_state import JointState
+from popsim.plants.joint_stops import AbstractJointStop, SoftStop
+from popsim.plants.skeleton import AbstractSkeleton
 from popsim.workspace import Workspace
 
 DEGREE = jnp.pi / 180
 
 
-class JointState(eqx.Module):
-    """Angles (rad) and velocities (rad/s) of shoulder and elbow, the elbow's relative to the upper arm."""
-
-    angle: Float[Array, "*axes joint"]
-    velocity: Float[Array, "*axes joint"]
-
-
-class TwoLinkArm(AbstractPlant):
+class TwoLinkArm(AbstractSkeleton):
     """Upper arm and forearm in a horizontal plane, moved by joint torques.
 
     M(q) dw/dt = torque + J(q)' F_hand - h(q, w) - B w + stop(q, w), q the joint angles, w = dq/dt, with
@@ -29,10 +24,7 @@ class TwoLinkArm(AbstractPlant):
     Hollerbach & Flash 1982, Biol Cybern 44:67-77, cited from memory; the tests check them by the
     conservation of energy).
 
-    A joint beyond its limit meets a stop that is soft, so that gradients live: with e the signed angle
-    beyond the limit, stop = -s(|e| / 0.3 rad) (40 N m/rad e + 2 N m s/rad w), where s rises smoothly from
-    0 to 1, twice continuously differentiable. The numbers are popsim's choice: stiffness and damping stay
-    so low that the default integration resolves a hit at dt = 0.01 s, on the lightest of the arms too.
+    A joint beyond its limit meets a stop, which by default is soft, so that gradients live: see `SoftStop`.
 
     Use `TwoLinkArm.arm26`, `TwoLinkArm.motornet` or `TwoLinkArm.li_todorov`, or give your own numbers.
 
@@ -43,6 +35,7 @@ class TwoLinkArm(AbstractPlant):
     - `center_of_mass`: its distance from the nearer joint, in m.
     - `inertia`: about the centre of mass, in kg m².
     - `joint_limits`: lowest and highest angle of each joint, in rad.
+    - `joint_stop`: what happens at the limits, `SoftStop()` by default, or `HardStop()`.
     - `friction`: B, viscous torque by joint velocity, in kg m²/s.
     - `solver`, `n_substeps`: how the equation is integrated, by default Heun's method with two substeps.
 
@@ -55,6 +48,7 @@ class TwoLinkArm(AbstractPlant):
     inertia: Float[Array, "*members 2"]
     joint_limits: Float[Array, "*members 2 2"]
     friction: Float[Array, "*members 2 2"]
+    joint_stop: AbstractJointStop
     workspace: Workspace
     solver: diffrax.AbstractSolver
     n_substeps: int = eqx.field(static=True)
@@ -69,6 +63,7 @@ class TwoLinkArm(AbstractPlant):
         inertia,
         joint_limits,
         friction=((0.0, 0.0), (0.0, 0.0)),
+        joint_stop: AbstractJointStop | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 2,
     ):
@@ -92,6 +87,7 @@ class TwoLinkArm(AbstractPlant):
             np.asarray(joint_limits)[:, 0] < np.asarray(joint_limits)[:, 1]
         ):
             raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {joint_limits}.")
+        self.joint_stop = SoftStop() if joint_stop is None else joint_stop
         self.solver = diffrax.Heun() if solver is None else solver
         self.n_substeps = n_substeps
         self.n_commands = 2
@@ -154,14 +150,6 @@ class TwoLinkArm(AbstractPlant):
         shoulder, elbow = joints.velocity
         return jnp.stack([-k * (2 * shoulder + elbow) * elbow, k * shoulder**2])
 
-    def joint_stop(self, joints: JointState) -> Float[Array, " joint"]:
-        """The torque of the soft stops on the joints, in N m: zero within the limits."""
-        low, high = self.joint_limits[:, 0], self.joint_limits[:, 1]
-        beyond = joints.angle - jnp.clip(joints.angle, low, high)
-        part = jnp.minimum(jnp.abs(beyond) / 0.3, 1.0)
-        contact = part**3 * (10 - 15 * part + 6 * part**2)
-        return -contact * (40.0 * beyond + 2.0 * joints.velocity)
-
     def jacobian(self, angle: Float[Array, " joint"]) -> Float[Array, "space joint"]:
         """J(q) = d hand / d q, in m/rad."""
         shoulder, reach = angle[0], angle[0] + angle[1]
@@ -193,15 +181,25 @@ class TwoLinkArm(AbstractPlant):
         turns = jnp.round((shoulder - jnp.mean(self.joint_limits[0])) / (2 * jnp.pi))
         return jnp.stack([shoulder - 2 * jnp.pi * turns, elbow])
 
-    def vector_field(
-        self, state: JointState, command: Float[Array, " commands"], external_force: Float[Array, " space"]
+    def dynamics(
+        self, state: JointState, force: Float[Array, " coordinates"], external_force: Float[Array, " space"]
     ) -> JointState:
-        """`command` holds the torques at shoulder and elbow, in N m."""
-        torque = command + self.jacobian(state.angle).T @ external_force
-        torque = torque - self.coriolis(state) - self.friction @ state.velocity + self.joint_stop(state)
+        """`force` holds the torques at shoulder and elbow, in N m."""
+        torque = force + self.jacobian(state.angle).T @ external_force
+        torque = torque - self.coriolis(state) - self.friction @ state.velocity
+        torque = torque + self.joint_stop.torque(state.angle, state.velocity, self.joint_limits)
         (m11, m12), (_, m22) = self.inertia_matrix(state.angle)
         acceleration = jnp.stack([m22 * torque[0] - m12 * torque[1], m11 * torque[1] - m12 * torque[0]])
         return JointState(state.velocity, acceleration / (m11 * m22 - m12**2))
+
+    def end_step(self, state: JointState, command: Float[Array, " commands"], *, dt: float) -> JointState:
+        return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
+
+    def coordinates(
+        self, state: JointState
+    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+        """Joint angles (rad) and joint velocities (rad/s)."""
+        return state.angle, state.velocity
 
     def at_rest(self, position: Float[Array, " space"]) -> JointState:
         angle = self.joint_angles(position)

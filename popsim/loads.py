@@ -1,0 +1,78 @@
+"""Loads: forces and torques of the world that trials may schedule."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.hand import HandState
+from popsim.interventions import AbstractForceField, AbstractTorqueField
+
+
+class CurlField(AbstractForceField):
+    """A force at right angles to the movement of the hand in the plane: F = b (v_y, -v_x).
+
+    With b > 0 it pushes the hand to its right, so that an uncontrolled hand goes round clockwise. Its
+    parameter is b, in N s/m. A pure curl field after Thoroughman & Shadmehr 2000, Nature 407:742-747
+    (cited from memory).
+
+    **Raises:** `ValueError` if the hand does not move in a plane.
+    """
+
+    name: str = eqx.field(static=True, default="curl field")
+
+    def force(self, parameters: Float[Array, ""], hand: HandState) -> Float[Array, " space"]:
+        if hand.velocity.shape != (2,):
+            raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
+        v_x, v_y = hand.velocity
+        return parameters * jnp.stack([v_y, -v_x])
+
+
+class ConstantForce(AbstractForceField):
+    """A force on the hand that stays the same; its parameter is the force, in N."""
+
+    name: str = eqx.field(static=True, default="constant force")
+
+    def force(self, parameters: Float[Array, " space"], hand: HandState) -> Float[Array, " space"]:
+        return parameters
+
+
+class ViscousField(AbstractForceField):
+    """A force on the hand that is linear in its velocity: F = B v.
+
+    Its parameter is the matrix B, in N s/m: diag(-b, -b) is honey, ((0, b), (-b, 0)) a curl field.
+    """
+
+    name: str = eqx.field(static=True, default="viscous field")
+
+    def force(self, parameters: Float[Array, "space space"], hand: HandState) -> Float[Array, " space"]:
+        return parameters @ hand.velocity
+
+
+class ElasticFieldParameters(eqx.Module):
+    """Stiffness K (N/m) and the place (m) at which an elastic field has no force."""
+
+    stiffness: Float[Array, "*trial space space"]
+    center: Float[Array, "*trial space"]
+
+
+class ElasticField(AbstractForceField):
+    """A force that pulls the hand to a place: F = -K (x - center); see `ElasticFieldParameters`."""
+
+    name: str = eqx.field(static=True, default="elastic field")
+
+    def force(self, parameters: ElasticFieldParameters, hand: HandState) -> Float[Array, " space"]:
+        return -parameters.stiffness @ (hand.position - parameters.center)
+
+
+class JointTorque(AbstractTorqueField):
+    """Torques on the joints that stay the same; the parameter holds them, in N m."""
+
+    name: str = eqx.field(static=True, default="joint torque")
+
+    def torque(
+        self,
+        parameters: Float[Array, " coordinates"],
+        coordinates: Float[Array, " coordinates"],
+        velocities: Float[Array, " coordinates"],
+    ) -> Float[Array, " coordinates"]:
+        return parameters

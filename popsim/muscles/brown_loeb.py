@@ -1,0 +1,171 @@
+"""The muscle of Brown, Scott and Loeb, and its simplification by Li and Todorov."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.checks import as_float_array, check_finite, check_positive
+from popsim.muscles.activation import FirstOrderActivation
+from popsim.muscles.parameters import check_parameters
+from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
+
+SHORTEST_RECRUITED = 0.4  # optimal lengths
+LEAST_SIGMOID = 0.2  # the least exponent of the activation
+LEAST_CURVED = 0.001  # the activation below which force falls to zero on a straight line
+LEAST_CURVATURE = -0.8  # of shortening
+FREQUENCY = 0.56  # a_f of the activation
+
+
+def _numbers(values: tuple[Any, ...]) -> tuple[Array, ...]:
+    return tuple(as_float_array(value) for value in values)
+
+
+class BrownLoebMuscle(AbstractRigidTendonMuscle):
+    """force = max_isometric_force A (F V + P), with l and v the length and velocity of the fibre.
+
+    - A = 1 - exp(-(a / (0.56 n))^n), n = n0 + n1 (1 / l - 1): a longer muscle is activated more easily;
+    - F = exp(-|(l^β - 1) / ω|^ρ);
+    - V in shortening, with w = -v / max_velocity: (1 - w) / (1 + (c0 + c1 l) w), zero from w = 1; in
+        lengthening (b - v (a0 + a1 l + a2 l²)) / (b + v);
+    - P = c2 exp(k2 (l - r2)), which is negative: the push of a compressed muscle. The force is not.
+
+    Here a is a frequency of firing in units of that at which half of the force is reached: with a no more
+    than one, as in Li & Todorov, A is at most 0.50 at the optimal length, and so is the force.
+
+    Outside of the lengths for which it was made (about 0.5 to 1.5) the law is guarded: in n, l counts as at
+    least 0.4, and n is at least 0.2 (it would reach zero at l = 1.73 for the slow set); a below 0.001 acts
+    in proportion, since the slope of a power below one is infinite at zero; and c0 + c1 l is at least -0.8
+    (at -1, reached by the fast set at l = 0.53, V would be infinite).
+
+    Brown, Scott & Loeb 1996, J Muscle Res Cell Motil 17:221-233; Brown, Cheng & Loeb 1999, same journal
+    20:627-643; Li & Todorov 2004, Proc ICINCO 1:222-229 (all cited from memory; equations and constants
+    checked against the source of Feedbax). A tendon, a passive element of the stretched muscle, sag and
+    yield, which the first two have, are left out, as Li and Todorov do.
+
+    Use `BrownLoebMuscle.li_todorov`, `BrownLoebMuscle.fast` or `BrownLoebMuscle.slow`, or give your own.
+
+    **Arguments:**
+
+    - `max_isometric_force`: in N.
+    - `optimal_length`, `tendon_length`: in m.
+    - `length_curve`: β, ω, ρ.
+    - `lengthening`: a0, a1, a2.
+    - `lengthening_speed`: b, in optimal lengths per second.
+    - `max_velocity`: the greatest shortening velocity in optimal lengths per second, as a positive number.
+    - `shortening`: c0, c1.
+    - `recruitment`: n0, n1.
+    - `push`: c2, k2, r2.
+    - `activation`: by default down to zero.
+
+    **Raises:** `ValueError` if a force, length or velocity, or one of `length_curve` is not positive (the
+    tendon's length: is negative), a number is not finite, or shapes disagree.
+    """
+
+    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    length_curve: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
+    lengthening: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
+    lengthening_speed: Float[Array, "..."] = eqx.field(converter=as_float_array, kw_only=True)
+    max_velocity: Float[Array, "..."] = eqx.field(converter=as_float_array, kw_only=True)
+    shortening: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
+    recruitment: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
+    push: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True, default=(-0.02, -18.7, 0.79))
+    activation: FirstOrderActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
+
+    def __check_init__(self):
+        names = ("max_isometric_force", "optimal_length", "lengthening_speed", "max_velocity")
+        check_parameters(self, positive=names, non_negative=("tendon_length",))
+        groups = {"length_curve": 3, "lengthening": 3, "shortening": 2, "recruitment": 2, "push": 3}
+        for name, size in groups.items():
+            values = getattr(self, name)
+            if len(values) != size:
+                raise ValueError(f"`{name}` must be {size} numbers, got {len(values)}.")
+            for value in values:
+                check_finite(name, value)
+        for value in self.length_curve:
+            check_positive("length_curve", value)
+
+    @classmethod
+    def li_todorov(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
+        """The muscle of Li & Todorov 2004, halfway between fast and slow fibres."""
+        return cls(
+            max_isometric_force,
+            optimal_length,
+            length_curve=(1.93, 1.03, 1.87),
+            lengthening=(-3.12, 4.21, -2.67),
+            lengthening_speed=0.62,
+            max_velocity=5.72,
+            shortening=(1.38, 2.09),
+            recruitment=(2.11, 4.16),
+            **options,
+        )
+
+    @classmethod
+    def fast(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
+        """Fast fibres of the cat's caudofemoralis (Brown, Cheng & Loeb 1999)."""
+        return cls(
+            max_isometric_force,
+            optimal_length,
+            length_curve=(1.55, 0.81, 2.12),
+            lengthening=(-1.53, 0.0, 0.0),
+            lengthening_speed=1.05,
+            max_velocity=7.39,
+            shortening=(-3.21, 4.17),
+            recruitment=(2.11, 3.31),
+            **options,
+        )
+
+    @classmethod
+    def slow(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
+        """Slow fibres of the cat's soleus (Brown, Cheng & Loeb 1999)."""
+        return cls(
+            max_isometric_force,
+            optimal_length,
+            length_curve=(2.30, 1.26, 1.62),
+            lengthening=(-4.70, 8.41, -5.34),
+            lengthening_speed=0.18,
+            max_velocity=4.06,
+            shortening=(5.88, 0.0),
+            recruitment=(2.11, 5.0),
+            **options,
+        )
+
+    def force_share(
+        self,
+        activation: Float[Array, " muscles"],
+        length: Float[Array, " muscles"],
+        velocity: Float[Array, " muscles"],
+    ) -> Float[Array, " muscles"]:
+        exponent, width, steepness = self.length_curve
+        isometric = jnp.exp(-(jnp.abs((length**exponent - 1) / width) ** steepness))
+        height, slope, reference = self.push
+        push = height * jnp.exp(slope * (length - reference))
+        active = isometric * self.force_velocity(length, velocity) + push
+        return self.recruited(activation, length) * jnp.maximum(active, 0.0)
+
+    def recruited(
+        self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]
+    ) -> Float[Array, " muscles"]:
+        """A, from zero to one."""
+        n0, n1 = self.recruitment
+        sigmoid = n0 + n1 * (1 / jnp.maximum(length, SHORTEST_RECRUITED) - 1)
+        sigmoid = jnp.maximum(sigmoid, LEAST_SIGMOID)
+        curved = jnp.maximum(activation, LEAST_CURVED) / (FREQUENCY * sigmoid)
+        straight = jnp.minimum(activation / LEAST_CURVED, 1.0)
+        return -jnp.expm1(-(curved**sigmoid)) * straight
+
+    def force_velocity(
+        self, length: Float[Array, " muscles"], velocity: Float[Array, " muscles"]
+    ) -> Float[Array, " muscles"]:
+        """V: the active force as a share of the isometric one."""
+        c0, c1 = self.shortening
+        shortening = jnp.clip(-velocity / self.max_velocity, 0.0, 1.0)
+        curvature = jnp.maximum(c0 + c1 * length, LEAST_CURVATURE)
+        a0, a1, a2 = self.lengthening
+        lengthening = jnp.maximum(velocity, 0.0)
+        surplus = -(a0 + a1 * length + a2 * length**2) - 1
+        shortened = (1 - shortening) / (1 + curvature * shortening)
+        return shortened + surplus * lengthening / (self.lengthening_speed + lengthening)

@@ -1,0 +1,121 @@
+"""The curves of a Hill-type muscle after Kistemaker, forwards and inverted."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.checks import as_float_array
+from popsim.muscles.parameters import check_above, check_parameters
+
+WEAKEST = 0.01  # what is left of the force-length curve beyond its width, so that velocity has a meaning
+FULL_SPEED = 0.3  # the activation from which the contraction is no longer slowed
+RESTING = 0.005  # the activation at which it is slowest
+SLOPE_RATIO = 2.0  # lengthening to shortening, of the force-velocity curve at rest
+STEEPEST = 0.9  # the part of the way to the plateau from which the inverted curve goes on straight
+
+
+class HillCurves(eqx.Module):
+    """Force by length, velocity and activation of the contractile and the parallel elastic element.
+
+    Lengths in optimal lengths, velocities in optimal lengths per second (lengthening positive), forces in
+    maximal isometric forces. With a the activation and F = max(1 - (l - 1)² / width², 0.01):
+
+    - shortening: (v a A + F a B) / (B - v), zero beyond v = -F B / A, with A = curvature F if l > 1, else
+        curvature, and B = speed if a > 0.3, else speed (1 - 0.9 (a - 0.3) / (0.005 - 0.3))²;
+    - lengthening: F a (1 + (plateau - 1) v / (v + d)), with d such that the slope at rest is twice that of
+        shortening;
+    - passive: ((l - passive_slack) / (passive_limit - passive_slack))², zero below the slack.
+
+    Kistemaker, Van Soest & Bobbert 2006, J Neurophysiol 95:2898-2912, and Kistemaker, Wong & Gribble 2010,
+    J Neurophysiol 104:2985-2994; after Van Soest & Bobbert 1993, Biol Cybern 69:195-204 (papers cited from
+    memory; constants and shortening branch checked against the source of MotorNet, which cites the second).
+    There the plateau of lengthening rises by 0.001 for each unit of velocity, which is left out here.
+
+    **Arguments:**
+
+    - `width`: half the range of lengths at which there is active force.
+    - `passive_slack`: the length above which the passive element pulls.
+    - `passive_limit`: the length at which it pulls as strongly as the active muscle.
+    - `curvature`: A at the optimal length; Hill's a, as a share of the isometric force.
+    - `speed`: B at full activation; Hill's b, in optimal lengths per second.
+    - `plateau`: the force of fast lengthening, as a share of the isometric force.
+
+    Each is one number, or one for each muscle.
+
+    **Raises:** `ValueError` if one is not positive, `plateau` is not above one or `passive_limit` not above
+    `passive_slack`, or shapes disagree.
+    """
+
+    width: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.66)
+    passive_slack: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.4)
+    passive_limit: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.66)
+    curvature: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.41)
+    speed: Float[Array, "..."] = eqx.field(converter=as_float_array, default=5.2)
+    plateau: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.5)
+
+    def __check_init__(self):
+        names = ("width", "passive_slack", "passive_limit", "curvature", "speed", "plateau")
+        check_parameters(self, positive=names)
+        check_above("plateau", self.plateau, 1.0)
+        check_above("passive_limit", self.passive_limit, self.passive_slack)
+
+    def isometric_force(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+        """F: the active force at rest at full activation."""
+        return jnp.maximum(1 - ((length - 1) / self.width) ** 2, WEAKEST)
+
+    def passive_force(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+        """The force of the parallel elastic element."""
+        stretch = jnp.maximum(length - self.passive_slack, 0.0)
+        return (stretch / (self.passive_limit - self.passive_slack)) ** 2
+
+    def active_force(
+        self,
+        activation: Float[Array, " muscles"],
+        length: Float[Array, " muscles"],
+        velocity: Float[Array, " muscles"],
+    ) -> Float[Array, " muscles"]:
+        """The force of the contractile element."""
+        hill_a, hill_b, isometric, half_speed = self._hyperbolas(activation, length)
+        shortening = jnp.minimum(velocity, 0.0)
+        shortened = (shortening * activation * hill_a + isometric * hill_b) / (hill_b - shortening)
+        lengthening = jnp.maximum(velocity, 0.0)
+        surplus = (self.plateau - 1) * isometric * lengthening / (lengthening + half_speed)
+        return jnp.maximum(shortened, 0.0) + surplus
+
+    def velocity(
+        self,
+        activation: Float[Array, " muscles"],
+        length: Float[Array, " muscles"],
+        active_force: Float[Array, " muscles"],
+    ) -> Float[Array, " muscles"]:
+        """The velocity at which the contractile element has a given force: the inverse of `active_force`.
+
+        The branch of lengthening would reach infinite velocity at the plateau: from nine tenths of the way
+        to it, it goes on as its tangent, up to speed / curvature, the greatest velocity of shortening. A
+        negative force gives the velocity at no force.
+
+        **Arguments:**
+
+        - `activation`: above zero; without any, there is no such velocity.
+        - `length`: of the fibre, in optimal lengths.
+        - `active_force`: in maximal isometric forces.
+
+        **Returns:** optimal lengths per second.
+        """
+        hill_a, hill_b, isometric, half_speed = self._hyperbolas(activation, length)
+        weaker = jnp.clip(active_force, 0.0, isometric)
+        shortening = hill_b * (weaker - isometric) / (weaker + activation * hill_a)
+        way = jnp.maximum(active_force - isometric, 0.0) / ((self.plateau - 1) * isometric)
+        curved = jnp.minimum(way, STEEPEST)
+        straight = (way - curved) / (1 - STEEPEST) ** 2
+        lengthening = half_speed * (curved / (1 - curved) + straight)
+        return shortening + jnp.minimum(lengthening, self.speed / self.curvature)
+
+    def _hyperbolas(self, activation: Array, length: Array) -> tuple[Array, Array, Array, Array]:
+        """Hill's a and b, the isometric force, and the velocity of lengthening halfway to the plateau."""
+        share = self.isometric_force(length)
+        hill_a = jnp.where(length > 1, self.curvature * share, self.curvature)
+        tired = (jnp.minimum(activation, FULL_SPEED) - FULL_SPEED) / (RESTING - FULL_SPEED)
+        hill_b = self.speed * (1 - 0.9 * tired) ** 2
+        half_speed = (self.plateau - 1) * share * hill_b / (SLOPE_RATIO * (hill_a + share))
+        return hill_a, hill_b, share * activation, half_speed

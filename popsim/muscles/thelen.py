@@ -1,0 +1,92 @@
+"""The muscle of Thelen 2003 on a rigid tendon."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.checks import as_float_array
+from popsim.muscles.activation import FirstOrderActivation
+from popsim.muscles.parameters import check_above, check_parameters
+from popsim.muscles.rigid_tendon import AbstractRigidTendonMuscle
+
+LONGEST_CURVED = 2.0  # optimal lengths
+
+
+class ThelenMuscle(AbstractRigidTendonMuscle):
+    """force = max_isometric_force (a F V + P), with l and v the length and velocity of the fibre.
+
+    - F = exp(-(l - 1)² / width);
+    - V, with w = v / ((0.25 + 0.75 a) max_velocity): shortening (1 + w) / (1 - w / curvature), zero below
+        w = -1; lengthening (1 + c w plateau) / (1 + c w), with c = (2 + 2 / curvature) / (plateau - 1);
+    - P = (exp(k (l - 1) / e) - 1) / (exp(k) - 1) above the optimal length, k the passive steepness, e the
+        passive strain. From two optimal lengths it goes on straight, which the paper does not have: the
+        exponential would reach 10³⁰ forces at ten.
+
+    Thelen 2003, J Biomech Eng 125:70-77, eqs. 3, 4, 6, 7 and the constants of young adults (cited from
+    memory; the equations were checked against the source of OpenSim's Thelen2003Muscle, and both against
+    MotorNet's).
+
+    **Arguments:**
+
+    - `max_isometric_force`: in N.
+    - `optimal_length`, `tendon_length`: in m.
+    - `activation`: by default down to 0.001.
+    - `width`: γ, the width of the active force-length curve.
+    - `max_velocity`: the greatest shortening velocity at full activation, in optimal lengths per second.
+    - `curvature`: A_f of shortening.
+    - `plateau`: the force of fast lengthening, as a share of the isometric force; above one.
+    - `passive_steepness`, `passive_strain`: k and e; the passive force is that of the active muscle at the
+        length 1 + e.
+
+    **Raises:** `ValueError` if a number is not positive (the tendon's length: is negative), `plateau` is
+    not above one, or shapes disagree.
+    """
+
+    max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
+    activation: FirstOrderActivation = eqx.field(
+        default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
+    )
+    width: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.45, kw_only=True)
+    max_velocity: Float[Array, "..."] = eqx.field(converter=as_float_array, default=10.0, kw_only=True)
+    curvature: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.25, kw_only=True)
+    plateau: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.4, kw_only=True)
+    passive_steepness: Float[Array, "..."] = eqx.field(converter=as_float_array, default=5.0, kw_only=True)
+    passive_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.6, kw_only=True)
+
+    def __check_init__(self):
+        names = ("max_isometric_force", "optimal_length", "width", "max_velocity", "curvature", "plateau")
+        check_parameters(
+            self,
+            positive=(*names, "passive_steepness", "passive_strain"),
+            non_negative=("tendon_length",),
+        )
+        check_above("plateau", self.plateau, 1.0)
+
+    def force_share(
+        self,
+        activation: Float[Array, " muscles"],
+        length: Float[Array, " muscles"],
+        velocity: Float[Array, " muscles"],
+    ) -> Float[Array, " muscles"]:
+        active = activation * jnp.exp(-((length - 1) ** 2) / self.width)
+        return active * self.force_velocity(activation, velocity) + self.passive_force(length)
+
+    def force_velocity(
+        self, activation: Float[Array, " muscles"], velocity: Float[Array, " muscles"]
+    ) -> Float[Array, " muscles"]:
+        """V: the active force as a share of the isometric one."""
+        relative = velocity / ((0.25 + 0.75 * activation) * self.max_velocity)
+        shortening = jnp.minimum(relative, 0.0)
+        lengthening = jnp.maximum(relative, 0.0) * (2 + 2 / self.curvature)
+        shortened = jnp.maximum(1 + shortening, 0.0) / (1 - shortening / self.curvature)
+        return shortened + (self.plateau - 1) * lengthening / (self.plateau - 1 + lengthening)
+
+    def passive_force(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+        """P, in maximal isometric forces."""
+        steepness = self.passive_steepness / self.passive_strain
+        stretch = jnp.maximum(length - 1, 0.0)
+        curved = jnp.minimum(stretch, LONGEST_CURVED - 1)
+        growth = jnp.exp(steepness * curved) * (1 + steepness * (stretch - curved))
+        return (growth - 1) / jnp.expm1(self.passive_steepness)

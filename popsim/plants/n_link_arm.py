@@ -1,0 +1,224 @@
+"""A planar chain of any number of segments, driven by torques at its joints."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from popsim.checks import check_finite, check_positive_int, is_traced
+from popsim.hand import HandState
+from popsim.plants.joint_state import JointState
+from popsim.plants.joint_stops import AbstractJointStop, SoftStop
+from popsim.plants.skeleton import AbstractSkeleton
+from popsim.workspace import Workspace
+
+Numbers = Sequence[Any] | np.ndarray | Array
+N_POSTURE_STEPS = 60
+POSTURE_DAMPING = 1e-2
+REACHED = 1e-4
+
+
+class NLinkArm(AbstractSkeleton):
+    """Segments in a plane, each joined to the end of the one before; the last one ends in the hand.
+
+    M(q) dw/dt = torque + J_hand' F_hand + sum_i m_i J_i' (g - a_i) - B w + stop(q, w), with q the joint
+    angles, each relative to the segment before, w = dq/dt, J_i = d p_i / d q of the centre of mass p_i of
+    segment i, a_i = d/dt (J_i) w, and M = sum_i m_i J_i' J_i + I_i s_i s_i', s_i the joints up to segment i.
+    This is the projected Newton-Euler equation of a chain (Kane's); p_i is differentiated by JAX. The tests
+    compare it with `TwoLinkArm` and check the conservation of energy.
+
+    For two segments `TwoLinkArm` is quicker. With more joints than space has axes many postures put the hand
+    at one place: `at_rest` finds the one near `posture`.
+
+    **Arguments:**
+
+    - `mass`: of each segment, in kg.
+    - `length`: of each, in m.
+    - `center_of_mass`: its distance from the nearer joint, in m; by default half the length.
+    - `inertia`: about the centre of mass, in kg m²; by default that of a thin rod, m l² / 12.
+    - `joint_limits`: lowest and highest angle of each joint, in rad; by default 0 to 150 degrees.
+    - `friction`: B, viscous torque of each joint by its own velocity, in N m s/rad.
+    - `gravity`: acceleration in the plane of the arm, in m/s²; (0, -9.81) for a vertical plane.
+    - `posture`: joint angles (rad) about which the arm works: its workspace is the 20 cm square around the
+        hand in this posture. By default the first joint is at 45 degrees and the others share 90 degrees.
+    - `joint_stop`: what happens at the limits, `SoftStop()` by default, or `HardStop()`.
+    - `solver`, `n_substeps`: how the equation is integrated, by default Heun's method with two substeps.
+
+    **Raises:** `ValueError` if a shape is wrong, a mass, length or inertia is not positive, or `posture` is
+    not within the limits.
+    """
+
+    mass: Float[Array, "*members joint"]
+    length: Float[Array, "*members joint"]
+    center_of_mass: Float[Array, "*members joint"]
+    inertia: Float[Array, "*members joint"]
+    joint_limits: Float[Array, "*members joint 2"]
+    friction: Float[Array, "*members joint"]
+    gravity: Float[Array, "*members 2"]
+    posture: Float[Array, "*members joint"]
+    joint_stop: AbstractJointStop
+    workspace: Workspace
+    solver: diffrax.AbstractSolver
+    n_substeps: int = eqx.field(static=True)
+    n_commands: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        *,
+        mass: Numbers,
+        length: Numbers,
+        center_of_mass: Numbers | None = None,
+        inertia: Numbers | None = None,
+        joint_limits: Numbers | None = None,
+        friction: Numbers | None = None,
+        gravity: Numbers = (0.0, 0.0),
+        posture: Numbers | None = None,
+        joint_stop: AbstractJointStop | None = None,
+        solver: diffrax.AbstractSolver | None = None,
+        n_substeps: int = 2,
+    ):
+        check_positive_int("n_substeps", n_substeps)
+        n = len(mass)
+        self.mass = _per_joint("mass", mass, n, positive=True)
+        self.length = _per_joint("length", length, n, positive=True)
+        center = self.length / 2 if center_of_mass is None else center_of_mass
+        self.center_of_mass = _per_joint("center_of_mass", center, n, positive=True)
+        rod = self.mass * self.length**2 / 12
+        self.inertia = _per_joint("inertia", rod if inertia is None else inertia, n, positive=True)
+        limits = [(0.0, np.deg2rad(150.0))] * n if joint_limits is None else joint_limits
+        self.joint_limits = _per_joint("joint_limits", limits, n, axes=(2,))
+        self.friction = _per_joint("friction", np.zeros(n) if friction is None else friction, n)
+        self.gravity = jnp.asarray(gravity, self.mass.dtype)
+        bent = np.deg2rad([45.0, *[90.0 / max(n - 1, 1)] * (n - 1)])
+        self.posture = _per_joint("posture", bent if posture is None else posture, n)
+        self._check_ranges()
+        self.joint_stop = SoftStop() if joint_stop is None else joint_stop
+        self.solver = diffrax.Heun() if solver is None else solver
+        self.n_substeps = n_substeps
+        self.n_commands = n
+        self.workspace = Workspace.around(self.hand_position(self.posture), 0.2)
+
+    def _check_ranges(self) -> None:
+        if self.gravity.shape != (2,):
+            raise ValueError(f"`gravity` must be two numbers, got shape {self.gravity.shape}.")
+        if is_traced(self.joint_limits) or is_traced(self.posture):
+            return
+        low, high = self.joint_limits[:, 0], self.joint_limits[:, 1]
+        if not bool(jnp.all(low < high)):
+            raise ValueError(
+                f"`joint_limits` must be (lowest, highest) of each joint, got {self.joint_limits.tolist()}."
+            )
+        if not bool(jnp.all((low <= self.posture) & (self.posture <= high))):
+            raise ValueError(
+                f"`posture` must be within `joint_limits`, {self.joint_limits.tolist()} rad, "
+                f"got {self.posture.tolist()}."
+            )
+
+    def _along(
+        self, angle: Float[Array, " joint"], parts: Float[Array, " joint"]
+    ) -> Float[Array, "joint space"]:
+        """For each segment the place that is `parts` (m) from its near joint, along it."""
+        direction = jnp.cumsum(angle)
+        unit = jnp.stack([jnp.cos(direction), jnp.sin(direction)], axis=1)
+        ends = jnp.cumsum(self.length[:, None] * unit, axis=0)
+        return ends + (parts - self.length)[:, None] * unit
+
+    def centers(self, angle: Float[Array, " joint"]) -> Float[Array, "joint space"]:
+        """Where the centres of mass are, in m from the first joint."""
+        return self._along(angle, self.center_of_mass)
+
+    def joints(self, angle: Float[Array, " joint"]) -> Float[Array, "joint space"]:
+        """Where the segments end, in m from the first joint; the last one is the hand."""
+        return self._along(angle, self.length)
+
+    def hand_position(self, angle: Float[Array, " joint"]) -> Float[Array, " space"]:
+        """Where the hand is at given joint angles, in m from the first joint."""
+        return self.joints(angle)[-1]
+
+    def inertia_matrix(self, angle: Float[Array, " joint"]) -> Float[Array, "joint joint"]:
+        """M(q), in kg m²."""
+        return self._inertia(jax.jacfwd(self.centers)(angle))
+
+    def _inertia(self, jacobians: Float[Array, "segment space joint"]) -> Float[Array, "joint joint"]:
+        turning = jnp.tril(jnp.ones((self.n_commands, self.n_commands), jacobians.dtype))
+        by_mass = jnp.einsum("s,sxi,sxj->ij", self.mass, jacobians, jacobians)
+        return by_mass + turning.T @ (self.inertia[:, None] * turning)
+
+    def dynamics(
+        self, state: JointState, force: Float[Array, " coordinates"], external_force: Float[Array, " space"]
+    ) -> JointState:
+        """`force` holds the torques at the joints, in N m."""
+        angle, velocity = state.angle, state.velocity
+        jacobians = jax.jacfwd(self.centers)(angle)
+
+        def velocities(angle):
+            return jax.jvp(self.centers, (angle,), (velocity,))[1]
+
+        bias = jax.jvp(velocities, (angle,), (velocity,))[1]
+        pulled = self.mass[:, None] * (self.gravity - bias)
+        torque = force + jnp.einsum("sxj,sx->j", jacobians, pulled) - self.friction * velocity
+        torque = torque + jax.vjp(self.hand_position, angle)[1](external_force)[0]
+        torque = torque + self.joint_stop.torque(angle, velocity, self.joint_limits)
+        acceleration = jnp.linalg.solve(self._inertia(jacobians), torque)
+        return JointState(velocity, acceleration)
+
+    def end_step(self, state: JointState, command: Float[Array, " commands"], *, dt: float) -> JointState:
+        return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
+
+    def coordinates(
+        self, state: JointState
+    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+        """Joint angles (rad) and joint velocities (rad/s)."""
+        return state.angle, state.velocity
+
+    def joint_angles(self, position: Float[Array, " space"]) -> Float[Array, " joint"]:
+        """Joint angles (rad) within the limits with the hand at `position` (m), found from `posture`.
+
+        By damped least squares, q <- q + J' (J J' + damping² I)^-1 (position - hand), clipped to the limits
+        (Wampler 1986, IEEE Trans Syst Man Cybern 16:93-101, cited from memory).
+        """
+
+        def nearer(angle, _):
+            jacobian = jax.jacfwd(self.hand_position)(angle)
+            missing = position - self.hand_position(angle)
+            damping = POSTURE_DAMPING * jnp.sum(missing**2) * jnp.eye(2, dtype=angle.dtype)
+            moved = angle + jacobian.T @ jnp.linalg.solve(jacobian @ jacobian.T + damping, missing)
+            return jnp.clip(moved, self.joint_limits[:, 0], self.joint_limits[:, 1]), None
+
+        return jax.lax.scan(nearer, self.posture, None, length=N_POSTURE_STEPS)[0]
+
+    def at_rest(self, position: Float[Array, " space"]) -> JointState:
+        angle = self.joint_angles(position)
+        return JointState(angle, jnp.zeros_like(angle))
+
+    def hand(self, state: JointState) -> HandState:
+        return HandState(*jax.jvp(self.hand_position, (state.angle,), (state.velocity,)))
+
+    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+        """Whether `joint_angles` finds a posture with the hand within 0.1 mm of `position` (m)."""
+        missing = self.hand_position(self.joint_angles(position)) - position
+        return jnp.sum(missing**2) < REACHED**2
+
+    def proprioception(self, state: JointState) -> Float[Array, " features"]:
+        """Joint angles (rad) and joint velocities (rad/s)."""
+        return jnp.concatenate([state.angle, state.velocity])
+
+
+def _per_joint(
+    name: str, value: Numbers, n: int, *, axes: tuple[int, ...] = (), positive: bool = False
+) -> Array:
+    """`value` as an array with one entry for each joint; raises `ValueError` if it is none."""
+    array = jnp.asarray(value, jnp.result_type(float))
+    if array.shape != (n, *axes):
+        raise ValueError(
+            f"`{name}` of an arm of {n} segments must have shape {(n, *axes)}, got {array.shape}."
+        )
+    check_finite(name, array)
+    if positive and not is_traced(array) and not bool(jnp.all(array > 0)):
+        raise ValueError(f"`{name}` of an arm must be positive numbers, got {array.tolist()}.")
+    return array

@@ -1,0 +1,86 @@
+"""Bodies that generalised forces move."""
+
+import abc
+
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
+
+from popsim.plants.abstract import AbstractPlant
+from popsim.plants.load import Load
+
+
+class AbstractSkeleton(AbstractPlant):
+    """A body that is moved by forces on its coordinates: torques on joints, or forces on a mass.
+
+    The command is the generalised force. Muscles are put on it by `Muscled`. A subclass supplies
+    `dynamics`, `coordinates`, and of `AbstractPlant` the fields, `end_step`, `at_rest`, `hand`, `reachable`
+    and `proprioception`.
+
+    !!! example
+
+        ```python
+        >>> import diffrax, equinox as eqx, jax, jax.numpy as jnp, popsim
+        >>> class Slider(popsim.plants.AbstractSkeleton):
+        ...     "A hand in honey: its velocity is the force on it."
+        ...     solver: diffrax.AbstractSolver = diffrax.Euler()
+        ...     n_substeps: int = eqx.field(static=True, default=1)
+        ...     n_commands: int = eqx.field(static=True, default=2)
+        ...     workspace: popsim.Workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
+        ...     def dynamics(self, state, force, external_force):
+        ...         return force + external_force
+        ...     def coordinates(self, state):
+        ...         return state, jnp.zeros(2)
+        ...     def end_step(self, state, command, *, dt):
+        ...         return state
+        ...     def at_rest(self, position):
+        ...         return position
+        ...     def hand(self, state):
+        ...         return popsim.HandState(state, jnp.zeros(2))
+        ...     def reachable(self, position):
+        ...         return jnp.array(True)
+        ...     def proprioception(self, state):
+        ...         return state
+        >>> moved = popsim.plants.simulate_plant(Slider(), jnp.ones((10, 2)), dt=0.01)
+        >>> bool(jnp.allclose(moved.hand.position[-1], 0.1))
+        True
+
+        ```
+    """
+
+    @abc.abstractmethod
+    def dynamics(
+        self,
+        state: PyTree[Array],
+        force: Float[Array, " coordinates"],
+        external_force: Float[Array, " space"],
+    ) -> PyTree[Array]:
+        """The rate of change of the state.
+
+        **Arguments:**
+
+        - `state`: the state of the body.
+        - `force`: the generalised force on its coordinates (N, or N m for joints).
+        - `external_force`: the force of the world on the hand, in N.
+
+        **Returns:** d state / dt, of the structure of `state`.
+        """
+
+    @abc.abstractmethod
+    def coordinates(
+        self, state: PyTree[Array]
+    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+        """What forces act on, and its velocity: joint angles (rad, rad/s), or a position (m, m/s)."""
+
+    def vector_field(
+        self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
+    ) -> PyTree[Array]:
+        return self.dynamics(state, loaded(self, state, command, load), load.hand_force(self.hand(state)))
+
+
+def loaded(
+    skeleton: AbstractSkeleton, state: PyTree[Array], force: Float[Array, " coordinates"], load: Load
+) -> Float[Array, " coordinates"]:
+    """A generalised force and, added to it, that of the world."""
+    if load.on_coordinates is None:
+        return force
+    return force + load.on_coordinates(*skeleton.coordinates(state))

@@ -1,0 +1,26 @@
+"""Every body with muscles, with every law of muscle force that it takes."""
+
+import functools
+
+from popsim import muscles, plants
+
+LAWS = {
+    "ReLU": muscles.ReluMuscle,
+    "rigid Hill": muscles.RigidTendonHillMuscle,
+    "compliant Hill": muscles.CompliantTendonHillMuscle,
+    "Thelen": muscles.ThelenMuscle,
+    "MuJoCo-style": muscles.MujocoMuscle,
+    "Brown fast": muscles.BrownLoebMuscle.fast,
+    "Brown slow": muscles.BrownLoebMuscle.slow,
+}
+BODIES = {
+    **{f"arm26, {name}": functools.partial(plants.arm26, law) for name, law in LAWS.items()},
+    "Li & Todorov arm": plants.li_todorov_arm,
+    "point mass, ReLU": plants.muscled_point_mass,
+    "point mass, rigid Hill": functools.partial(plants.muscled_point_mass, muscles.RigidTendonHillMuscle),
+}
+
+FEW = {
+    name: BODIES[name]
+    for name in ("arm26, rigid Hill", "arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
+}

@@ -1,0 +1,70 @@
+"""Loads of the world on hand and joints."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim import HandState, InterventionSchedule, plants
+from popsim.interventions import load_of_world
+
+
+def scheduled(**parameters):
+    return {
+        name.replace("_", " "): InterventionSchedule(values, jnp.array(True))
+        for name, values in parameters.items()
+    }
+
+
+HAND = HandState(jnp.array([0.1, 0.3]), jnp.array([0.5, -0.2]))
+
+
+@pytest.mark.parametrize(
+    ("field", "parameters", "force"),
+    [
+        (popsim.ConstantForce(), jnp.array([1.0, 2.0]), [1.0, 2.0]),
+        (popsim.ViscousField(), jnp.array([[-10.0, 0.0], [0.0, -20.0]]), [-5.0, 4.0]),
+        (popsim.ViscousField(), jnp.array([[0.0, 3.0], [-3.0, 0.0]]), [-0.6, -1.5]),
+        (
+            popsim.ElasticField(),
+            popsim.ElasticFieldParameters(100 * jnp.eye(2), jnp.array([0.0, 0.5])),
+            [-10.0, 20.0],
+        ),
+    ],
+)
+def test_forces_on_the_hand(field, parameters, force):
+    np.testing.assert_allclose(field.force(parameters, HAND), force, rtol=1e-6)
+    schedule = {field.name: InterventionSchedule(parameters, jnp.array(True))}
+    load = load_of_world((field,), schedule, jnp.ones(2))
+    np.testing.assert_allclose(load.hand_force(HAND), 1 + np.array(force), rtol=1e-6)
+    off = {field.name: InterventionSchedule(parameters, jnp.array(False))}
+    np.testing.assert_array_equal(load_of_world((field,), off, jnp.ones(2)).hand_force(HAND), 1.0)
+
+
+def test_a_viscous_field_is_a_curl_field_where_its_matrix_turns():
+    curl = popsim.CurlField().force(jnp.array(3.0), HAND)
+    matrix = jnp.array([[0.0, 3.0], [-3.0, 0.0]])
+    np.testing.assert_allclose(popsim.ViscousField().force(matrix, HAND), curl)
+
+
+@pytest.mark.parametrize("build", [plants.TwoLinkArm.arm26, plants.arm26])
+def test_a_torque_on_the_joints_accelerates_them(float64, build):
+    """With muscles and without, by M^-1 torque more than without the load."""
+    plant = build()
+    field, torque = popsim.JointTorque(), jnp.array([0.5, -0.2])
+    load = load_of_world((field,), scheduled(joint_torque=torque), jnp.zeros(2))
+    rest, command = plant.at_rest(plant.workspace.center), jnp.full(plant.n_commands, 0.1)
+    skeleton = plant.skeleton if isinstance(plant, plants.Muscled) else plant
+
+    def acceleration(load):
+        rate = plant.vector_field(0.0, rest, command, load)
+        return (rate.skeleton if isinstance(plant, plants.Muscled) else rate).velocity
+
+    added = acceleration(load) - acceleration(plants.Load())
+    angle = skeleton.joint_angles(plant.workspace.center)
+    np.testing.assert_allclose(skeleton.inertia_matrix(angle) @ added, torque, rtol=1e-9)
+
+
+def test_joints_without_a_load_get_no_operation():
+    load = load_of_world((popsim.JointTorque(), popsim.CurlField()), {}, jnp.zeros(2))
+    assert load.on_coordinates is None

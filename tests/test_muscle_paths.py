@@ -1,0 +1,215 @@
+"""Muscle paths: lengths, velocities and moment arms belong together."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.muscles import arm26_compliant_path, arm26_path, li_todorov_path
+from popsim.muscles.paths import (
+    ChainPlacement,
+    ConstantMomentArmPath,
+    PointMassPlacement,
+    PolynomialPath,
+    StraightPath,
+    generalised_force,
+    moment_arms,
+    path_velocity,
+)
+
+ELBOW_FLEXOR = [(1, (0.1, 0.02)), (1, (0.25, 0.03)), (2, (0.04, 0.01))]
+SHOULDER_EXTENSOR = [(0, (-0.05, -0.03)), (1, (0.05, -0.02))]
+ACROSS = [(0, (0.0, 0.04)), (2, (0.05, 0.02))]
+
+
+def chain_path():
+    return StraightPath(ChainPlacement((0.3, 0.33)), [ELBOW_FLEXOR, SHOULDER_EXTENSOR, ACROSS])
+
+
+def spring_path():
+    anchors = [(-0.5, 0.0), (0.5, 0.0), (0.0, 0.5), (0.0, -0.5)]
+    return StraightPath(PointMassPlacement(), [[(0, anchor), (1, (0.0, 0.0))] for anchor in anchors])
+
+
+PATHS = {
+    "arm26": arm26_path,
+    "arm26 compliant": arm26_compliant_path,
+    "li_todorov": li_todorov_path,
+    "chain": chain_path,
+    "springs": spring_path,
+}
+
+
+@pytest.fixture(params=PATHS.values(), ids=list(PATHS))
+def path(request, float64):
+    return request.param()
+
+
+def postures(key, n=30):
+    return jax.random.uniform(key, (n, 2), minval=0.05, maxval=1.9)
+
+
+def test_velocity_is_the_rate_of_the_length(path, getkey):
+    h, q, w = 1e-6, postures(getkey()), jax.random.normal(getkey(), (30, 2))
+    length = jax.vmap(path.length)
+    expected = (length(q + h * w) - length(q - h * w)) / (2 * h)
+    velocity = jax.jit(jax.vmap(lambda q, w: path_velocity(path, q, w)))(q, w)
+    np.testing.assert_allclose(velocity, expected, atol=1e-8)
+
+
+def test_moment_arm_is_the_slope_of_the_length(path, getkey):
+    h, q = 1e-6, postures(getkey())
+    length = jax.vmap(path.length)
+    steps = h * jnp.eye(2)
+    expected = jnp.stack([(length(q + e) - length(q - e)) / (2 * h) for e in steps], axis=2)
+    arms = jax.jit(jax.vmap(lambda q: moment_arms(path, q)))(q)
+    np.testing.assert_allclose(arms, expected, atol=1e-8)
+
+
+def test_velocity_is_moment_arms_times_joint_velocity(path, getkey):
+    (q,), w = postures(getkey(), 1), jnp.array([1.5, -2.5])
+    np.testing.assert_allclose(path_velocity(path, q, w), moment_arms(path, q) @ w, atol=1e-14)
+
+
+def test_what_the_muscles_give_the_joints_they_take_from_their_length(path, getkey):
+    """Power on the coordinates = -pull x lengthening velocity."""
+    (q,), w = postures(getkey(), 1), jnp.array([1.5, -2.5])
+    force = jax.random.uniform(getkey(), path.length(q).shape, maxval=500.0)
+    power = generalised_force(path, q, force) @ w
+    np.testing.assert_allclose(power, -force @ path_velocity(path, q, w), rtol=1e-12)
+
+
+def test_arm26_has_the_moment_arms_of_its_table(float64):
+    q = jnp.array([1.0, 1.2])
+    arms = moment_arms(arm26_path(), q)
+    expected = [
+        [-0.03, 0],
+        [0.03, 0],
+        [0, -0.014 - 0.008 * 1.2],
+        [0, 0.025 - 0.0044 * 1.2],
+        [-0.03, -0.016 - 0.0114 * 1.2],
+        [0.03, 0.03 - 0.0064 * 1.2],
+    ]
+    np.testing.assert_allclose(arms, expected, rtol=1e-12)
+    reference = jnp.array([np.pi / 2, 0.0])
+    offsets = [0.151, 0.2322, 0.2859, 0.2355, 0.3329, 0.2989]
+    np.testing.assert_allclose(arm26_path().length(reference), offsets, rtol=1e-12)
+    offsets[:2] = 0.182, 0.2362
+    np.testing.assert_allclose(arm26_compliant_path().length(reference), offsets, rtol=1e-12)
+
+
+def test_li_todorov_has_the_lengths_of_its_table(float64):
+    """In the table's own units and sign: l = 1 + sum_j r_j (q_ref,j - q_j) / l0, in cm and degrees."""
+    q = np.array([40.0, 75.0])
+    optimal = np.array([7.32, 3.26, 6.4, 4.26, 5.95, 4.04])
+    arms = np.array([[2, -2, 0, 0, 1.5, -2], [0, 0, 2, -2, 2, -1.5]])
+    reference = np.array([[15, 4.88, 0, 0, 4.5, 2.12], [0, 0, 80.86, 109.32, 92.96, 91.52]])
+    normalised = 1 + np.sum(arms * np.deg2rad(reference - q[:, None]), axis=0) / optimal
+    path, posture = li_todorov_path(), jnp.deg2rad(jnp.asarray(q))
+    np.testing.assert_allclose(path.length(posture) / (optimal / 100), normalised, rtol=1e-12)
+    torque = generalised_force(path, posture, jnp.ones(6))
+    np.testing.assert_allclose(torque, arms.sum(axis=1) / 100, atol=1e-15)
+
+
+@pytest.mark.parametrize("build", [arm26_path, li_todorov_path])
+def test_a_flexor_flexes_and_an_extensor_extends(float64, build):
+    flexors, extensors = (jnp.zeros(6).at[jnp.array(which)].set(1.0) for which in ([0, 2, 4], [1, 3, 5]))
+    posture = jnp.deg2rad(jnp.array([45.0, 90.0]))
+    assert jnp.all(generalised_force(build(), posture, flexors) > 0)
+    assert jnp.all(generalised_force(build(), posture, extensors) < 0)
+
+
+def test_chain_places_points_as_a_chain_does(float64):
+    shoulder, elbow = 0.4, 0.9
+    chain, q = ChainPlacement((0.3, 0.33)), jnp.array([shoulder, elbow])
+    joint = 0.3 * np.array([np.cos(shoulder), np.sin(shoulder)])
+    hand = joint + 0.33 * np.array([np.cos(shoulder + elbow), np.sin(shoulder + elbow)])
+    np.testing.assert_allclose(chain.place(q, 1, jnp.array([0.3, 0.0])), joint)
+    np.testing.assert_allclose(chain.place(q, 2, jnp.array([0.0, 0.0])), joint)
+    np.testing.assert_allclose(chain.place(q, 2, jnp.array([0.33, 0.0])), hand)
+    aside = joint + 0.01 * np.array([-np.sin(shoulder + elbow), np.cos(shoulder + elbow)])
+    np.testing.assert_allclose(chain.place(q, 2, jnp.array([0.0, 0.01])), aside)
+    np.testing.assert_allclose(chain.place(q, 0, jnp.array([0.1, 0.2])), [0.1, 0.2])
+
+
+def test_a_straight_muscle_across_one_joint_obeys_the_law_of_cosines(float64):
+    path = StraightPath(ChainPlacement((0.3, 0.33)), [[(1, (0.1, 0.0)), (2, (0.05, 0.0))]])
+    elbow = 0.7
+    squared = 0.2**2 + 0.05**2 - 2 * 0.2 * 0.05 * np.cos(np.pi - elbow)
+    np.testing.assert_allclose(path.length(jnp.array([0.3, elbow])), [np.sqrt(squared)])
+    arm = moment_arms(path, jnp.array([0.3, elbow]))
+    np.testing.assert_allclose(arm, [[0, -0.2 * 0.05 * np.sin(elbow) / np.sqrt(squared)]], atol=1e-15)
+
+
+def test_springs_pull_along_their_direction(float64):
+    position = jnp.array([0.1, 0.2])
+    force = generalised_force(spring_path(), position, jnp.array([1.0, 0.0, 0.0, 0.0]))
+    towards = np.array([-0.6, -0.2])
+    np.testing.assert_allclose(force, towards / np.linalg.norm(towards))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_coincident_points_have_no_length_and_no_gradient(float64, dtype):
+    path = StraightPath(PointMassPlacement(), [[(0, (0.1, 0.2)), (1, (0.0, 0.0)), (1, (0.0, 0.0))]])
+    path = jax.tree.map(lambda leaf: leaf.astype(dtype), path)
+    here = jnp.array([0.1, 0.2], dtype)
+    np.testing.assert_array_equal(path.length(here), 0.0)
+    np.testing.assert_array_equal(moment_arms(path, here), 0.0)
+    np.testing.assert_array_equal(jax.grad(lambda q: path.length(q)[0])(here), 0.0)
+    by_points = jax.grad(lambda path: path.length(here)[0])(path)
+    np.testing.assert_array_equal(by_points.points[0], 0.0)
+
+
+ADDED = {
+    "polynomial": (arm26_path, lambda: PolynomialPath([0.2], [[0.01, 0.02]], 0.0, [1.0, 0.0])),
+    "constant": (li_todorov_path, lambda: ConstantMomentArmPath([0.07], [[0.01, 0.02]], [1.0, 0.0])),
+    "straight": (chain_path, lambda: StraightPath(ChainPlacement((0.3, 0.33)), [ELBOW_FLEXOR])),
+}
+
+
+@pytest.mark.parametrize("build, one", ADDED.values(), ids=ADDED)
+def test_one_call_adds_a_muscle(float64, build, one):
+    q = jnp.array([0.7, 1.1])
+    path, added = build(), one()
+    expected = jnp.concatenate([path.length(q), added.length(q)])
+    np.testing.assert_array_equal(path.with_muscle(added).length(q), expected)
+
+
+def test_a_muscle_of_another_path_is_refused():
+    with pytest.raises(ValueError, match="`other`"):
+        arm26_path().with_muscle(li_todorov_path())
+    with pytest.raises(ValueError, match="`other`"):
+        chain_path().with_muscle(spring_path())
+    with pytest.raises(ValueError, match="`other`"):
+        arm26_path().with_muscle(PolynomialPath([0.2], [[0.01]], 0.0))
+
+
+@pytest.mark.parametrize(
+    "build, name",
+    [
+        (lambda: PolynomialPath(0.2, [[0.1]], [[0.1]]), "offset"),
+        (lambda: PolynomialPath([0.2], [[0.1], [0.2]], [[0.1]]), "linear"),
+        (lambda: PolynomialPath([0.2], [[0.1, 0.1]], [[0.1]]), "quadratic"),
+        (lambda: PolynomialPath([0.2], [[0.1]], [[0.1]], [0.0, 0.0]), "reference"),
+        (lambda: PolynomialPath([float("nan")], [[0.1]], [[0.1]]), "offset"),
+        (lambda: ConstantMomentArmPath([0.2], [0.1]), "moment_arm"),
+        (lambda: ConstantMomentArmPath([0.2], [[0.1]], [[0.1], [0.2]]), "reference"),
+        (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0))]]), "muscles"),
+        (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0)), (1, (0.0,))]]), "muscles"),
+        (lambda: StraightPath(PointMassPlacement(), [[(0, (0.0, 0.0)), (1, (0.0, jnp.inf))]]), "muscles"),
+        (lambda: ChainPlacement([0.3, 0.0]), "length"),
+        (lambda: ChainPlacement(0.3), "length"),
+        (lambda: ChainPlacement([0.3]).place(jnp.zeros(1), 2, jnp.zeros(2)), "segment"),
+        (lambda: PointMassPlacement().place(jnp.zeros(2), 2, jnp.zeros(2)), "segment"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(as_users_run, build, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        build()
+
+
+def test_members_of_an_ensemble_may_differ():
+    offsets = jnp.array([[0.1, 0.2], [0.3, 0.4]])
+    paths = jax.vmap(lambda offset: PolynomialPath(offset, jnp.zeros((2, 2)), 0.0))(offsets)
+    lengths = jax.vmap(lambda path: path.length(jnp.ones(2)))(paths)
+    np.testing.assert_array_equal(lengths, offsets)

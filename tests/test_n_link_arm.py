@@ -1,0 +1,135 @@
+"""A chain of segments: mechanics by automatic differentiation, against the arm of two and against physics."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.plants import (
+    HardStop,
+    JointState,
+    NLinkArm,
+    TwoLinkArm,
+    simulate_plant,
+    simulate_plant_adaptively,
+)
+
+THREE = {"mass": (1.5, 1.0, 0.5), "length": (0.3, 0.25, 0.15)}
+FREE = {"joint_limits": np.array([[-100.0, 100.0]] * 3)}
+
+
+def as_chain(arm, **options):
+    names = ("mass", "length", "center_of_mass", "inertia", "joint_limits")
+    return NLinkArm(**{name: getattr(arm, name) for name in names}, **options)
+
+
+def random_state(key, n):
+    one, other = jax.random.split(key)
+    angle = jax.random.uniform(one, (n,), minval=0.3, maxval=1.5)
+    return JointState(angle, jax.random.uniform(other, (n,), minval=-3, maxval=3))
+
+
+def test_two_segments_are_the_two_link_arm(float64, getkey):
+    arm = TwoLinkArm.arm26()
+    chain = as_chain(arm)
+    for key in jax.random.split(getkey(), 10):
+        state = random_state(key, 2)
+        state = JointState(2 * state.angle, state.velocity)  # into the stops, too
+        torque, force = jax.random.normal(key, (2, 2))
+        own, other = chain.dynamics(state, torque, force), arm.dynamics(state, torque, force)
+        np.testing.assert_allclose(own.velocity, other.velocity, rtol=1e-9)
+        np.testing.assert_allclose(chain.hand(state).velocity, arm.hand(state).velocity, rtol=1e-9)
+
+
+@pytest.mark.parametrize("gravity", [(0.0, 0.0), (0.0, -9.81)])
+def test_energy_is_conserved(float64, getkey, gravity):
+    arm = NLinkArm(**THREE, **FREE, gravity=gravity)
+
+    def energy(state):
+        kinetic = state.velocity @ arm.inertia_matrix(state.angle) @ state.velocity / 2
+        return kinetic - jnp.sum(arm.mass[:, None] * arm.centers(state.angle) * arm.gravity)
+
+    start = random_state(getkey(), 3)
+    course = simulate_plant_adaptively(arm, jnp.zeros((20, 3)), initial_state=start, dt=0.05)
+    energies = jax.vmap(energy)(course.state)
+    np.testing.assert_allclose(energies, energy(start), rtol=1e-7)
+    assert jnp.ptp(course.coordinates) > 1
+
+
+def test_the_pendulum(float64):
+    """One segment in a vertical plane: the period of small swings is 2 pi sqrt((I + m c²) / (m g c))."""
+    arm = NLinkArm(
+        mass=(2.0,), length=(0.5,), gravity=(0.0, -9.81), joint_limits=[(-4.0, 4.0)], posture=[0.0]
+    )
+    period = 2 * np.pi * np.sqrt((2.0 * 0.25 / 12 + 2.0 * 0.25**2) / (2.0 * 9.81 * 0.25))
+    start = JointState(jnp.array([-np.pi / 2 + 1e-3]), jnp.zeros(1))
+    course = simulate_plant_adaptively(arm, jnp.zeros((1, 1)), initial_state=start, dt=period)
+    np.testing.assert_allclose(course.coordinates[0], start.angle, atol=1e-9)
+
+
+def test_acceleration_from_rest_under_a_hand_force(float64, getkey):
+    """J M^-1 J' f in 24 directions."""
+    arm = NLinkArm(**THREE)
+    rest = JointState(arm.posture, jnp.zeros(3))
+    jacobian = jax.jacobian(arm.hand_position)(arm.posture)
+    for angle in np.linspace(0, 2 * np.pi, 24, endpoint=False):
+        force = jnp.array([np.cos(angle), np.sin(angle)])
+        found = jacobian @ arm.dynamics(rest, jnp.zeros(3), force).velocity
+        wanted = jacobian @ jnp.linalg.solve(arm.inertia_matrix(arm.posture), jacobian.T @ force)
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_hand_is_put_where_it_should_be_within_the_limits(float64, getkey, n):
+    arm = NLinkArm(mass=[1.0] * n, length=[0.8 / n] * n)
+    for position in jax.vmap(lambda key: arm.workspace.sample(key=key))(jax.random.split(getkey(), 20)):
+        assert arm.reachable(position)
+        rest = arm.at_rest(position)
+        np.testing.assert_allclose(arm.hand(rest).position, position, atol=1e-8)
+        assert jnp.all((rest.angle >= arm.joint_limits[:, 0]) & (rest.angle <= arm.joint_limits[:, 1]))
+
+
+def test_out_of_reach_is_said_and_never_nan(float64):
+    arm = NLinkArm(**THREE)
+    for position in ([1.0, 0.0], [0.0, -0.5], [np.nan, 0.0]):
+        assert not arm.reachable(jnp.array(position))
+    gradient = jax.jacobian(lambda position: arm.at_rest(position).angle)(jnp.array([1.0, 0.0]))
+    assert jnp.all(jnp.isfinite(gradient))
+
+
+def test_the_gradient_of_a_posture_is_finite_and_right(float64):
+    arm = NLinkArm(**THREE)
+    center = arm.workspace.center
+    by_place = jax.jacobian(lambda position: arm.hand(arm.at_rest(position)).position)(center)
+    np.testing.assert_allclose(by_place, np.eye(2), atol=1e-8)
+
+
+@pytest.mark.parametrize("build", [TwoLinkArm.arm26, lambda **stop: as_chain(TwoLinkArm.arm26(), **stop)])
+def test_a_hard_stop_holds_the_joint_at_its_limit(float64, build):
+    arm = build(joint_stop=HardStop())
+    torque = jnp.broadcast_to(jnp.array([3.0, 3.0]), (100, 2))
+    course = simulate_plant(arm, torque, dt=0.01)
+    assert jnp.all(course.coordinates <= arm.joint_limits[:, 1] + 1e-12)
+    np.testing.assert_allclose(course.coordinates[-1], arm.joint_limits[:, 1])
+    np.testing.assert_array_equal(course.velocities[-1], 0.0)
+    back = simulate_plant(
+        arm, -torque[:5], initial_state=jax.tree.map(lambda x: x[-1], course.state), dt=0.01
+    )
+    assert jnp.all(back.velocities[-1] < 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"mass": (1.0, -1.0), "length": (0.3, 0.3)}, "mass"),
+        ({"mass": (1.0, 1.0), "length": (0.3,)}, "length"),
+        ({**THREE, "friction": np.zeros(2)}, "friction"),
+        ({**THREE, "gravity": (0.0, 0.0, -9.81)}, "gravity"),
+        ({**THREE, "joint_limits": [(1.0, 0.0)] * 3}, "joint_limits"),
+        ({**THREE, "posture": (5.0, 0.0, 0.0)}, "posture"),
+        ({**THREE, "n_substeps": 0}, "n_substeps"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(options, named, as_users_run):
+    with pytest.raises(ValueError, match=f"`{named}`"):
+        NLinkArm(**options)

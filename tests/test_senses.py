@@ -1,0 +1,89 @@
+"""What is sensed of bodies with and without muscles."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim import plants, senses
+from popsim.networks import NetworkState
+from popsim.plants import JointState, MuscledState
+
+
+@pytest.fixture
+def arm(float64):
+    return plants.arm26()
+
+
+def state_of(plant, body):
+    """A loop whose body is in a given state."""
+    idle = NetworkState(jnp.zeros(1), jnp.zeros(plant.n_commands))
+    state = popsim.LoopState.at_rest(plant, plant.workspace.center, idle)
+    return dataclasses.replace(state, plant=body, hand=plant.hand(body))
+
+
+def moving(arm, velocity=(1.0, -2.0), activation=0.5):
+    joints = JointState(jnp.array([0.8, 1.5]), jnp.array(velocity))
+    return state_of(arm, MuscledState(joints, jnp.full(6, activation), None))
+
+
+def test_joints_are_felt_with_muscles_and_without(arm):
+    state = moving(arm)
+    np.testing.assert_allclose(senses.joints(state, arm), [0.8, 1.5, 1.0, -2.0])
+    bare = state_of(arm.skeleton, state.plant.skeleton)
+    np.testing.assert_allclose(senses.joints(bare, arm.skeleton), [0.8, 1.5, 1.0, -2.0])
+    np.testing.assert_array_equal(
+        senses.proprioception(bare, arm.skeleton), senses.joints(bare, arm.skeleton)
+    )
+
+
+def test_muscle_stretch_is_that_of_the_fibres(arm):
+    state = moving(arm)
+    readings = arm.muscles(state.plant)
+    felt = senses.muscle_stretch(state, arm)
+    np.testing.assert_array_equal(felt, senses.proprioception(state, arm))
+    l0, slack = arm.muscle.optimal_length, arm.muscle.tendon_length
+    np.testing.assert_allclose(felt[:6], (readings.length - slack) / l0)
+    np.testing.assert_allclose(felt[6:], readings.velocity / l0)
+
+
+def test_golgi_organs_sense_force_and_not_length(arm):
+    weak, strong = (senses.muscle_force(moving(arm, activation=a), arm) for a in (0.2, 0.9))
+    assert jnp.all(weak >= 0) and jnp.all(strong > weak)
+    np.testing.assert_allclose(
+        senses.muscle_force(moving(arm), arm) * arm.muscle.max_isometric_force,
+        arm.muscles(moving(arm).plant).force,
+    )
+
+
+def test_spindles_fire_more_the_longer_and_faster_the_fibre(arm):
+    still = senses.spindle_firing(moving(arm, (0.0, 0.0)), arm)
+    stretched = senses.spindle_firing(moving(arm, (3.0, 3.0)), arm)
+    velocity = arm.muscles(moving(arm, (3.0, 3.0)).plant).fibre_velocity
+    assert jnp.all((stretched > still) == (velocity > 0)) and jnp.all(still >= 0)
+    millimetres = 1000 * arm.muscle.optimal_length
+    readings = arm.muscles(moving(arm, (3.0, 3.0)).plant)
+    by_hand = (
+        82
+        + 4.3 * jnp.sign(velocity) * jnp.abs(velocity * millimetres) ** 0.6
+        + 2 * (readings.fibre_length - 1) * millimetres
+        + 25
+    )
+    np.testing.assert_allclose(stretched, jnp.maximum(by_hand, 0), atol=0.1)
+
+
+def test_spindles_have_gradients_at_rest(arm):
+    def firing(velocity):
+        return jnp.sum(senses.spindle_firing(moving(arm, velocity), arm))
+
+    assert jnp.all(jnp.isfinite(jax.grad(firing)(jnp.zeros(2))))
+
+
+@pytest.mark.parametrize("sense", [senses.muscle_stretch, senses.muscle_force, senses.spindle_firing])
+def test_what_has_no_muscles_cannot_feel_them(sense, as_users_run):
+    plant = plants.PointMass()
+    with pytest.raises(ValueError, match="`plant` must have muscles"):
+        sense(state_of(plant, plant.at_rest(jnp.zeros(2))), plant)

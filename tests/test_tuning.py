@@ -1,0 +1,38 @@
+"""Cosine tuning of planted activity."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.analysis import cosine_tuning
+from popsim.tasks.reach import even_directions
+
+
+def test_planted_preferred_directions_are_found(float64):
+    direction = even_directions(8)
+    preferred, depth, baseline = np.array([[0.3, -2.0, 3.0], [1.0, 0.5, 2.0], [1.0, 2.0, 3.0]])
+    activity = baseline + depth * np.cos(np.asarray(direction)[:, None] - preferred)
+    found = cosine_tuning(jnp.stack([activity, 2 * activity]), direction)
+    np.testing.assert_allclose(found.preferred, [preferred, preferred], atol=1e-12)
+    np.testing.assert_allclose(found.depth, [depth, 2 * depth])
+    np.testing.assert_allclose(found.baseline, [baseline, 2 * baseline])
+    np.testing.assert_allclose(found.explained, 1.0)
+
+
+def test_what_is_no_cosine_is_not_explained(float64):
+    direction = even_directions(8)
+    found = cosine_tuning(jnp.stack([jnp.cos(2 * direction), jnp.zeros(8)], axis=1), direction)
+    np.testing.assert_allclose(found.explained[0], 0.0, atol=1e-12)
+    assert jnp.isnan(found.explained[1]) and found.depth[1] < 1e-12
+
+
+def test_uneven_directions_do_not_shift_the_preferred_one(float64):
+    direction = jnp.array([0.0, 0.2, 0.4, 2.0, 4.0])
+    found = cosine_tuning(1 + jnp.cos(direction - 1.1)[:, None], direction)
+    np.testing.assert_allclose(found.preferred, [1.1])
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_directions_that_do_not_fit_are_refused(as_users_run, n):
+    with pytest.raises(ValueError, match="`direction`"):
+        cosine_tuning(jnp.ones((n, 3)), even_directions(2))
