@@ -38,7 +38,7 @@ def draw_preferred_directions(
                 label=label if member == 0 else None,
             )
     ax.set_aspect("equal")
-    ax.set(xlim=(-farthest, farthest), ylim=(-farthest, farthest))
+    ax.set(xlim=(-1.4 * farthest, 1.4 * farthest), ylim=(-1.8 * farthest, farthest))  # room for the legend
     ax.set(xlabel="depth of tuning to the right", ylabel="depth of tuning away")
-    ax.legend(fontsize=6, handlelength=1.0, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    ax.legend(fontsize=6, handlelength=1.0, columnspacing=1.0, loc="lower center", ncols=2)
     return ax

@@ -32,6 +32,8 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
         print(f"popsim: {stopped}", file=sys.stderr)
         sys.exit(EXIT_CODE)
     print(run.experiment.table(run.summary))
+    if run.log:
+        print(f"trained in {run.log[-1]['seconds']:.0f} s")
     print(f"run: {run.folder.path}")
     for figure in sorted(run.folder.figures.glob("*.png")):
         print(figure)
