@@ -1,5 +1,8 @@
 """Bodies with muscles: physics that does not depend on how it is computed."""
 
+import functools
+import itertools
+
 import diffrax
 import equinox as eqx
 import jax
@@ -96,7 +99,7 @@ def test_activation_settles_at_its_drive_whatever_the_mechanics(body):
     course = plants.simulate_plant(body, jnp.broadcast_to(drive, (100, body.n_commands)), dt=0.01)
     np.testing.assert_allclose(course.state.activation[-1], drive, atol=1e-6)
     rising = jnp.diff(course.state.activation, axis=0)
-    assert jnp.all(rising >= -1e-12) or jnp.all(course.state.activation <= drive + 1e-12)
+    assert jnp.all(rising >= -1e-12) and jnp.all(course.state.activation <= drive + 1e-12)
 
 
 def test_a_hand_force_accelerates_as_the_skeleton_says(body, getkey):
@@ -216,6 +219,56 @@ def test_a_muscle_is_added_in_one_call(float64):
     course = plants.simulate_plant(more, jnp.zeros((20, 7)).at[:, 6].set(1.0), dt=0.01)
     others = plants.simulate_plant(body, jnp.zeros((20, 6)), dt=0.01)
     assert course.coordinates[-1, 1] < others.coordinates[-1, 1] - 0.1
+
+
+def test_a_muscle_joins_muscles_whose_parameters_are_shared(float64):
+    skeleton, path = plants.TwoLinkArm.arm26(), muscles.arm26_path()
+    body = Muscled(skeleton, path, muscles.ReluMuscle(100.0))
+    more = body.with_muscle(path, muscles.ReluMuscle(50.0))
+    assert more.n_commands == 12 and more.muscle_names[6] == "muscle 6"
+    np.testing.assert_array_equal(more.muscle.max_isometric_force, [100.0] * 6 + [50.0] * 6)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        muscles.paths.PolynomialPath(np.array([0.2]), np.array([[0.02]]), np.zeros((1, 1))),
+        muscles.paths.ConstantMomentArmPath(np.array([0.2]), np.array([[0.02, 0.0, 0.01]])),
+        muscles.paths.StraightPath(
+            muscles.paths.ChainPlacement(np.ones(3)), [[(0, np.zeros(2)), (1, np.ones(2))]]
+        ),
+    ],
+    ids=["polynomial", "constant moment arms", "straight"],
+)
+def test_a_path_over_another_body_is_refused(path):
+    with pytest.raises(ValueError, match="`path` must run over a body of 2 coordinates"):
+        Muscled(plants.TwoLinkArm.arm26(), path, muscles.ReluMuscle(100.0))
+
+
+def test_a_law_with_a_state_gets_compliant_tendons(float64):
+    law = functools.partial(muscles.CompliantTendonHillMuscle, tendon_strain=0.05)
+    body, usual = plants.arm26(law), plants.arm26()
+    assert body.n_substeps == 8 and usual.n_substeps == 2
+    assert body.muscle.tendon_length[0] > usual.muscle.tendon_length[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", [muscles.RigidTendonHillMuscle, muscles.ReluMuscle])
+def test_no_muscles_push_a_joint_far_beyond_its_limits(law):
+    """All 64 combinations of muscles that are off or fully excited, for 2 s: by less than 20 degrees."""
+    body = plants.arm26(law)
+    on = jnp.array(list(itertools.product([0.0, 1.0], repeat=6)))
+
+    @jax.jit
+    @jax.vmap
+    def angles(excitation):
+        return plants.simulate_plant(body, jnp.broadcast_to(excitation, (200, 6)), dt=0.01).coordinates
+
+    low, high = body.skeleton.joint_limits.T
+    found = angles(on)
+    beyond = jnp.maximum(low - found, found - high)
+    assert jnp.rad2deg(jnp.max(beyond[:, 150:])) < 20
+    assert jnp.rad2deg(jnp.max(beyond)) < 45
 
 
 def test_muscles_and_paths_that_do_not_fit_are_refused(as_users_run):
