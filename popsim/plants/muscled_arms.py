@@ -12,6 +12,7 @@ from popsim.muscles import (
     LI_TODOROV_MUSCLES,
     AbstractMuscle,
     BrownLoebMuscle,
+    ReluMuscle,
     RigidTendonHillMuscle,
     arm26_compliant_muscles,
     arm26_compliant_path,
@@ -49,14 +50,17 @@ def arm26(
         a state of their own gets the longer tendons of MotorNet's compliant arm.
     - `joint_stop`: what happens at the joint limits; by default a `SoftStop` that muscles at full strength
         push in by less than 20 degrees.
-    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`; by default in two substeps, in
-        eight with compliant tendons, whose fibres are stiff.
+    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`. By default Heun's method in two
+        substeps, in eight with compliant tendons, whose fibres are stiff; for ReLU muscles, which nothing
+        brakes before a joint hits its stop, Tsitouras' method in one.
     - `options`: other parameters of the law.
     """
     muscles, path = arm26_muscles(muscle, **options), arm26_path()
     is_compliant = has_state(muscles, len(ARM26_MUSCLES))
     if is_compliant:
         muscles, path = arm26_compliant_muscles(muscle, **options), arm26_compliant_path()
+    if solver is None and isinstance(muscles, ReluMuscle):
+        solver, n_substeps = diffrax.Tsit5(), 1 if n_substeps is None else n_substeps
     if n_substeps is None:
         n_substeps = N_COMPLIANT_SUBSTEPS if is_compliant else N_SUBSTEPS
     skeleton = TwoLinkArm.arm26(joint_stop=MUSCLE_STOP() if joint_stop is None else joint_stop)
