@@ -1,9 +1,13 @@
 """How activity depends on the direction of a movement."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+
+from popsim.checks import is_traced
 
 
 class CosineTuning(NamedTuple):
@@ -33,17 +37,25 @@ def cosine_tuning(
     - `activity`: of each unit in each trial, such as the mean over the movement.
     - `direction`: of each trial, in rad; at least three different ones.
 
-    **Raises:** `ValueError` if the trials of both are not equally many, or fewer than three.
+    **Raises:** `ValueError` if the trials of both are not equally many, or have fewer than three directions.
     """
     if activity.shape[-2] != direction.shape[0] or direction.shape[0] < 3:
         raise ValueError(
             "`activity` and `direction` must have the same three trials or more, "
             f"got {activity.shape[-2]} and {direction.shape[0]}."
         )
-    design = jnp.stack([jnp.ones_like(direction), jnp.cos(direction), jnp.sin(direction)], axis=1)
+    if not is_traced(direction) and np.linalg.matrix_rank(_design(np.asarray(direction))) < 3:
+        raise ValueError(f"`direction` must be three different directions or more, got {direction} rad.")
+    design = _design(direction)
     weights = jnp.einsum("kt,...tu->...ku", jnp.linalg.pinv(design), activity)
     residual = activity - jnp.einsum("tk,...ku->...tu", design, weights)
     varied = jnp.var(activity, axis=-2)
     explained = 1 - jnp.var(residual, axis=-2) / jnp.where(varied > 0, varied, jnp.nan)
     baseline, along, across = jnp.moveaxis(weights, -2, 0)
     return CosineTuning(baseline, jnp.hypot(along, across), jnp.arctan2(across, along), explained)
+
+
+def _design(direction: Any) -> Any:
+    """What is fitted: a constant, the cosine and the sine; [trial, 3]."""
+    numpy = jnp if isinstance(direction, jax.Array) else np
+    return numpy.stack([numpy.ones_like(direction), numpy.cos(direction), numpy.sin(direction)], axis=1)

@@ -43,6 +43,8 @@ SOLVERS = [
     (diffrax.Tsit5, 1),
     (diffrax.Tsit5, 2),
 ]
+STIFF = [(diffrax.Heun, 8), (diffrax.Heun, 16), (diffrax.Bosh3, 4), (diffrax.Bosh3, 8), (diffrax.Tsit5, 8)]
+"""Further ones, for compliant tendons."""
 
 
 @eqx.filter_jit
@@ -78,7 +80,7 @@ def main() -> None:
         draws = np.random.default_rng(0).uniform(low, high, (arguments.runs, N_STEPS, build().n_commands))
         with jax.enable_x64(True):
             exact = end_points(build(), jnp.asarray(draws), plants.simulate_plant_adaptively)
-        for solver, n_substeps in SOLVERS:
+        for solver, n_substeps in SOLVERS + (STIFF if "compliant" in name else []):
             with jax.enable_x64(True):
                 plant = build(solver=solver(), n_substeps=n_substeps)
                 found = end_points(plant, jnp.asarray(draws), plants.simulate_plant)

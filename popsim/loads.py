@@ -33,6 +33,7 @@ class ConstantForce(AbstractForceField):
     name: str = eqx.field(static=True, default="constant force")
 
     def force(self, parameters: Float[Array, " space"], hand: HandState) -> Float[Array, " space"]:
+        _check_shape(self.name, parameters, hand.position.shape)
         return parameters
 
 
@@ -45,6 +46,7 @@ class ViscousField(AbstractForceField):
     name: str = eqx.field(static=True, default="viscous field")
 
     def force(self, parameters: Float[Array, "space space"], hand: HandState) -> Float[Array, " space"]:
+        _check_shape(self.name, parameters, 2 * hand.velocity.shape)
         return parameters @ hand.velocity
 
 
@@ -61,6 +63,8 @@ class ElasticField(AbstractForceField):
     name: str = eqx.field(static=True, default="elastic field")
 
     def force(self, parameters: ElasticFieldParameters, hand: HandState) -> Float[Array, " space"]:
+        _check_shape(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
+        _check_shape(f"{self.name}: center", parameters.center, hand.position.shape)
         return -parameters.stiffness @ (hand.position - parameters.center)
 
 
@@ -75,4 +79,10 @@ class JointTorque(AbstractTorqueField):
         coordinates: Float[Array, " coordinates"],
         velocities: Float[Array, " coordinates"],
     ) -> Float[Array, " coordinates"]:
+        _check_shape(self.name, parameters, coordinates.shape)
         return parameters
+
+
+def _check_shape(name: str, parameters: Array, shape: tuple[int, ...]) -> None:
+    if parameters.shape != shape:
+        raise ValueError(f"the parameter of {name!r} must have shape {shape}, got {parameters.shape}.")

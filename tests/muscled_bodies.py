@@ -19,8 +19,3 @@ BODIES = {
     "point mass, ReLU": plants.muscled_point_mass,
     "point mass, rigid Hill": functools.partial(plants.muscled_point_mass, muscles.RigidTendonHillMuscle),
 }
-
-FEW = {
-    name: BODIES[name]
-    for name in ("arm26, rigid Hill", "arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
-}

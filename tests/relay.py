@@ -32,7 +32,8 @@ def relay_loop(channels, *, plant=None, command=(1.0, -0.5), **options):
     """A loop in which a relay pushes a mass."""
     plant = popsim.plants.PointMass() if plant is None else plant
     n_inputs = popsim.n_network_inputs(jax.tree.map(lambda leaf: leaf[None], reach()), plant, channels)
-    return popsim.SensorimotorLoop(Relay(jnp.array(command), n_inputs), plant, channels, dt=DT, **options)
+    relay = Relay(jnp.array(command), n_inputs, plant.n_commands)
+    return popsim.SensorimotorLoop(relay, plant, channels, dt=DT, **options)
 
 
 def reach(n_steps=12, *, start=(0.02, 0.03), target=(0.1, 0.0), interventions=None, dt=DT):

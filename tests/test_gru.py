@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from popsim.networks import GRUNetwork
+from popsim.noise import without_noise
 
 
 def sigmoid(x):
@@ -45,3 +46,29 @@ def test_weights_depend_on_the_key(getkey):
 def test_bad_sizes_are_refused_by_name(getkey, sizes, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         GRUNetwork(*sizes, key=getkey())
+
+
+def test_the_output_goes_through_a_function_and_starts_where_it_is_told(getkey):
+    key = getkey()
+    plain = GRUNetwork(3, 5, 6, key=key)
+    muscles = GRUNetwork(3, 5, 6, output_fn=jax.nn.sigmoid, output_bias=-3.0, key=key)
+    hidden = jax.random.normal(getkey(), (5,))
+    expected = sigmoid(np.asarray(plain.read_out(hidden)) - 3)
+    np.testing.assert_allclose(muscles.read_out(hidden), expected, rtol=1e-6)
+    np.testing.assert_array_equal(muscles.readout.weight, plain.readout.weight)
+
+
+def test_units_are_noisy_by_the_given_standard_deviation(getkey):
+    key = getkey()
+    noisy, quiet = (GRUNetwork(3, 50, 2, noise_std=std, key=key) for std in (0.2, 0.0))
+    inputs, hidden = jnp.ones(3), jnp.zeros(50)
+    exact = quiet.step(inputs, hidden, key=getkey())
+    steps = jax.vmap(lambda key: noisy.step(inputs, hidden, key=key))(jax.random.split(getkey(), 400))
+    error = np.asarray(steps - exact)
+    assert abs(error.mean()) < 0.01 and abs(error.std() - 0.2) < 0.01
+    np.testing.assert_array_equal(without_noise(noisy).step(inputs, hidden, key=getkey()), exact)
+
+
+def test_negative_noise_is_refused(getkey):
+    with pytest.raises(ValueError, match="`noise_std`"):
+        GRUNetwork(3, 5, 2, noise_std=-0.1, key=getkey())

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from relay import reach, relay_loop
 
 import popsim
 from popsim import HandState, InterventionSchedule, plants
@@ -63,6 +64,33 @@ def test_a_torque_on_the_joints_accelerates_them(float64, build):
     added = acceleration(load) - acceleration(plants.Load())
     angle = skeleton.joint_angles(plant.workspace.center)
     np.testing.assert_allclose(skeleton.inertia_matrix(angle) @ added, torque, rtol=1e-9)
+
+
+def test_a_torque_acts_in_a_loop_while_it_is_scheduled(getkey):
+    """On an arm with muscles that are told to do nothing."""
+    arm = plants.arm26()
+    center = arm.workspace.center
+    field = popsim.JointTorque()
+
+    def course(active):
+        schedule = {field.name: InterventionSchedule(jnp.array([0.0, 1.0]), jnp.asarray(active))}
+        trial = reach(start=center, target=center, interventions=schedule)
+        loop = relay_loop({}, plant=arm, command=(0.0,) * 6, interventions=(field,))
+        return popsim.simulate(loop, trial, key=getkey()).plant.skeleton.angle[:, 1]
+
+    late = np.arange(12) >= 6
+    never, always, then = course(np.zeros(12, bool)), course(np.ones(12, bool)), course(late)
+    np.testing.assert_array_equal(then[:6], never[:6])
+    assert np.all(then[7:] > never[7:]) and np.all(always > never)
+
+
+@pytest.mark.parametrize("field", [popsim.ConstantForce(), popsim.ViscousField(), popsim.JointTorque()])
+def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
+    with pytest.raises(ValueError, match=f"parameter of '{field.name}' must have shape"):
+        if isinstance(field, popsim.JointTorque):
+            field.torque(jnp.array(2.0), jnp.zeros(2), jnp.zeros(2))
+        else:
+            field.force(jnp.array(2.0), HAND)
 
 
 def test_joints_without_a_load_get_no_operation():

@@ -11,6 +11,8 @@ from scipy.integrate import solve_ivp
 
 from popsim.muscles import FirstOrderActivation
 
+pytestmark = pytest.mark.slow
+
 LEVELS = np.array([0.0, 1e-6, 0.01, 0.1, 0.3, 0.5, 0.75, 0.999, 1.0])
 NOW, DRIVE = (grid.ravel() for grid in np.meshgrid(LEVELS, LEVELS))
 TIMES = [0.0, 1e-6, 1e-3, 0.01, 0.05, 0.3, 10.0]

@@ -12,6 +12,8 @@ from scipy.optimize import brentq
 
 from popsim.muscles import CompliantTendonHillMuscle, HillCurves
 
+pytestmark = pytest.mark.slow
+
 OPTIMAL, TENDON, STRONGEST = 0.137, 0.204, 414.0
 
 

@@ -17,6 +17,8 @@ from popsim.muscles import (
     ThelenMuscle,
 )
 
+pytestmark = pytest.mark.slow
+
 OPTIMAL, TENDON = 0.13, 0.2
 BUILD = {
     "relu": functools.partial(ReluMuscle, 800.0, OPTIMAL, tendon_length=TENDON),

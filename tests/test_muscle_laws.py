@@ -9,6 +9,8 @@ import pytest
 
 from popsim.muscles import BrownLoebMuscle, MujocoMuscle, ReluMuscle, RigidTendonHillMuscle, ThelenMuscle
 
+pytestmark = pytest.mark.slow
+
 BUILD = {
     "hill": RigidTendonHillMuscle,
     "thelen": ThelenMuscle,

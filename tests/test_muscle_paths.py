@@ -17,6 +17,8 @@ from popsim.muscles.paths import (
     path_velocity,
 )
 
+pytestmark = pytest.mark.slow
+
 ELBOW_FLEXOR = [(1, (0.1, 0.02)), (1, (0.25, 0.03)), (2, (0.04, 0.01))]
 SHOULDER_EXTENSOR = [(0, (-0.05, -0.03)), (1, (0.05, -0.02))]
 ACROSS = [(0, (0.0, 0.04)), (2, (0.05, 0.02))]

@@ -20,6 +20,8 @@ from popsim.muscles import (
     ThelenMuscle,
 )
 
+pytestmark = pytest.mark.slow
+
 LAWS = {
     "relu": ReluMuscle,
     "hill": RigidTendonHillMuscle,

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from central_differences import assert_gradients_agree
 
 from popsim.plants import (
     HardStop,
@@ -82,11 +83,38 @@ def test_acceleration_from_rest_under_a_hand_force(float64, getkey):
 @pytest.mark.parametrize("n", [2, 3, 5])
 def test_the_hand_is_put_where_it_should_be_within_the_limits(float64, getkey, n):
     arm = NLinkArm(mass=[1.0] * n, length=[0.8 / n] * n)
-    for position in jax.vmap(lambda key: arm.workspace.sample(key=key))(jax.random.split(getkey(), 20)):
-        assert arm.reachable(position)
-        rest = arm.at_rest(position)
-        np.testing.assert_allclose(arm.hand(rest).position, position, atol=1e-8)
-        assert jnp.all((rest.angle >= arm.joint_limits[:, 0]) & (rest.angle <= arm.joint_limits[:, 1]))
+    positions = jax.vmap(lambda key: arm.workspace.sample(key=key))(jax.random.split(getkey(), 20))
+    assert jnp.all(jax.jit(jax.vmap(arm.reachable))(positions))
+    rest = jax.jit(jax.vmap(arm.at_rest))(positions)
+    np.testing.assert_allclose(jax.vmap(arm.hand)(rest).position, positions, atol=1e-8)
+    assert jnp.all((rest.angle >= arm.joint_limits[:, 0]) & (rest.angle <= arm.joint_limits[:, 1]))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_straight_arm_at_rest_is_no_division_by_zero(float64, n):
+    """Its Jacobian has no rank, and the hand is where it should be already."""
+    arm = NLinkArm(mass=[1.0] * n, length=[0.8 / n] * n, posture=[0.0] * n)
+    center = arm.workspace.center
+    np.testing.assert_allclose(arm.at_rest(center).angle, 0.0, atol=1e-9)
+    gradient = jax.jacobian(lambda position: arm.at_rest(position).angle)(center)
+    assert jnp.all(jnp.isfinite(gradient))
+
+
+def test_gradients_agree_with_central_differences(float64, getkey):
+    """Also of a joint that lies on its stop."""
+
+    def end(inputs):
+        arm, start, torque = inputs
+        course = simulate_plant(
+            arm, torque, initial_state=start, external_force=jnp.array([0.5, 0.2]), dt=0.01
+        )
+        return course.hand.position[-1] @ jnp.array([1.0, -0.7])
+
+    arm = NLinkArm(**THREE, friction=[0.1, 0.2, 0.3], gravity=(0.0, -9.81))
+    beyond = JointState(arm.joint_limits[:, 1] * jnp.array([0.4, 1.05, 0.5]), jnp.array([1.0, 0.5, -2.0]))
+    inputs = (arm, beyond, jax.random.normal(getkey(), (10, 3)))
+    without = assert_gradients_agree(end, inputs, getkey(), steps=(1e-4, 1e-5, 1e-6))
+    assert all(".workspace" in path or ".posture" in path for path in without)
 
 
 def test_out_of_reach_is_said_and_never_nan(float64):

@@ -32,7 +32,7 @@ def test_uneven_directions_do_not_shift_the_preferred_one(float64):
     np.testing.assert_allclose(found.preferred, [1.1])
 
 
-@pytest.mark.parametrize("n", [2, 5])
-def test_directions_that_do_not_fit_are_refused(as_users_run, n):
+@pytest.mark.parametrize("direction", [even_directions(2), even_directions(5), jnp.array([0.0, 1.0, 1.0])])
+def test_directions_that_do_not_fit_are_refused(as_users_run, direction):
     with pytest.raises(ValueError, match="`direction`"):
-        cosine_tuning(jnp.ones((n, 3)), even_directions(2))
+        cosine_tuning(jnp.ones((3, 4)), direction)

@@ -68,18 +68,16 @@ class CenterOut(AbstractExperiment):
         super().__post_init__()
         if self.plant not in PLANTS:
             raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
-        for name in ("proprioception_noise", "motor_noise", "hidden_noise"):
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(PLANTS[self.plant], name))
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
-        check_non_negative("hidden_noise", self.hidden_noise)
+        check_non_negative("hidden_noise", self._of_plant("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
-            if len(getattr(self, name)) != 2:
-                raise ValueError(f"`{name}` must be two numbers, got {getattr(self, name)}.")
-            check_non_negative(name, getattr(self, name))
+            given = self._of_plant(name)
+            if len(given) != 2:
+                raise ValueError(f"`{name}` must be two numbers, got {given}.")
+            check_non_negative(name, given)
         for name in ("duration", "vision_delay", "proprioception_delay"):
             n_steps_in(name, getattr(self, name), self.dt)
         for name in ("vision_delay", "proprioception_delay"):
@@ -87,6 +85,11 @@ class CenterOut(AbstractExperiment):
                 raise ValueError(
                     f"`{name}` must be shorter than a trial, {self.duration} s, got {getattr(self, name)} s."
                 )
+
+    def _of_plant(self, name: str) -> Any:
+        """A setting, or if it is None what goes with the body."""
+        given = getattr(self, name)
+        return getattr(PLANTS[self.plant], name) if given is None else given
 
     def build_plant(self) -> AbstractPlant:
         """The body."""
@@ -98,13 +101,13 @@ class CenterOut(AbstractExperiment):
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant = self.build_plant()
         at_center = plant.at_rest(plant.workspace.center)
-        assert self.proprioception_noise and self.motor_noise and self.hidden_noise is not None
+        n_felt = plant.proprioception(at_center).size // 2
         channels = {
             "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
             "proprioception": SensoryChannel(
                 proprioception,
                 self.proprioception_delay,
-                _noise(self.proprioception_noise, plant.proprioception(at_center).size // 2),
+                _noise(self._of_plant("proprioception_noise"), n_felt),
             ),
         }
         n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
@@ -113,14 +116,14 @@ class CenterOut(AbstractExperiment):
                 n_inputs,
                 self.n_units,
                 plant.n_commands,
-                noise_std=self.hidden_noise,
+                noise_std=self._of_plant("hidden_noise"),
                 key=key,
                 **(EXCITING if isinstance(plant, Muscled) else {}),
             ),
             plant,
             channels,
-            MotorNoise(*self.motor_noise),
-            scaling=_scaling(plant),
+            MotorNoise(*self._of_plant("motor_noise")),
+            scaling=_scaling(plant, PLANTS[self.plant].proprioceptive_scale),
             dt=self.dt,
         )
 
@@ -146,14 +149,13 @@ def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
     return GaussianNoise(jnp.repeat(jnp.asarray(std), n))
 
 
-def _scaling(plant: AbstractPlant) -> dict[str, Scaling]:
+def _scaling(plant: AbstractPlant, felt: tuple[float, float]) -> dict[str, Scaling]:
     """What the network receives is of order one: positions in half workspaces around its centre."""
     workspace = plant.workspace
     hand = jnp.concatenate([workspace.center, jnp.zeros(2)])
     posture = plant.proprioception(plant.at_rest(workspace.center))
-    changes = (0.2, 1.0) if isinstance(plant, Muscled) else (0.3, 1.5)
     return {
         "target": Scaling(workspace.center, workspace.half_widths),
         "vision": Scaling(hand, jnp.concatenate([workspace.half_widths, jnp.full(2, 0.5)])),
-        "proprioception": Scaling(posture, jnp.repeat(jnp.asarray(changes), posture.size // 2)),
+        "proprioception": Scaling(posture, jnp.repeat(jnp.asarray(felt), posture.size // 2)),
     }

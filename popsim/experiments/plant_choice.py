@@ -15,6 +15,7 @@ class PlantChoice:
 
     - `build`: makes it.
     - `proprioception_noise`: standard deviations of what it feels of position and of velocity.
+    - `proprioceptive_scale`: what is one for the network, of position and of velocity.
     - `motor_noise`: as a share of the command, and constant.
     - `hidden_noise`: on the units of a network that moves it.
     - `tolerance`: by how much errors and speeds may be larger than those of a torque arm.
@@ -22,15 +23,23 @@ class PlantChoice:
 
     build: Callable[[], AbstractPlant]
     proprioception_noise: Pair = (0.02, 0.1)  # rad, rad/s
+    proprioceptive_scale: Pair = (0.3, 1.5)
     motor_noise: Pair = (0.05, 0.01)
     hidden_noise: float = 0.0
     tolerance: float = 1.0
 
 
-def _muscled(build: Callable[[], AbstractPlant]) -> PlantChoice:
-    """Noise in optimal lengths and optimal lengths per second, about that of the joints; of excitations."""
+def _muscled(
+    build: Callable[[], AbstractPlant], *, noise: Pair = (0.005, 0.03), scale: Pair = (0.2, 1.0)
+) -> PlantChoice:
+    """Noise and scale in optimal lengths and optimal lengths per second, about those of the joints."""
     return PlantChoice(
-        build, proprioception_noise=(0.005, 0.03), motor_noise=(0.05, 0.002), hidden_noise=0.01, tolerance=2.0
+        build,
+        proprioception_noise=noise,
+        proprioceptive_scale=scale,
+        motor_noise=(0.05, 0.002),
+        hidden_noise=0.01,
+        tolerance=2.0,
     )
 
 
@@ -49,5 +58,5 @@ PLANTS: Mapping[str, PlantChoice] = {
     "arm26-thelen": _arm26(muscles.ThelenMuscle),
     "arm26-mujoco": _arm26(muscles.MujocoMuscle),
     "muscled-arm-li-todorov": _muscled(plants.li_todorov_arm),
-    "muscled-point-mass": _muscled(plants.muscled_point_mass),
+    "muscled-point-mass": _muscled(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
 }

@@ -107,7 +107,7 @@ class Muscled(AbstractPlant):
             )
 
     def with_muscle(
-        self, path: AbstractMusclePath, muscle: AbstractMuscle, *, names: Sequence[str]
+        self, path: AbstractMusclePath, muscle: AbstractMuscle, *, names: Sequence[str] | None = None
     ) -> "Muscled":
         """This body with further muscles, after those that it has.
 
@@ -115,15 +115,17 @@ class Muscled(AbstractPlant):
 
         - `path`: how they run; of the kind of the others.
         - `muscle`: their law, with their parameters; the law of the others.
-        - `names`: theirs.
+        - `names`: theirs; by default they are numbered.
 
         **Raises:** `ValueError` if a kind is another, or their numbers differ.
         """
+        n_others = _n_muscles(self.skeleton, path)
+        numbered = [f"muscle {self.n_commands + index}" for index in range(n_others)]
         return Muscled(
             self.skeleton,
             self.path.with_muscle(path),
-            self.muscle.with_muscle(muscle),
-            muscle_names=(*self.muscle_names, *names),
+            _for_each(self.muscle, self.n_commands).with_muscle(_for_each(muscle, n_others)),
+            muscle_names=(*self.muscle_names, *(numbered if names is None else names)),
             solver=self.solver,
             n_substeps=self.n_substeps,
         )
@@ -145,7 +147,7 @@ class Muscled(AbstractPlant):
 
     def end_step(self, state: MuscledState, command: Float[Array, " commands"], *, dt: float) -> MuscledState:
         activation = self.muscle.activation.after(dt, state.activation, command)
-        skeleton = self.skeleton.end_step(state.skeleton, command, dt=dt)
+        skeleton = self.skeleton.within_limits(state.skeleton)
         return MuscledState(skeleton, activation, state.fibre)
 
     def muscles(self, state: MuscledState) -> MuscleReadings:
@@ -191,6 +193,11 @@ def _n_muscles(skeleton: AbstractSkeleton, path: AbstractMusclePath) -> int:
         return path.length(skeleton.coordinates(skeleton.at_rest(position))[0])
 
     return jax.eval_shape(length, skeleton.workspace.center).shape[0]
+
+
+def _for_each(muscle: AbstractMuscle, n_muscles: int) -> AbstractMuscle:
+    """The same muscles with every parameter for each of them."""
+    return jax.tree.map(lambda leaf: leaf if leaf.ndim else jnp.broadcast_to(leaf, (n_muscles,)), muscle)
 
 
 def _check_muscles(muscle: AbstractMuscle, n_muscles: int) -> None:

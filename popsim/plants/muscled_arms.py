@@ -1,15 +1,18 @@
 """Two-link arms with six muscles."""
 
+import functools
 from collections.abc import Callable
 
 import diffrax
+import jax
+import jax.numpy as jnp
 
 from popsim.muscles import (
     ARM26_MUSCLES,
     LI_TODOROV_MUSCLES,
     AbstractMuscle,
     BrownLoebMuscle,
-    CompliantTendonHillMuscle,
+    ReluMuscle,
     RigidTendonHillMuscle,
     arm26_compliant_muscles,
     arm26_compliant_path,
@@ -18,11 +21,12 @@ from popsim.muscles import (
     li_todorov_muscles,
     li_todorov_path,
 )
-from popsim.plants.joint_stops import AbstractJointStop
+from popsim.plants.joint_stops import AbstractJointStop, SoftStop
 from popsim.plants.muscled import Muscled
 from popsim.plants.two_link_arm import TwoLinkArm
 
 N_SUBSTEPS, N_COMPLIANT_SUBSTEPS = 2, 8
+MUSCLE_STOP = functools.partial(SoftStop, stiffness=300.0, damping=5.0)
 BuildMuscles = Callable[..., AbstractMuscle]
 
 
@@ -40,25 +44,30 @@ def arm26(
 
     **Arguments:**
 
-    - `muscle`: the law of the muscles: `RigidTendonHillMuscle`, `CompliantTendonHillMuscle` (with the longer
-        tendons that it needs), `ThelenMuscle`, `MujocoMuscle`, `ReluMuscle`, or a constructor such as
-        `BrownLoebMuscle.fast`.
-    - `joint_stop`: what happens at the joint limits, see `TwoLinkArm`.
-    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`; by default in two substeps, in
-        eight with compliant tendons, whose fibres are stiff.
+    - `muscle`: the law of the muscles: `RigidTendonHillMuscle`, `ThelenMuscle`, `MujocoMuscle`, `ReluMuscle`,
+        `CompliantTendonHillMuscle`, or a function such as `BrownLoebMuscle.fast`. It is given
+        `max_isometric_force`, `optimal_length`, `tendon_length` and `options` by name. One whose muscles have
+        a state of their own gets the longer tendons of MotorNet's compliant arm.
+    - `joint_stop`: what happens at the joint limits; by default a `SoftStop` that muscles at full strength
+        push in by less than 20 degrees.
+    - `solver`, `n_substeps`: how the equation is integrated, see `Muscled`. By default Heun's method in two
+        substeps, in eight with compliant tendons, whose fibres are stiff; for ReLU muscles, which nothing
+        brakes before a joint hits its stop, Tsitouras' method in one.
     - `options`: other parameters of the law.
     """
-    compliant = muscle is CompliantTendonHillMuscle
-    muscles, path = (
-        (arm26_compliant_muscles, arm26_compliant_path()) if compliant else (arm26_muscles, arm26_path())
-    )
+    muscles, path = arm26_muscles(muscle, **options), arm26_path()
+    is_compliant = has_state(muscles, len(ARM26_MUSCLES))
+    if is_compliant:
+        muscles, path = arm26_compliant_muscles(muscle, **options), arm26_compliant_path()
+    if solver is None and isinstance(muscles, ReluMuscle):
+        solver, n_substeps = diffrax.Tsit5(), 1 if n_substeps is None else n_substeps
     if n_substeps is None:
-        n_substeps = N_COMPLIANT_SUBSTEPS if compliant else N_SUBSTEPS
-    skeleton = TwoLinkArm.arm26(joint_stop=joint_stop)
+        n_substeps = N_COMPLIANT_SUBSTEPS if is_compliant else N_SUBSTEPS
+    skeleton = TwoLinkArm.arm26(joint_stop=MUSCLE_STOP() if joint_stop is None else joint_stop)
     return Muscled(
         skeleton,
         path,
-        muscles(muscle, **options),
+        muscles,
         muscle_names=ARM26_MUSCLES,
         solver=solver,
         n_substeps=n_substeps,
@@ -77,8 +86,13 @@ def li_todorov_arm(
 
     **Arguments:** those of `arm26`; `muscle` is a law without a tendon.
     """
-    skeleton = TwoLinkArm.li_todorov(joint_stop=joint_stop)
+    skeleton = TwoLinkArm.li_todorov(joint_stop=MUSCLE_STOP() if joint_stop is None else joint_stop)
     muscles = li_todorov_muscles(muscle, **options)
     names = LI_TODOROV_MUSCLES
     how = {"solver": solver, "n_substeps": n_substeps}
     return Muscled(skeleton, li_todorov_path(), muscles, muscle_names=names, **how)
+
+
+def has_state(muscle: AbstractMuscle, n_muscles: int) -> bool:
+    """Whether muscles have a state of their own, as fibres on compliant tendons do."""
+    return jax.eval_shape(muscle.init, jnp.ones(n_muscles), jnp.ones(n_muscles)) is not None

@@ -69,9 +69,7 @@ class PointMass(AbstractSkeleton):
         total = force + external_force - self.damping * state.velocity
         return PointMassState(state.velocity, total / self.mass)
 
-    def end_step(
-        self, state: PointMassState, command: Float[Array, " commands"], *, dt: float
-    ) -> PointMassState:
+    def within_limits(self, state: PointMassState) -> PointMassState:
         return state
 
     def coordinates(

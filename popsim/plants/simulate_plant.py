@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim.checks import check_positive
+from popsim.checks import as_float_array, check_positive
 from popsim.hand import HandState
 from popsim.plants.abstract import AbstractPlant
 from popsim.plants.integrate import advance
@@ -112,13 +112,14 @@ def _simulate(
     step_of: Callable[..., PyTree[Array]],
 ) -> PlantTrajectory:
     check_positive("dt", dt)
+    commands = as_float_array(commands)
     if commands.ndim != 2 or commands.shape[1] != plant.n_commands:
         raise ValueError(
             f"`commands` must have shape (time, {plant.n_commands}) for this plant, got {commands.shape}."
         )
     state = plant.at_rest(plant.workspace.center) if initial_state is None else initial_state
     space = plant.workspace.center.shape[0]
-    force = jnp.zeros(space, commands.dtype) if external_force is None else external_force
+    force = jnp.zeros(space, commands.dtype) if external_force is None else as_float_array(external_force)
     if force.shape not in ((space,), (commands.shape[0], space)):
         raise ValueError(
             f"`external_force` must have shape ({space},) or ({commands.shape[0]}, {space}), "

@@ -13,8 +13,8 @@ class AbstractSkeleton(AbstractPlant):
     """A body that is moved by forces on its coordinates: torques on joints, or forces on a mass.
 
     The command is the generalised force. Muscles are put on it by `Muscled`. A subclass supplies
-    `dynamics`, `coordinates`, and of `AbstractPlant` the fields, `end_step`, `at_rest`, `hand`, `reachable`
-    and `proprioception`.
+    `dynamics`, `coordinates`, `within_limits`, and of `AbstractPlant` the fields, `at_rest`, `hand`,
+    `reachable` and `proprioception`.
 
     !!! example
 
@@ -30,7 +30,7 @@ class AbstractSkeleton(AbstractPlant):
         ...         return force + external_force
         ...     def coordinates(self, state):
         ...         return state, jnp.zeros(2)
-        ...     def end_step(self, state, command, *, dt):
+        ...     def within_limits(self, state):
         ...         return state
         ...     def at_rest(self, position):
         ...         return position
@@ -71,10 +71,19 @@ class AbstractSkeleton(AbstractPlant):
     ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
         """What forces act on, and its velocity: joint angles (rad, rad/s), or a position (m, m/s)."""
 
+    @abc.abstractmethod
+    def within_limits(self, state: PyTree[Array]) -> PyTree[Array]:
+        """The state after a time step, put back where the body cannot be; the same where it can."""
+
     def vector_field(
         self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
     ) -> PyTree[Array]:
         return self.dynamics(state, loaded(self, state, command, load), load.hand_force(self.hand(state)))
+
+    def end_step(
+        self, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float
+    ) -> PyTree[Array]:
+        return self.within_limits(state)
 
 
 def loaded(

@@ -192,7 +192,7 @@ class TwoLinkArm(AbstractSkeleton):
         acceleration = jnp.stack([m22 * torque[0] - m12 * torque[1], m11 * torque[1] - m12 * torque[0]])
         return JointState(state.velocity, acceleration / (m11 * m22 - m12**2))
 
-    def end_step(self, state: JointState, command: Float[Array, " commands"], *, dt: float) -> JointState:
+    def within_limits(self, state: JointState) -> JointState:
         return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
 
     def coordinates(

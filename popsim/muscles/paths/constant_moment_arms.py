@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from popsim.muscles.parameters import join
 from popsim.muscles.paths.abstract import AbstractMusclePath
-from popsim.muscles.paths.tables import as_lengths, as_table, as_table_like
+from popsim.muscles.paths.tables import as_lengths, as_table, as_table_like, check_configuration
 
 
 class ConstantMomentArmPath(AbstractMusclePath):
@@ -34,6 +34,7 @@ class ConstantMomentArmPath(AbstractMusclePath):
         self.reference = as_table_like("reference", reference, self.moment_arm)
 
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
+        check_configuration(configuration, self.moment_arm.shape[1])
         return self.offset + jnp.sum(self.moment_arm * (configuration - self.reference), axis=1)
 
     def with_muscle(self, other: AbstractMusclePath) -> "ConstantMomentArmPath":

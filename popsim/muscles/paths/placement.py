@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_positive
+from popsim.muscles.paths.tables import check_configuration
 
 
 class AbstractPlacement(eqx.Module):
@@ -79,6 +80,7 @@ class ChainPlacement(AbstractPlacement):
         check_segment(segment, self.length.shape[0])
         if segment == 0:
             return point
+        check_configuration(configuration, self.length.shape[0])
         direction = jnp.cumsum(configuration[:segment])
         along = jnp.stack([jnp.cos(direction), jnp.sin(direction)], axis=1)
         joint = self.length[: segment - 1] @ along[: segment - 1]

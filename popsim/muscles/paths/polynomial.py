@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from popsim.muscles.parameters import join
 from popsim.muscles.paths.abstract import AbstractMusclePath
-from popsim.muscles.paths.tables import as_lengths, as_table, as_table_like
+from popsim.muscles.paths.tables import as_lengths, as_table, as_table_like, check_configuration
 
 
 class PolynomialPath(AbstractMusclePath):
@@ -37,6 +37,7 @@ class PolynomialPath(AbstractMusclePath):
         self.reference = as_table_like("reference", reference, self.linear)
 
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
+        check_configuration(configuration, self.linear.shape[1])
         beyond = configuration - self.reference
         return self.offset + jnp.sum((self.linear + self.quadratic * beyond) * beyond, axis=1)
 

@@ -38,3 +38,12 @@ def as_table_like(name: str, value: Any, like: Array) -> Array:
         raise ValueError(f"`{name}` must have shape {like.shape} or {like.shape[1:]}, got {table.shape}.")
     check_finite(name, value)
     return jnp.broadcast_to(table, like.shape)
+
+
+def check_configuration(configuration: Array, n_coordinates: int) -> None:
+    """Raise `ValueError` if a body has other coordinates than the muscles run over."""
+    if configuration.shape[-1] != n_coordinates:
+        raise ValueError(
+            f"`path` must run over a body of {configuration.shape[-1]} coordinates, "
+            f"got one over {n_coordinates}."
+        )

@@ -1,0 +1,246 @@
+"""Bodies with muscles: physics that does not depend on how it is computed."""
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from central_differences import assert_gradients_agree
+from muscled_bodies import BODIES, LAWS
+
+from popsim import muscles, plants
+from popsim.plants import Load, MuscledState
+
+pytestmark = pytest.mark.slow
+
+FORCE = (1.5, -2.0)  # N
+
+
+def push(hand):
+    return jnp.array(FORCE)
+
+
+@pytest.fixture(params=BODIES.values(), ids=BODIES)
+def body(request, float64):
+    """Every body with every law of muscle force that it takes."""
+    return request.param()
+
+
+def moving(body, key):
+    """A state within the joint limits and the range of the muscles, in motion, half activated."""
+    start = body.at_rest(body.workspace.sample(key=key))
+    coordinates, _ = body.skeleton.coordinates(start.skeleton)
+    velocity = jax.random.uniform(key, coordinates.shape, minval=-2, maxval=2)
+    skeleton = type(start.skeleton)(coordinates, velocity)
+    activation = jax.random.uniform(key, (body.n_commands,), minval=0.2, maxval=0.8)
+    length = body.path.length(coordinates)
+    return MuscledState(skeleton, activation, body.muscle.init(activation, length))
+
+
+@eqx.filter_jit
+def powers(body, state, command):
+    """d/dt of the kinetic energy, and the power of the muscles, of the world, and of what brakes."""
+    skeleton = body.skeleton
+
+    def energy(state):
+        coordinates, velocity = skeleton.coordinates(state.skeleton)
+        if isinstance(skeleton, plants.PointMass):
+            return skeleton.mass * velocity @ velocity / 2
+        return velocity @ skeleton.inertia_matrix(coordinates) @ velocity / 2
+
+    rate = body.vector_field(0.0, state, command, Load(push))
+    _, change = jax.jvp(energy, (state,), (rate,))
+    readings, (_, velocity) = body.muscles(state), skeleton.coordinates(state.skeleton)
+    friction = getattr(skeleton, "friction", jnp.zeros((2, 2)))
+    pulled = -jnp.sum(readings.force * readings.velocity)
+    return change, pulled, push(None) @ body.hand(state).velocity, -velocity @ friction @ velocity
+
+
+def test_the_power_of_the_muscles_becomes_kinetic_energy(body, getkey):
+    for key in jax.random.split(getkey(), 5):
+        change, pulled, pushed, braked = powers(body, moving(body, key), jnp.full(body.n_commands, 0.5))
+        np.testing.assert_allclose(change, pulled + pushed + braked, rtol=1e-9, atol=1e-9)
+        assert abs(pulled) > 1e-3
+
+
+@eqx.filter_jit
+def finely(body, state):
+    commands = jnp.full((40, body.n_commands), 0.3)
+    return plants.simulate_plant(body, commands, initial_state=state, dt=1e-4)
+
+
+def test_velocities_are_what_lengths_do(body, getkey):
+    """Of musculotendons and of fibres, by central differences along a movement."""
+    course = finely(body, moving(body, getkey())).muscles
+    for length, velocity in (
+        (course.length, course.velocity),
+        (course.fibre_length, course.fibre_velocity),
+    ):
+        by_differences = (length[2:] - length[:-2]) / 2e-4
+        scale = np.abs(velocity).max()
+        np.testing.assert_allclose(by_differences, velocity[1:-1], atol=2e-3 * scale + 1e-6)
+
+
+def test_moment_arms_are_the_derivative_of_lengths(body, getkey):
+    state = moving(body, getkey())
+    coordinates, _ = body.skeleton.coordinates(state.skeleton)
+    arms = body.muscles(state).moment_arms
+    for axis in range(coordinates.size):
+        step = jnp.zeros(coordinates.size).at[axis].set(1e-6)
+        change = body.path.length(coordinates + step) - body.path.length(coordinates - step)
+        np.testing.assert_allclose(arms[:, axis], change / 2e-6, atol=1e-8)
+
+
+def test_activation_settles_at_its_drive_whatever_the_mechanics(body):
+    drive = jnp.linspace(0.1, 0.9, body.n_commands)
+    course = plants.simulate_plant(body, jnp.broadcast_to(drive, (100, body.n_commands)), dt=0.01)
+    np.testing.assert_allclose(course.state.activation[-1], drive, atol=1e-6)
+    rising = jnp.diff(course.state.activation, axis=0)
+    assert jnp.all(rising >= -1e-12) and jnp.all(course.state.activation <= drive + 1e-12)
+
+
+def test_a_hand_force_accelerates_as_the_skeleton_says(body, getkey):
+    """With muscles, too: the difference that it makes is that of the bare skeleton."""
+    state, command = moving(body, getkey()), jnp.full(body.n_commands, 0.5)
+    with_force = body.vector_field(0.0, state, command, Load(push)).skeleton
+    without = body.vector_field(0.0, state, command, Load()).skeleton
+    none = jnp.zeros(2)
+    bare = body.skeleton.dynamics(state.skeleton, none, push(None))
+    resting = body.skeleton.dynamics(state.skeleton, none, none)
+    for own, other, pushed, still in zip(
+        *map(jax.tree.leaves, (with_force, without, bare, resting)), strict=True
+    ):
+        np.testing.assert_allclose(own - other, pushed - still, atol=1e-9)
+
+
+def test_torques_of_the_world_act_on_the_coordinates(body, getkey):
+    state, command = moving(body, getkey()), jnp.full(body.n_commands, 0.5)
+    torque = jnp.array([0.3, -0.7])
+    loaded = body.vector_field(0.0, state, command, Load(on_coordinates=lambda q, w: torque)).skeleton
+    pulled = -body.muscles(state).force @ body.muscles(state).moment_arms
+    by_hand = body.skeleton.dynamics(state.skeleton, pulled + torque, jnp.zeros(2))
+    for own, other in zip(jax.tree.leaves(loaded), jax.tree.leaves(by_hand), strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-9, atol=1e-9)
+
+
+def test_gradients_agree_with_central_differences_in_a_joint_stop(float64, getkey):
+    body = plants.arm26()
+    joints = plants.JointState(
+        jnp.array([1.0, body.skeleton.joint_limits[1, 1] + 0.1]), jnp.array([-1.0, 1.0])
+    )
+    start = MuscledState(joints, jnp.full(6, 0.4), None)
+
+    def end(inputs):
+        body, start, commands = inputs
+        course = plants.simulate_plant(body, commands, initial_state=start, dt=0.005)
+        return course.hand.position[-1] @ jnp.array([1.0, 0.7])
+
+    commands = jnp.full((4, 6), 0.5)
+    without = assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6, 1e-7))
+    assert not any("joint_stop" in path or "commands" in path for path in without)
+
+
+def test_gradients_agree_with_central_differences(body, getkey):
+    """Of the end point, by excitations, parameters and initial state; away from kinks."""
+    start = moving(body, getkey())
+    off_the_kink = jax.tree.map(lambda length: 0.995 * length, start.fibre)  # a fibre at rest is on one
+    start = MuscledState(start.skeleton, start.activation, off_the_kink)
+    commands = 0.5 + 0.3 * jnp.sin(jnp.arange(6.0)[:, None] + jnp.arange(float(body.n_commands)))
+
+    def end(inputs):
+        body, start, commands = inputs
+        course = plants.simulate_plant(body, commands, initial_state=start, dt=0.005)
+        return (
+            jnp.sum(course.hand.position[-1] * jnp.array([1.0, 0.7]))
+            + jnp.sum(course.muscles.force[-1]) / 1e3
+        )
+
+    assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6, 1e-7))
+
+
+SOLVERS = {"Euler": (diffrax.Euler, 1), "Heun": (diffrax.Heun, 2), "Bosh3": (diffrax.Bosh3, 3)}
+ORDERED = [("rigid Hill", solver) for solver in SOLVERS]
+ORDERED += [(law, "Heun") for law in ("ReLU", "Thelen", "MuJoCo-style", "Brown fast")]
+
+
+@pytest.mark.parametrize(("law", "solver"), ORDERED)
+def test_error_falls_with_the_order_of_the_solver(float64, law, solver):
+    """In fast movement, within which no fibre turns round."""
+    joints = plants.JointState(jnp.array([0.9, 1.6]), jnp.array([-3.0, -4.0]))
+    start = MuscledState(joints, jnp.full(6, 0.4), None)
+    commands = jnp.full((1, 6), 0.8)
+
+    @eqx.filter_jit
+    def end(body, simulate):
+        course = simulate(body, commands, initial_state=start, dt=0.01)
+        signs = jnp.sign(jnp.stack([course.muscles.fibre_velocity[0], body.muscles(start).fibre_velocity]))
+        return jnp.concatenate([course.coordinates[0], course.velocities[0]]), signs
+
+    def build(n_substeps):
+        return plants.arm26(LAWS[law], solver=SOLVERS[solver][0](), n_substeps=n_substeps)
+
+    exact, signs = end(build(1), plants.simulate_plant_adaptively)
+    np.testing.assert_array_equal(signs[0], signs[1])
+    coarse, fine = (jnp.linalg.norm(end(build(n), plants.simulate_plant)[0] - exact) for n in (24, 48))
+    assert fine > 1e-13
+    order = SOLVERS[solver][1]
+    assert order - 0.15 < jnp.log2(coarse / fine) < order + 0.4
+
+
+def test_the_error_of_a_stiff_tendon_falls_with_the_order_of_the_solver(float64):
+    """Heun's method in many substeps, with fibres that all lengthen or shorten from the first moment."""
+    body = plants.arm26(muscles.CompliantTendonHillMuscle)
+    joints = plants.JointState(jnp.array([0.9, 1.6]), jnp.zeros(2))
+    rest = body.muscle.init(jnp.full(6, 0.4), body.path.length(joints.angle))
+    start = MuscledState(joints, jnp.full(6, 0.4), 0.98 * rest)
+
+    @eqx.filter_jit
+    def end(n_substeps, simulate):
+        stepped = plants.arm26(muscles.CompliantTendonHillMuscle, n_substeps=n_substeps)
+        course = simulate(stepped, jnp.full((1, 6), 0.4), initial_state=start, dt=0.002)
+        return course.state.fibre[0]
+
+    exact = end(1, plants.simulate_plant_adaptively)
+    coarse, fine = (jnp.linalg.norm(end(n, plants.simulate_plant) - exact) for n in (32, 64))
+    assert fine > 1e-13 and 1.8 < jnp.log2(coarse / fine) < 2.3
+
+
+def chain_of_three():
+    return plants.NLinkArm(mass=(1.5, 1.0, 0.5), length=(0.3, 0.25, 0.15))
+
+
+ALL = {
+    **BODIES,
+    "torque arm": plants.TwoLinkArm.arm26,
+    "chain": chain_of_three,
+    "point mass": plants.PointMass,
+}
+
+
+@pytest.mark.parametrize("build", ALL.values(), ids=ALL)
+def test_a_thousand_random_trials_stay_finite(build, getkey):
+    """2 s of commands that jump between 0 and 1 (N, N m) at every step, in single precision."""
+    body = build()
+    keys = jax.random.split(getkey(), 1000)
+
+    @jax.jit
+    @jax.vmap
+    def end(key):
+        commands = jax.random.uniform(key, (200, body.n_commands)) > jax.random.uniform(key)
+        course = plants.simulate_plant(body, jnp.asarray(commands, jnp.float32), dt=0.01)
+        return jax.tree.map(lambda leaf: jnp.all(jnp.isfinite(leaf)), course)
+
+    assert all(jnp.all(leaf) for leaf in jax.tree.leaves(end(keys)))
+
+
+@pytest.mark.parametrize("drive", [0.0, 1.0])
+@pytest.mark.parametrize("build", [plants.arm26, plants.li_todorov_arm])
+def test_gradients_are_finite_at_the_ends_of_the_range(float64, build, drive):
+    body = build()
+
+    def end(commands):
+        return jnp.sum(plants.simulate_plant(body, commands, dt=0.01).hand.position[-1])
+
+    gradient = jax.jit(jax.grad(end))(jnp.full((50, body.n_commands), drive))
+    assert jnp.all(jnp.isfinite(gradient))
