@@ -13,6 +13,8 @@ import popsim
 from popsim import muscles, plants
 from popsim.plants import Muscled, MuscledState
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_muscle_is_added_in_one_call(float64):
     body = plants.arm26()
@@ -67,7 +69,6 @@ def test_a_law_with_a_state_gets_compliant_tendons(float64):
     assert body.muscle.tendon_length[0] > usual.muscle.tendon_length[0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("law", [muscles.RigidTendonHillMuscle, muscles.ReluMuscle])
 def test_no_muscles_push_a_joint_far_beyond_its_limits(law):
     """All 64 combinations of muscles that are off or fully excited, for 2 s: by less than 20 degrees."""

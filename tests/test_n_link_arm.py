@@ -15,6 +15,8 @@ from popsim.plants import (
     simulate_plant_adaptively,
 )
 
+pytestmark = pytest.mark.slow
+
 THREE = {"mass": (1.5, 1.0, 0.5), "length": (0.3, 0.25, 0.15)}
 FREE = {"joint_limits": np.array([[-100.0, 100.0]] * 3)}
 
