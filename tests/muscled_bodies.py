@@ -2,6 +2,8 @@
 
 import functools
 
+import pytest
+
 from popsim import muscles, plants
 
 LAWS = {
@@ -19,3 +21,12 @@ BODIES = {
     "point mass, ReLU": plants.muscled_point_mass,
     "point mass, rigid Hill": functools.partial(plants.muscled_point_mass, muscles.RigidTendonHillMuscle),
 }
+IN_SHORT = ("arm26, rigid Hill", "arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
+
+
+def each_body():
+    """All bodies as parameters of a test, the short form: arms of three kinds, and a mass."""
+    return [
+        pytest.param(build, id=name, marks=[] if name in IN_SHORT else [pytest.mark.full])
+        for name, build in BODIES.items()
+    ]

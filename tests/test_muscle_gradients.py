@@ -17,7 +17,7 @@ from popsim.muscles import (
     ThelenMuscle,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.full]
 
 OPTIMAL, TENDON = 0.13, 0.2
 BUILD = {

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
-from muscled_bodies import BODIES, LAWS
+from muscled_bodies import BODIES, LAWS, each_body
 
 from popsim import muscles, plants
 from popsim.plants import Load, MuscledState
@@ -21,7 +21,7 @@ def push(hand):
     return jnp.array(FORCE)
 
 
-@pytest.fixture(params=BODIES.values(), ids=BODIES)
+@pytest.fixture(params=each_body())
 def body(request, float64):
     """Every body with every law of muscle force that it takes."""
     return request.param()
