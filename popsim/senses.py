@@ -22,9 +22,7 @@ def joints(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
 
     **Raises:** `ValueError` if the plant is neither a skeleton nor muscles on one.
     """
-    if isinstance(plant, Muscled):
-        return jnp.concatenate(plant.skeleton.coordinates(state.plant.skeleton))
-    if isinstance(plant, AbstractSkeleton):
+    if isinstance(plant, Muscled | AbstractSkeleton):
         return jnp.concatenate(plant.coordinates(state.plant))
     raise ValueError(f"`plant` must be a skeleton or Muscled, got {type(plant).__name__}.")
 

@@ -100,14 +100,13 @@ class CenterOut(AbstractExperiment):
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant = self.build_plant()
-        at_center = plant.at_rest(plant.workspace.center)
-        n_felt = plant.proprioception(at_center).size // 2
+        posture = plant.proprioception(plant.at_rest(plant.workspace.center))
         channels = {
             "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
             "proprioception": SensoryChannel(
                 proprioception,
                 self.proprioception_delay,
-                _noise(self._of_plant("proprioception_noise"), n_felt),
+                _noise(self._of_plant("proprioception_noise"), posture.size // 2),
             ),
         }
         n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
@@ -123,7 +122,7 @@ class CenterOut(AbstractExperiment):
             plant,
             channels,
             MotorNoise(*self._of_plant("motor_noise")),
-            scaling=_scaling(plant, PLANTS[self.plant].proprioceptive_scale),
+            scaling=_scaling(plant, posture, PLANTS[self.plant].proprioceptive_scale),
             dt=self.dt,
         )
 
@@ -149,11 +148,10 @@ def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
     return GaussianNoise(jnp.repeat(jnp.asarray(std), n))
 
 
-def _scaling(plant: AbstractPlant, felt: tuple[float, float]) -> dict[str, Scaling]:
+def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) -> dict[str, Scaling]:
     """What the network receives is of order one: positions in half workspaces around its centre."""
     workspace = plant.workspace
     hand = jnp.concatenate([workspace.center, jnp.zeros(2)])
-    posture = plant.proprioception(plant.at_rest(workspace.center))
     return {
         "target": Scaling(workspace.center, workspace.half_widths),
         "vision": Scaling(hand, jnp.concatenate([workspace.half_widths, jnp.full(2, 0.5)])),

@@ -15,7 +15,7 @@ from popsim.muscles import AbstractMuscle
 from popsim.muscles.paths import AbstractMusclePath, moment_arms
 from popsim.plants.abstract import AbstractPlant
 from popsim.plants.load import Load
-from popsim.plants.skeleton import AbstractSkeleton, loaded
+from popsim.plants.skeleton import AbstractSkeleton
 from popsim.workspace import Workspace
 
 
@@ -137,10 +137,8 @@ class Muscled(AbstractPlant):
         length, velocity, arms = self._stretch(state)
         force = self.muscle.force(state.fibre, activation, length, velocity)
         pulled = -jnp.sum(force[:, None] * arms, axis=0)  # XLA is slow at small matrix products
-        torque = loaded(self.skeleton, state.skeleton, pulled, load)
-        hand_force = load.hand_force(self.skeleton.hand(state.skeleton))
         return MuscledState(
-            self.skeleton.dynamics(state.skeleton, torque, hand_force),
+            self.skeleton.vector_field(t, state.skeleton, pulled, load),
             jnp.zeros_like(activation),
             self.muscle.rate(state.fibre, activation, length, velocity),
         )
@@ -158,11 +156,17 @@ class Muscled(AbstractPlant):
         force = self.muscle.force(*measured)
         return MuscleReadings(length, velocity, fibre_length, fibre_velocity, state.activation, force, arms)
 
+    def coordinates(
+        self, state: MuscledState
+    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+        """Those of the skeleton."""
+        return self.skeleton.coordinates(state.skeleton)
+
     def _stretch(
         self, state: MuscledState
     ) -> tuple[Float[Array, " muscles"], Float[Array, " muscles"], Float[Array, "muscles coordinates"]]:
         """Length (m) and velocity (m/s) of the musculotendons, and their moment arms."""
-        coordinates, velocities = self.skeleton.coordinates(state.skeleton)
+        coordinates, velocities = self.coordinates(state)
         arms = moment_arms(self.path, coordinates)
         return self.path.length(coordinates), jnp.sum(arms * velocities, axis=1), arms
 

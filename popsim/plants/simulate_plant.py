@@ -137,9 +137,7 @@ def _simulate(
 
 def _observed(plant: AbstractPlant, state: PyTree[Array]) -> PlantTrajectory:
     hand = plant.hand(state)
-    if isinstance(plant, Muscled):
-        coordinates = plant.skeleton.coordinates(state.skeleton)
-        return PlantTrajectory(state, hand, *coordinates, plant.muscles(state))
-    if isinstance(plant, AbstractSkeleton):
-        return PlantTrajectory(state, hand, *plant.coordinates(state), None)
-    return PlantTrajectory(state, hand, None, None, None)
+    has_skeleton = isinstance(plant, Muscled | AbstractSkeleton)
+    coordinates, velocities = plant.coordinates(state) if has_skeleton else (None, None)
+    muscles = plant.muscles(state) if isinstance(plant, Muscled) else None
+    return PlantTrajectory(state, hand, coordinates, velocities, muscles)

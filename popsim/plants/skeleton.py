@@ -78,18 +78,12 @@ class AbstractSkeleton(AbstractPlant):
     def vector_field(
         self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
     ) -> PyTree[Array]:
-        return self.dynamics(state, loaded(self, state, command, load), load.hand_force(self.hand(state)))
+        force = command
+        if load.on_coordinates is not None:
+            force = force + load.on_coordinates(*self.coordinates(state))
+        return self.dynamics(state, force, load.hand_force(self.hand(state)))
 
     def end_step(
         self, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float
     ) -> PyTree[Array]:
         return self.within_limits(state)
-
-
-def loaded(
-    skeleton: AbstractSkeleton, state: PyTree[Array], force: Float[Array, " coordinates"], load: Load
-) -> Float[Array, " coordinates"]:
-    """A generalised force and, added to it, that of the world."""
-    if load.on_coordinates is None:
-        return force
-    return force + load.on_coordinates(*skeleton.coordinates(state))
