@@ -11,7 +11,17 @@ from popsim import plants as plants
 from popsim import senses as senses
 from popsim import tasks as tasks
 from popsim import training as training
+from popsim.batch_schedules import AbstractBatchSchedule as AbstractBatchSchedule
+from popsim.batch_schedules import Phases as Phases
+from popsim.batch_schedules import Ramp as Ramp
+from popsim.batch_schedules import Steady as Steady
 from popsim.channels import SensoryChannel as SensoryChannel
+from popsim.distributions import AbstractDistribution as AbstractDistribution
+from popsim.distributions import Choice as Choice
+from popsim.distributions import Constant as Constant
+from popsim.distributions import Normal as Normal
+from popsim.distributions import TruncatedExponential as TruncatedExponential
+from popsim.distributions import Uniform as Uniform
 from popsim.ensemble import build_members as build_members
 from popsim.ensemble import make_ensemble as make_ensemble
 from popsim.ensemble import member as member
@@ -20,6 +30,8 @@ from popsim.evaluate import Evaluation as Evaluation
 from popsim.evaluate import evaluate as evaluate
 from popsim.evaluate import evaluate_ensemble as evaluate_ensemble
 from popsim.hand import HandState as HandState
+from popsim.intervention_plan import FromTrial as FromTrial
+from popsim.intervention_plan import InterventionPlan as InterventionPlan
 from popsim.interventions import AbstractForceField as AbstractForceField
 from popsim.interventions import AbstractIntervention as AbstractIntervention
 from popsim.interventions import AbstractTorqueField as AbstractTorqueField
@@ -44,6 +56,7 @@ from popsim.noise import GaussianNoise as GaussianNoise
 from popsim.noise import MotorNoise as MotorNoise
 from popsim.noise import NoNoise as NoNoise
 from popsim.noise import without_noise as without_noise
+from popsim.output_target import OutputTarget as OutputTarget
 from popsim.per_member import PerMember as PerMember
 from popsim.per_member import ScaledSchedule as ScaledSchedule
 from popsim.per_member import of_member as of_member
@@ -54,13 +67,22 @@ from popsim.senses import vision as vision
 from popsim.sensorimotor_loop import SensorimotorLoop as SensorimotorLoop
 from popsim.simulate import simulate as simulate
 from popsim.task import AbstractTask as AbstractTask
+from popsim.timeline import NEVER as NEVER
+from popsim.timeline import Timeline as Timeline
 from popsim.trial import InterventionSchedule as InterventionSchedule
 from popsim.trial import StepInput as StepInput
-from popsim.trial import Timeline as Timeline
 from popsim.trial import Trial as Trial
 from popsim.trial import repeat_trials as repeat_trials
 from popsim.trial import schedule_intervention as schedule_intervention
+from popsim.trial_plan import Epoch as Epoch
+from popsim.trial_plan import TrialPlan as TrialPlan
 from popsim.version import __version__ as __version__
+from popsim.windows import AbstractWindow as AbstractWindow
+from popsim.windows import Before as Before
+from popsim.windows import Between as Between
+from popsim.windows import FromEvent as FromEvent
+from popsim.windows import InEpoch as InEpoch
+from popsim.windows import WholeTrial as WholeTrial
 from popsim.workspace import Workspace as Workspace
 
 if TYPE_CHECKING:

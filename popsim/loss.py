@@ -8,14 +8,15 @@ from collections.abc import Callable
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
+from popsim.batch_schedules import LAST_BATCH, AbstractBatchSchedule
 from popsim.checks import as_float_array, check_finite
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.trial import Trial
 
-Weight = float | Float[Array, ""] | PerMember
+Weight = float | Float[Array, ""] | PerMember | AbstractBatchSchedule
 
 
 class LossValues(eqx.Module):
@@ -85,8 +86,11 @@ class FunctionTerm(AbstractLossTerm):
         return self.function(states, trial, model)
 
 
-def _as_weights(weights: dict) -> dict[str, Array | PerMember]:
-    return {name: as_float_array(weight) for name, weight in weights.items()}
+def _as_weights(weights: dict) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
+    return {
+        name: weight if isinstance(weight, AbstractBatchSchedule) else as_float_array(weight)
+        for name, weight in weights.items()
+    }
 
 
 class Loss(eqx.Module):
@@ -95,20 +99,23 @@ class Loss(eqx.Module):
     **Arguments:**
 
     - `terms`: the terms.
-    - `weights`: for each name its weight, an array leaf: it may be changed during training, or be a
-        `PerMember`.
+    - `weights`: for each name its weight, an array leaf: it may be changed during training, be a
+        `PerMember`, or a schedule over training batches (`Ramp(0.0, 1e-3, last_batch=500) * Effort()`).
 
     **Raises:** `ValueError` if two terms have one name, or names and weights differ.
     """
 
     terms: tuple[AbstractLossTerm, ...]
-    weights: dict[str, Float[Array, ""] | PerMember] = eqx.field(converter=_as_weights)
+    weights: dict[str, Float[Array, ""] | PerMember | AbstractBatchSchedule] = eqx.field(
+        converter=_as_weights
+    )
 
     def __check_init__(self):
         if not self.terms:
             raise ValueError("`terms` of a loss must be at least one, got none.")
         for name, weight in self.weights.items():
-            check_finite(f"weights[{name!r}]", weight)
+            if not isinstance(weight, AbstractBatchSchedule):
+                check_finite(f"weights[{name!r}]", weight)
         names = [term.name for term in self.terms]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
@@ -122,10 +129,21 @@ class Loss(eqx.Module):
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> LossValues:
         """The weighted terms of one trial; arguments as for `AbstractLossTerm`.
 
+        A weight that follows a schedule has the value that it ends with; `at_batch` gives others.
+
         **Raises:** `ValueError` if a weight differs between members.
         """
         check_of_one_member("loss", self)
-        return LossValues({t.name: self.weights[t.name] * t(states, trial, model) for t in self.terms})
+        weights: dict = self.at_batch(LAST_BATCH).weights
+        return LossValues({t.name: weights[t.name] * t(states, trial, model) for t in self.terms})
+
+    def at_batch(self, batch: int | Int[Array, ""]) -> "Loss":
+        """The loss of a training batch: the same, with numbers for the weights that follow a schedule."""
+        weights = {
+            name: weight(batch) if isinstance(weight, AbstractBatchSchedule) else weight
+            for name, weight in self.weights.items()
+        }
+        return Loss(self.terms, weights)
 
     def __mul__(self, weight: Weight) -> "Loss":
         return Loss(self.terms, {name: weight * own for name, own in self.weights.items()})

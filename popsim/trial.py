@@ -8,51 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, PyTree
 
-from popsim.checks import as_float_array, check_positive, check_positive_int
+from popsim.checks import as_float_array, check_positive_int
 from popsim.hand import HandState
-
-
-class Timeline(eqx.Module):
-    """When things happen in a trial.
-
-    **Arguments:**
-
-    - `dt`: the time step in seconds.
-    - `n_steps`: how many steps the trial has.
-    - `epochs`: for each named epoch its first step and the step after its last.
-    - `events`: for each named event the step at which it happens.
-
-    **Raises:** `ValueError` if `dt` or `n_steps` is not positive.
-    """
-
-    dt: float = eqx.field(static=True)
-    n_steps: int = eqx.field(static=True)
-    epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(default_factory=dict)
-    events: dict[str, Int[Array, "*trial"]] = eqx.field(default_factory=dict)
-
-    def __check_init__(self):
-        if not isinstance(self.dt, (int, float)):
-            raise ValueError(f"`dt` must be a Python number, got {type(self.dt).__name__}.")
-        check_positive("dt", self.dt)
-        check_positive_int("n_steps", self.n_steps)
-        for kind, shape, named in (("epochs", (2,), self.epochs), ("events", (), self.events)):
-            for name, steps in named.items():
-                if steps.shape[steps.ndim - len(shape) :] != shape or not jnp.issubdtype(
-                    steps.dtype, jnp.integer
-                ):
-                    raise ValueError(
-                        f"`{kind}[{name!r}]` must be whole numbers of shape {shape}, "
-                        f"got {steps.dtype} of shape {steps.shape}."
-                    )
-
-    def in_epoch(self, name: str) -> Bool[Array, " time"]:
-        """Which steps of one trial belong to the epoch called `name`."""
-        if name not in self.epochs:
-            raise ValueError(f"`name` must be an epoch of the trial, {sorted(self.epochs)}, got {name!r}.")
-        steps = jnp.arange(self.n_steps)
-        return (steps >= self.epochs[name][0]) & (steps < self.epochs[name][1])
+from popsim.timeline import Timeline
 
 
 class InterventionSchedule(eqx.Module):

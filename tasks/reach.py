@@ -8,7 +8,8 @@ from popsim.checks import check_positive, check_positive_int, n_steps_in
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
-from popsim.trial import Timeline, Trial
+from popsim.timeline import Timeline
+from popsim.trial import Trial
 
 
 def reach_loss() -> Loss:

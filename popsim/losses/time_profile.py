@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import check_non_negative
-from popsim.trial import Timeline
+from popsim.timeline import Timeline
 
 
 class AbstractTimeProfile(eqx.Module):

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from popsim.batch_schedules import AbstractBatchSchedule
 from popsim.ensemble import member
 from popsim.loss import Loss
 from popsim.model import AbstractModel
@@ -80,6 +81,7 @@ def check_changes(step: MemberStep, state: TrainState) -> PyTree[bool]:
     for index, post_step in enumerate(step.post_step_fns):
         _check_same(f"post_step_fns[{index}]", post_step, model)
     if step.loss_update_func is not None:
+        _check_weights_are_numbers(step.task.loss)
         values = jax.tree.map(_mean_shape, trained_batch.losses)
         _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, gradients)
     return is_kept
@@ -111,3 +113,13 @@ def _check_same(name: str, function: Callable[..., Any], given: Any, *others: An
         if own != new:
             where = f" at {jax.tree_util.keystr(path)}" if path else ""
             raise ValueError(f"`{name}` must return {own}{where}, as it is given, got {new}.")
+
+
+def _check_weights_are_numbers(loss: Loss) -> None:
+    """Refuse weights that follow a schedule where a function updates them."""
+    scheduled = [name for name, weight in loss.weights.items() if isinstance(weight, AbstractBatchSchedule)]
+    if scheduled:
+        raise ValueError(
+            "`loss_update_func` updates weights that are numbers, but those of "
+            f"{scheduled} in `task.loss` follow a schedule over training batches."
+        )

@@ -123,7 +123,8 @@ class MemberStep(eqx.Module):
         drawn_for = None if self.shared_trials else member_id
         trials = training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng)
         keys = trial_keys(rng, self.batch_size, member_id=member_id)
-        loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
+        scheduled = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
+        loss = scheduled.at_batch(batch)
         trained = jax.tree.map(lambda _: True, state.params) if self.trained is None else self.trained
         params, fixed = eqx.partition(state.params, trained)
 

@@ -1,0 +1,158 @@
+"""Distributions: what a trial draws its durations, coherences and forces from."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from popsim.checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced
+from popsim.per_member import is_per_member
+
+
+class AbstractDistribution(eqx.Module):
+    """Random numbers of one shape, drawn anew in each trial. A subclass supplies `sample` and `bounds`.
+
+    The parameters of a distribution are arrays: they may be a `PerMember`, or follow a schedule over
+    training batches (`popsim.tasks.Scheduled`).
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp, popsim
+        >>> class Sign(popsim.AbstractDistribution):
+        ...     def sample(self, *, key):
+        ...         return jax.random.rademacher(key, (), float)
+        ...     def bounds(self):
+        ...         return jnp.array(-1.0), jnp.array(1.0)
+        >>> float(abs(Sign().sample(key=jax.random.key(0))))
+        1.0
+
+        ```
+    """
+
+    @abc.abstractmethod
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
+        """One draw."""
+
+    @abc.abstractmethod
+    def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        """The lowest and the highest value that may be drawn; infinite if there is none."""
+
+
+class Constant(AbstractDistribution):
+    """Always `value`, a number or an array."""
+
+    value: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_finite("value", self.value)
+
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
+        return self.value
+
+    def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        return self.value, self.value
+
+
+class Uniform(AbstractDistribution):
+    """Evenly between `low` and `high`, numbers or arrays of one shape.
+
+    **Raises:** `ValueError` if `low` is above `high`.
+    """
+
+    low: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+    high: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        _check_order("low", self.low, "high", self.high)
+
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
+        return self.low + (self.high - self.low) * jax.random.uniform(key, self.low.shape, self.low.dtype)
+
+    def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        return self.low, self.high
+
+
+class Normal(AbstractDistribution):
+    """Normal, of a `mean` and a standard deviation `std`, numbers or arrays of one shape.
+
+    **Raises:** `ValueError` if `std` is negative.
+    """
+
+    mean: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+    std: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_finite("mean", self.mean)
+        check_non_negative("std", self.std)
+
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
+        return self.mean + self.std * jax.random.normal(key, self.mean.shape, self.mean.dtype)
+
+    def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        infinite = jnp.full_like(self.mean, jnp.inf)
+        return -infinite, infinite
+
+
+class Choice(AbstractDistribution):
+    """One of `values`, each as likely: numbers, or arrays on a leading axis."""
+
+    values: Float[Array, "choice *shape"] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_finite("values", self.values)
+        if not is_per_member(self.values) and (self.values.ndim == 0 or not self.values.size):
+            raise ValueError(f"`values` must be some to choose from, got {self.values}.")
+
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
+        return self.values[jax.random.randint(key, (), 0, self.values.shape[0])]
+
+    def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+        return jnp.min(self.values, axis=0), jnp.max(self.values, axis=0)
+
+
+class TruncatedExponential(AbstractDistribution):
+    """Exponential from `low` on with the scale `scale`, up to `high`: what is left to wait tells little.
+
+    The usual choice for fore-periods: between the bounds the hazard rises late only. With F the share of
+    the untruncated distribution below `high`, a uniform u gives low - scale log(1 - u F).
+
+    **Raises:** `ValueError` if `scale` is not positive, or `low` above `high`.
+    """
+
+    low: Float[Array, ""] = eqx.field(converter=as_float_array)
+    high: Float[Array, ""] = eqx.field(converter=as_float_array)
+    scale: Float[Array, ""] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        _check_order("low", self.low, "high", self.high)
+        check_positive("scale", self.scale)
+
+    def sample(self, *, key: Key[Array, ""]) -> Float[Array, ""]:
+        below = -jnp.expm1(-(self.high - self.low) / self.scale)
+        u = jax.random.uniform(key, (), self.low.dtype)
+        return jnp.minimum(self.low - self.scale * jnp.log1p(-u * below), self.high)
+
+    def bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        return self.low, self.high
+
+
+def as_distribution(value: Any) -> AbstractDistribution:
+    """A distribution as it is; a number or an array as the distribution that always gives it."""
+    return value if isinstance(value, AbstractDistribution) else Constant(value)
+
+
+def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> None:
+    """Raise `ValueError` unless two parameters are finite, of one shape, and in order."""
+    check_finite(lower_name, lower)
+    check_finite(upper_name, upper)
+    own, other = (given.values if is_per_member(given) else given for given in (lower, upper))
+    if not is_per_member(lower) and not is_per_member(upper) and own.shape != other.shape:
+        raise ValueError(
+            f"`{upper_name}` must have the shape of `{lower_name}`, {own.shape}, got {other.shape}."
+        )
+    if not is_traced(own) and not is_traced(other) and bool(jnp.any(own > other)):
+        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {own}, got {other}.")

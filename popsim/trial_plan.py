@@ -1,0 +1,166 @@
+"""The plan of a trial: its epochs in their order, how long each lasts, and which trials are catch trials."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from popsim.checks import as_float_array, check_fraction, check_positive, is_traced, n_steps_in
+from popsim.distributions import AbstractDistribution, as_distribution
+from popsim.per_member import has_per_member
+from popsim.randomness import key_stream
+from popsim.timeline import NEVER, Timeline
+
+
+def _as_duration(value: Any) -> AbstractDistribution | None:
+    return None if value is None else as_distribution(value)
+
+
+class Epoch(eqx.Module):
+    """An epoch of a plan.
+
+    **Arguments:**
+
+    - `name`: such as "hold".
+    - `duration`: how long it lasts, in seconds, rounded to time steps; a number, or a distribution from
+        which each trial draws; None for all that is left of the trial.
+    - `event`: what happens at its first step, such as "go cue"; None for nothing that has a name.
+    """
+
+    name: str = eqx.field(static=True)
+    duration: AbstractDistribution | None = eqx.field(converter=_as_duration, default=None)
+    event: str | None = eqx.field(static=True, default=None)
+
+
+class TrialPlan(eqx.Module):
+    """From which each trial draws its `Timeline`.
+
+    In a catch trial the event `catch_event` does not come (its step is `NEVER`): the epoch before it lasts
+    to the end of the trial, it and all that follow are empty.
+
+    **Arguments:**
+
+    - `epochs`: in their order; only the last may have no duration of its own.
+    - `duration`: of the whole trial, in seconds; the same in all trials.
+    - `dt`: the time step in seconds.
+    - `catch_event`: the event that begins an epoch and that catch trials are without.
+    - `catch_probability`: the share of catch trials.
+
+    **Raises:** `ValueError` if epochs have one name, may last longer than the trial, or `catch_event` does
+    not begin one of them; if `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
+
+    !!! example
+
+        ```python
+        >>> import jax, popsim
+        >>> plan = popsim.TrialPlan(
+        ...     (
+        ...         popsim.Epoch("hold", popsim.Uniform(0.2, 0.5), event="target on"),
+        ...         popsim.Epoch("movement", event="go cue"),
+        ...     ),
+        ...     duration=1.0, dt=0.01, catch_event="go cue", catch_probability=0.1,
+        ... )
+        >>> timeline = plan.draw(key=jax.random.key(0))
+        >>> 20 <= int(timeline.events["go cue"]) <= 50
+        True
+
+        ```
+    """
+
+    epochs: tuple[Epoch, ...] = eqx.field(converter=tuple)
+    duration: float = eqx.field(static=True, kw_only=True)
+    dt: float = eqx.field(static=True, kw_only=True)
+    catch_event: str | None = eqx.field(static=True, kw_only=True, default=None)
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
+
+    def __check_init__(self):
+        check_positive("dt", self.dt)
+        check_positive("duration", self.duration)
+        n_steps_in("duration", self.duration, self.dt)
+        check_fraction("catch_probability", self.catch_probability)
+        names = [epoch.name for epoch in self.epochs]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"`epochs` must be at least one, and have different names, got {names}.")
+        if any(epoch.duration is None for epoch in self.epochs[:-1]):
+            raise ValueError(f"`epochs` must have durations, all but the last, got {names} without.")
+        self._check_durations()
+        self._check_catch()
+
+    def _check_durations(self) -> None:
+        longest = 0.0
+        for epoch in self.epochs:
+            if epoch.duration is None or has_per_member(epoch.duration):
+                continue
+            low, high = epoch.duration.bounds()
+            if is_traced(low) or is_traced(high):
+                return
+            if not 0 <= float(low) <= float(high) < float("inf"):
+                raise ValueError(
+                    f"`duration` of the epoch {epoch.name!r} must be finite and at least zero, "
+                    f"got from {float(low)} to {float(high)} s."
+                )
+            longest += float(high)
+        if longest > self.duration + 1e-6:
+            raise ValueError(
+                f"`epochs` must not last longer than the trial, {self.duration} s, got up to {longest:.4g} s."
+            )
+
+    def _check_catch(self) -> None:
+        events = [epoch.event for epoch in self.epochs[1:] if epoch.event is not None]
+        if self.catch_event is not None and self.catch_event not in events:
+            raise ValueError(
+                f"`catch_event` must begin an epoch after the first, one of {events}, got {self.catch_event!r}."
+            )
+        probability = self.catch_probability
+        if self.catch_event is None and not is_traced(probability) and not has_per_member(probability):
+            if float(probability) > 0:
+                raise ValueError("`catch_probability` needs a `catch_event`, got none.")
+
+    @property
+    def n_steps(self) -> int:
+        """The number of time steps of a trial."""
+        return n_steps_in("duration", self.duration, self.dt)
+
+    def draw(self, *, key: Key[Array, ""]) -> Timeline:
+        """The timeline of one trial."""
+        lengths = [
+            self._n_steps_of(epoch, key=key_stream(key, f"epoch {epoch.name}")) for epoch in self.epochs
+        ]
+        u = jax.random.uniform(key_stream(key, "catch"), ())
+        return self._timeline(lengths, u < self.catch_probability)
+
+    def typical(self) -> Timeline:
+        """The timeline whose epochs last as long as the middle of what they may, and that is no catch trial."""
+        return self._timeline([self._middle(epoch) for epoch in self.epochs], jnp.asarray(False))
+
+    def _n_steps_of(self, epoch: Epoch, *, key: Key[Array, ""]) -> Int[Array, ""]:
+        return self._as_steps(None if epoch.duration is None else epoch.duration.sample(key=key))
+
+    def _middle(self, epoch: Epoch) -> Int[Array, ""]:
+        if epoch.duration is None:
+            return self._as_steps(None)
+        low, high = epoch.duration.bounds()
+        return self._as_steps((low + high) / 2)
+
+    def _as_steps(self, seconds: Float[Array, ""] | None) -> Int[Array, ""]:
+        return jnp.asarray(self.n_steps) if seconds is None else jnp.round(seconds / self.dt).astype(int)
+
+    def _timeline(self, lengths: list[Int[Array, ""]], is_catch: Bool[Array, ""]) -> Timeline:
+        ends = jnp.minimum(jnp.cumsum(jnp.stack(lengths)), self.n_steps)
+        starts = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])
+        bounds = jnp.stack([starts, ends], axis=-1)
+        begins = [epoch.event for epoch in self.epochs]
+        withheld = len(begins) if self.catch_event is None else begins.index(self.catch_event)
+        after = jnp.arange(len(begins)) >= withheld
+        caught = jnp.where(after[:, None], self.n_steps, bounds)
+        caught = caught.at[withheld - 1, 1].set(self.n_steps)
+        bounds = jnp.where(is_catch, caught, bounds)
+        comes = jnp.where(is_catch & after, NEVER, starts)
+        return Timeline(
+            self.dt,
+            self.n_steps,
+            epochs={epoch.name: bounds[i] for i, epoch in enumerate(self.epochs)},
+            events={event: comes[i] for i, event in enumerate(begins) if event is not None},
+        )
