@@ -100,7 +100,7 @@ class Normal(AbstractDistribution):
 class Choice(AbstractDistribution):
     """One of `values`, each as likely: numbers, or arrays on a leading axis."""
 
-    values: Float[Array, "choice *shape"] = eqx.field(converter=as_float_array)
+    values: Float[Array, "choice ..."] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
         check_finite("values", self.values)

@@ -81,8 +81,10 @@ class TrialPlan(eqx.Module):
         n_steps_in("duration", self.duration, self.dt)
         check_fraction("catch_probability", self.catch_probability)
         names = [epoch.name for epoch in self.epochs]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(f"`epochs` must be at least one, and have different names, got {names}.")
+        events = [epoch.event for epoch in self.epochs if epoch.event is not None]
+        for kind, given in (("names", names), ("events", events)):
+            if not names or len(set(given)) < len(given):
+                raise ValueError(f"`epochs` must be at least one, and have different {kind}, got {given}.")
         if any(epoch.duration is None for epoch in self.epochs[:-1]):
             raise ValueError(f"`epochs` must have durations, all but the last, got {names} without.")
         self._check_durations()
@@ -111,12 +113,13 @@ class TrialPlan(eqx.Module):
         events = [epoch.event for epoch in self.epochs[1:] if epoch.event is not None]
         if self.catch_event is not None and self.catch_event not in events:
             raise ValueError(
-                f"`catch_event` must begin an epoch after the first, one of {events}, got {self.catch_event!r}."
+                f"`catch_event` must begin an epoch after the first, one of {events}, "
+                f"got {self.catch_event!r}."
             )
         probability = self.catch_probability
-        if self.catch_event is None and not is_traced(probability) and not has_per_member(probability):
-            if float(probability) > 0:
-                raise ValueError("`catch_probability` needs a `catch_event`, got none.")
+        is_known = not is_traced(probability) and not has_per_member(probability)
+        if self.catch_event is None and is_known and float(probability) > 0:
+            raise ValueError("`catch_probability` needs a `catch_event`, got none.")
 
     @property
     def n_steps(self) -> int:
@@ -132,7 +135,7 @@ class TrialPlan(eqx.Module):
         return self._timeline(lengths, u < self.catch_probability)
 
     def typical(self) -> Timeline:
-        """The timeline whose epochs last as long as the middle of what they may, and that is no catch trial."""
+        """The timeline of no catch trial, whose epochs last as long as the middle of what they may."""
         return self._timeline([self._middle(epoch) for epoch in self.epochs], jnp.asarray(False))
 
     def _n_steps_of(self, epoch: Epoch, *, key: Key[Array, ""]) -> Int[Array, ""]:
