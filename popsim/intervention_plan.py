@@ -46,6 +46,7 @@ class InterventionPlan(eqx.Module):
     - `delay`: by how many seconds the window comes later; a number or a distribution.
     - `share`: of which share of the trials; a number, or a schedule over training batches. It may be a
         `PerMember`, so that some members never meet the intervention.
+    - `unless`: names of interventions that this one does not act together with; they are planned before it.
     - `told_as`: the name of an input by which the network is told, or None. The input holds the parameters
         in one vector while the intervention acts, and zeros else.
     """
@@ -55,6 +56,7 @@ class InterventionPlan(eqx.Module):
     window: AbstractWindow = eqx.field(kw_only=True, default=WholeTrial())
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
     share: AbstractBatchSchedule = eqx.field(kw_only=True, converter=as_batch_schedule, default=1.0)
+    unless: tuple[str, ...] = eqx.field(static=True, kw_only=True, converter=tuple, default=())
     told_as: str | None = eqx.field(static=True, kw_only=True, default=None)
 
     def __check_init__(self):
@@ -73,6 +75,13 @@ class InterventionPlan(eqx.Module):
         The condition of the name of the intervention says whether it acts.
         """
         acts = jax.random.uniform(key_stream(key, "share"), ()) < self.share(batch)
+        for other in self.unless:
+            if other not in trial.interventions:
+                raise ValueError(
+                    f"`unless` of the plan of {self.name!r} must name interventions that are planned before "
+                    f"it, {sorted(trial.interventions)}, got {other!r}."
+                )
+            acts = acts & ~trial.conditions[other]
         return self.scheduled_if(acts, trial, batch=batch, key=key)
 
     def scheduled_if(
