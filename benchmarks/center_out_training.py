@@ -47,14 +47,15 @@ def main() -> None:
     times = []
     callbacks = {batch: [lambda: times.append(time.perf_counter())] for batch in (0, arguments.batches)}
     began = time.perf_counter()
+    n_batches = arguments.batches + 2  # the last is logged: the timed ones end before that compiles
     trainer(
         experiment.build_task(),
         ensemble,
-        arguments.batches + 1,
+        n_batches,
         arguments.batch_size,
         experiment.where_train,
         ensembled=True,
-        log_step=arguments.batches + 1,
+        log_step=n_batches,
         disable_tqdm=True,
         batch_callbacks=callbacks,
         key=jax.random.key(0),

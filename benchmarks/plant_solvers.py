@@ -1,12 +1,13 @@
 """How far each integration of each body is from the exact solution, and what a time step takes.
 
 The hand's distance (mm) from the adaptive solution after 0.4 s of 10 ms steps, whose commands jump at random
-at every step: excitations from zero to one, torques of up to 5 N m, forces of up to 10 N. Median and worst
+at every step: excitations from zero to one, torques of up to 5 N m (the chain 2 N m), forces of up to 10 N. Median and worst
 of the runs, in double precision. Times are those of a step of 64 trials in single precision, on one core
 when the environment says so (`taskset -c 0`).
 """
 
 import argparse
+import functools
 import time
 from collections.abc import Callable
 
@@ -19,10 +20,12 @@ import numpy as np
 from popsim import muscles, plants
 
 N_STEPS, DT, N_TRIALS = 40, 0.01, 64
+CHAIN = (1.9, 1.2, 0.4), (0.31, 0.25, 0.18)  # kg and m of an upper arm, a forearm and a hand
 BODIES: dict[str, tuple[Callable, float, float]] = {
     "point mass": (plants.PointMass, -10, 10),
     "two-link arm (arm26)": (plants.TwoLinkArm.arm26, -5, 5),
     "two-link arm (Li & Todorov)": (plants.TwoLinkArm.li_todorov, -5, 5),
+    "chain of three segments": (functools.partial(plants.NLinkArm, mass=CHAIN[0], length=CHAIN[1]), -2, 2),
     "muscled point mass, ReLU": (plants.muscled_point_mass, 0, 1),
     "arm26, ReLU": (lambda **how: plants.arm26(muscles.ReluMuscle, **how), 0, 1),
     "arm26, rigid Hill": (plants.arm26, 0, 1),

@@ -69,7 +69,7 @@ def _reach_drawings(history: Any, trials: Trial, noisy: Any, clean: Any) -> dict
     def hand_paths(ax: Axes) -> Axes:
         starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
         draw_hand_paths(ax, noisy.cursor.position, starts, targets)
-        ax.set_title("reaches of all members, noise on")
+        ax.set_title("all members, noise on")
         return ax
 
     def speed_profiles(ax: Axes) -> Axes:
