@@ -1,9 +1,9 @@
 """How far each integration of each body is from the exact solution, and what a time step takes.
 
 The hand's distance (mm) from the adaptive solution after 0.4 s of 10 ms steps, whose commands jump at random
-at every step: excitations from zero to one, torques of up to 5 N m (the chain 2 N m), forces of up to 10 N. Median and worst
-of the runs, in double precision. Times are those of a step of 64 trials in single precision, on one core
-when the environment says so (`taskset -c 0`).
+at every step: excitations from zero to one, torques of up to 5 N m (the chain 2 N m), forces of up to 10 N.
+Median and worst of the runs, in double precision. Times are those of a step of 64 trials in single precision,
+on one core when the environment says so (`taskset -c 0`).
 """
 
 import argparse

@@ -18,7 +18,11 @@ from popsim.cli import main
 from popsim.experiments import CenterOut, run_experiment
 
 ROOT = Path(popsim.__file__).parents[1]
-DOCUMENTS = ["README.md", "docs/extending.md", "docs/bodies.md", "docs/runs.md", "CONTRIBUTING.md"]
+DOCUMENTS = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("extending", "tasks", "bodies", "runs")),
+    "CONTRIBUTING.md",
+]
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -35,7 +39,7 @@ def test_the_code_about_bodies_runs():
     assert scope["course"].muscles.force.shape == (40, 6) and scope["arm"].n_commands == 7
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/tasks.md"])
 def test_the_code_runs(document):
     """As it stands, but for two batches only, and with smaller trials."""
     blocks = [block for block in code_blocks(document) if "open_run" not in block]
