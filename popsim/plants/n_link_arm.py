@@ -48,8 +48,8 @@ class NLinkArm(AbstractSkeleton):
     - `posture`: joint angles (rad) about which the arm works: its workspace is the 20 cm square around the
         hand in this posture. By default the first joint is at 45 degrees and the others share 90 degrees.
     - `joint_stop`: what happens at the limits, `SoftStop()` by default, or `HardStop()`.
-    - `solver`, `n_substeps`: how the equation is integrated, by default Heun's method with four substeps: a
-        light segment that hits its stop needs them at a time step of 10 ms.
+    - `solver`, `n_substeps`: how the equation is integrated, by default Bogacki and Shampine's method with
+        four substeps: a light segment that hits its stop needs them at a time step of 10 ms.
 
     **Raises:** `ValueError` if a shape is wrong, a mass, length or inertia is not positive, or `posture` is
     not within the limits.
@@ -100,7 +100,7 @@ class NLinkArm(AbstractSkeleton):
         self.posture = _per_joint("posture", bent if posture is None else posture, n)
         self._check_ranges()
         self.joint_stop = SoftStop() if joint_stop is None else joint_stop
-        self.solver = diffrax.Heun() if solver is None else solver
+        self.solver = diffrax.Bosh3() if solver is None else solver
         self.n_substeps = n_substeps
         self.n_commands = n
         self.workspace = Workspace.around(self.hand_position(self.posture), 0.2)
