@@ -70,6 +70,7 @@ REFUSED = {
     "starts  ": lambda: Phases((0, 2, 2), [0.0, 1.0, 2.0]),
     "values": lambda: Phases((0, 2), [0.0, 1.0, 2.0]),
     "values ": lambda: Phases((0,), 1.0),
+    "factor": lambda: float("nan") * RAMP,
 }
 
 

@@ -69,6 +69,7 @@ def test_what_the_trial_does_not_have_is_refused(window):
         (lambda: Between(-0.1, 0.2), "start"),
         (lambda: Between(0.2, 0.1), "stop"),
         (lambda: Between(0.2, float("nan")), "stop"),
+        (lambda: Between(0.2, float("inf")), "stop"),
     ],
 )
 def test_times_that_mean_nothing_are_refused(build, named):
