@@ -54,6 +54,9 @@ class ScaledBatchSchedule(AbstractBatchSchedule):
     schedule: AbstractBatchSchedule
     factor: Float[Array, ""] = eqx.field(converter=as_float_array)
 
+    def __check_init__(self):
+        check_finite("factor", self.factor)
+
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return self.factor * self.schedule(batch)
 

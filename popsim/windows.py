@@ -85,7 +85,7 @@ class Before(AbstractWindow):
 class Between(AbstractWindow):
     """From `start` to `stop`, in seconds since the beginning of the trial.
 
-    **Raises:** `ValueError` if `start` is negative or `stop` before it.
+    **Raises:** `ValueError` if `start` is negative, or `stop` is before it or not finite.
     """
 
     start: float = eqx.field(static=True)
@@ -93,6 +93,7 @@ class Between(AbstractWindow):
 
     def __check_init__(self):
         check_non_negative("start", self.start)
+        check_non_negative("stop", self.stop)
         if not self.stop >= self.start:
             raise ValueError(f"`stop` must be at least `start`, {self.start} s, got {self.stop} s.")
 

@@ -1,99 +1,301 @@
-"""Every term against numpy, on states and targets drawn at random."""
+"""Every term against numpy and central differences, on states and targets drawn at random."""
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from relay import reach, relay_loop
+from central_differences import assert_gradients_agree
+from loss_references import (
+    accelerations,
+    beside_the_line,
+    changes,
+    final_state,
+    huber,
+    jerks,
+    length,
+    off,
+    start,
+)
+from relay import DT, reach, relay_loop
 
 import popsim
 from popsim import losses
+from popsim.losses import EuclideanDistance, HuberDistance, L1Distance
 
 N_STEPS = 7
+LATE = (np.arange(1, N_STEPS + 1) / N_STEPS) ** 6
+LAST_TWO = np.arange(N_STEPS) >= N_STEPS - 2
+EARLY = np.arange(N_STEPS) < 3
+IN_EARLY = losses.InWindow(popsim.windows.Between(0.0, 3 * DT))
+
+
+def at_random(tree, key):
+    leaves, structure = jax.tree.flatten(tree)
+    keys = jax.random.split(key, len(leaves))
+    drawn = [jax.random.normal(key, leaf.shape) for key, leaf in zip(keys, leaves, strict=True)]
+    return structure.unflatten(drawn)
 
 
 @pytest.fixture
 def run(float64, getkey):
     """A trial and states whose every number is random: the hand differs from the cursor."""
-
-    def at_random(tree):
-        return jax.tree.map(lambda leaf: jax.random.normal(getkey(), leaf.shape), tree)
-
     model = relay_loop({"vision": popsim.SensoryChannel(popsim.vision)})
     trial = reach(N_STEPS)
-    states = at_random(popsim.simulate(model, trial, key=getkey()))
-    return states, dataclasses.replace(trial, targets=at_random(trial.targets)), model
+    states = at_random(popsim.simulate(model, trial, key=getkey()), getkey())
+    moved = {name: at_random(getattr(trial, name), getkey()) for name in ("init", "targets")}
+    return states, dataclasses.replace(trial, **moved), model
 
 
-def as_numpy(states, trial):
-    """Errors of position and velocity of the cursor."""
-    return tuple(
-        np.asarray(getattr(states.cursor, name)) - np.asarray(getattr(trial.targets, name))
-        for name in ("position", "velocity")
-    )
+@pytest.fixture
+def muscled_run(float64, getkey):
+    """An arm with muscles that is pushed about."""
+    body = popsim.plants.arm26()
+    center = body.workspace.center
+    trial = reach(N_STEPS, start=center, target=center + 0.05)
+    model = relay_loop({}, plant=body, command=jax.random.uniform(getkey(), (6,)))
+    return popsim.simulate(model, trial, key=getkey()), trial, model
 
 
-LATE = (np.arange(1, N_STEPS + 1) / N_STEPS) ** 6
+@pytest.fixture
+def bare_run(float64, getkey):
+    """A network without a body, in states drawn at random."""
+    network = popsim.networks.LeakyRNN(1, 4, 3, tau=0.05, dt=DT, key=getkey())
+    model = popsim.NetworkModel(network, dt=DT)
+    trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS))
+    return at_random(popsim.simulate(model, trial, key=getkey()), getkey()), trial, model
 
 
-@pytest.mark.parametrize(
-    "term, weights",
-    [
-        (losses.PositionError(), LATE),
-        (losses.PositionError(profile=losses.PowerProfile(0.0)), np.ones(N_STEPS)),
-        (losses.PositionError(profile=losses.PowerProfile(1.0)), np.arange(1, N_STEPS + 1) / N_STEPS),
-        (losses.PositionError(profile=losses.FinalStep()), np.eye(N_STEPS)[-1]),
-    ],
-    ids=["late", "all alike", "linear", "last step"],
-)
-def test_position_error_is_the_weighted_squared_distance_of_the_cursor(run, term, weights):
-    position, _ = as_numpy(*run[:2])
-    np.testing.assert_allclose(term(*run), np.sum(weights * np.sum(position**2, axis=1)), rtol=1e-12)
+TERMS = {
+    "late": (losses.PositionError(), lambda s, t: LATE @ length(off(s, t)) ** 2),
+    "all alike": (
+        losses.PositionError(profile=losses.PowerProfile(0.0)),
+        lambda s, t: np.sum(off(s, t) ** 2),
+    ),
+    "last step": (losses.PositionError(profile=losses.FinalStep()), lambda s, t: np.sum(off(s, t)[-1] ** 2)),
+    "last steps": (
+        losses.PositionError(profile=losses.FinalSteps(2 * DT)),
+        lambda s, t: LAST_TWO @ length(off(s, t)) ** 2,
+    ),
+    "length": (losses.PositionError(distance=EuclideanDistance()), lambda s, t: LATE @ length(off(s, t))),
+    "L1": (
+        losses.PositionError(distance=L1Distance()),
+        lambda s, t: LATE @ np.abs(off(s, t)).sum(axis=1),
+    ),
+    "near in Huber's": (
+        losses.PositionError(distance=HuberDistance(10.0)),
+        lambda s, t: LATE @ length(off(s, t)) ** 2 / 2,
+    ),
+    "near and far in Huber's": (
+        losses.PositionError(distance=HuberDistance(1.5)),
+        lambda s, t: LATE @ huber(off(s, t), 1.5),
+    ),
+    "velocity": (losses.VelocityError(), lambda s, t: LATE @ length(off(s, t, "velocity")) ** 2),
+    "length of velocity": (
+        losses.VelocityError(distance=EuclideanDistance(), profile=IN_EARLY),
+        lambda s, t: EARLY @ length(off(s, t, "velocity")),
+    ),
+    "final velocity": (losses.FinalVelocity(), lambda s, t: length(off(s, t, "velocity"))[-1] ** 2),
+    "final speed": (
+        losses.FinalVelocity(distance=EuclideanDistance()),
+        lambda s, t: length(off(s, t, "velocity"))[-1],
+    ),
+    "final position": (losses.FinalPosition(), lambda s, t: length(off(s, t))[-1] ** 2),
+    "final position, L1": (
+        losses.FinalPosition(distance=L1Distance()),
+        lambda s, t: np.abs(off(s, t)[-1]).sum(),
+    ),
+    "final state": (losses.FinalState(velocity_time=0.3), final_state),
+    "straightness": (losses.Straightness(), lambda s, t: np.sum(beside_the_line(s, t) ** 2)),
+    "straightness, L1 of early": (
+        losses.Straightness(distance=EuclideanDistance(), profile=IN_EARLY),
+        lambda s, t: EARLY @ np.abs(beside_the_line(s, t)),
+    ),
+    "hold": (losses.Hold(IN_EARLY.window), lambda s, t: EARLY @ length(start(s, t)) ** 2),
+    "hold at target": (
+        losses.Hold(IN_EARLY.window, "target", distance=EuclideanDistance()),
+        lambda s, t: EARLY @ length(off(s, t)),
+    ),
+    "acceleration": (losses.Acceleration(), lambda s, t: np.sum(accelerations(s, t) ** 2)),
+    "early acceleration": (
+        losses.Acceleration(profile=IN_EARLY),
+        lambda s, t: EARLY @ length(accelerations(s, t)) ** 2,
+    ),
+    "jerk": (losses.Jerk(), lambda s, t: np.sum(jerks(s, t) ** 2)),
+    "late jerk": (losses.Jerk(profile=losses.PowerProfile()), lambda s, t: LATE @ length(jerks(s, t)) ** 2),
+}
+
+OF_ANY_MODEL = {
+    "effort": (losses.Effort(), lambda s: np.sum(np.asarray(s.network.output) ** 2)),
+    "early effort": (losses.Effort(profile=IN_EARLY), lambda s: EARLY @ length(s.network.output) ** 2),
+    "effort change": (losses.EffortChange(), lambda s: np.sum(changes(s.network.output) ** 2)),
+    "early effort change": (
+        losses.EffortChange(profile=IN_EARLY),
+        lambda s: EARLY[1:] @ length(changes(s.network.output)) ** 2,
+    ),
+    "activity": (losses.HiddenActivity(), lambda s: np.sum(np.asarray(s.network.hidden) ** 2)),
+    "late activity": (
+        losses.HiddenActivity(profile=losses.PowerProfile()),
+        lambda s: LATE @ length(s.network.hidden) ** 2,
+    ),
+    "activity change": (losses.HiddenActivityChange(), lambda s: np.sum(changes(s.network.hidden) ** 2)),
+    "late activity change": (
+        losses.HiddenActivityChange(profile=losses.PowerProfile()),
+        lambda s: LATE[1:] @ length(changes(s.network.hidden)) ** 2,
+    ),
+}
+
+OF_MUSCLES = {
+    "activation": (losses.MuscleActivation(), lambda s, f: np.sum(np.asarray(s.plant.activation) ** 2)),
+    "early activation": (
+        losses.MuscleActivation(profile=IN_EARLY),
+        lambda s, f: EARLY @ length(s.plant.activation) ** 2,
+    ),
+    "force": (losses.MuscleForce(), lambda s, f: np.sum(f**2)),
+    "late force": (losses.MuscleForce(profile=losses.PowerProfile()), lambda s, f: LATE @ length(f) ** 2),
+    "force change": (losses.MuscleForceChange(), lambda s, f: np.sum(changes(f) ** 2)),
+    "early force change": (
+        losses.MuscleForceChange(profile=IN_EARLY),
+        lambda s, f: EARLY[1:] @ length(changes(f)) ** 2,
+    ),
+}
 
 
-def test_final_velocity_is_the_squared_velocity_error_of_the_last_step(run):
-    _, velocity = as_numpy(*run[:2])
-    np.testing.assert_allclose(losses.FinalVelocity()(*run), np.sum(velocity[-1] ** 2), rtol=1e-12)
+def assert_gradient_by_states(term, states, trial, model, key, **tolerance):
+    """By the states and by the term's own numbers."""
+
+    def value(own):
+        return own[0](own[1], trial, model)
+
+    return assert_gradients_agree(value, (term, states), key, **tolerance)
 
 
-def test_effort_is_the_squared_output_of_the_network_before_motor_noise(run):
-    output = np.asarray(run[0].network.output)
-    np.testing.assert_allclose(losses.Effort()(*run), np.sum(output**2), rtol=1e-12)
+@pytest.mark.parametrize("term, by_hand", TERMS.values(), ids=TERMS)
+def test_terms_of_the_hand(run, term, by_hand, getkey):
+    states, trial, _ = run
+    term = jax.tree.map(lambda leaf: leaf.astype(float), term)
+    rtol = 1e-6 if jax.tree.leaves(term) else 1e-12  # its own numbers are of single precision
+    np.testing.assert_allclose(term(*run), by_hand(states, trial), rtol=rtol)
+    assert_gradient_by_states(term, *run, getkey(), rtol=1e-5)
 
 
-def test_hidden_activity_is_the_squared_activity_of_the_units(run):
-    hidden = np.asarray(run[0].network.hidden)
-    np.testing.assert_allclose(losses.HiddenActivity()(*run), np.sum(hidden**2), rtol=1e-12)
+@pytest.mark.parametrize("has_body", [True, False])
+@pytest.mark.parametrize("term, by_hand", OF_ANY_MODEL.values(), ids=OF_ANY_MODEL)
+def test_terms_of_the_network(run, bare_run, has_body, term, by_hand, getkey):
+    states, trial, model = run if has_body else bare_run
+    np.testing.assert_allclose(term(states, trial, model), by_hand(states), rtol=1e-12)
+    assert_gradient_by_states(term, states, trial, model, getkey())
+
+
+@pytest.mark.parametrize("term, by_hand", OF_MUSCLES.values(), ids=OF_MUSCLES)
+def test_terms_of_muscles(muscled_run, term, by_hand, getkey):
+    states, _, model = muscled_run
+    body = model.plant
+    steps = [jax.tree.map(lambda leaf, t=t: leaf[t], states.plant) for t in range(N_STEPS)]
+    forces = np.stack([body.muscles(step).force for step in steps])
+    forces /= np.asarray(body.muscle.max_isometric_force)
+    assert forces.max() > 0.05 and np.ptp(forces, axis=0).max() > 0.01
+    np.testing.assert_allclose(term(*muscled_run), by_hand(states, forces), rtol=1e-9)
+    assert_gradient_by_states(term, *muscled_run, getkey(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", [losses.MuscleActivation, losses.MuscleForce, losses.MuscleForceChange])
+def test_terms_of_muscles_refuse_a_body_without(run, bare_run, kind):
+    term = kind()
+    with pytest.raises(ValueError, match=f"muscles.*'{term.name}', got a PointMass"):
+        term(*run)
+    with pytest.raises(ValueError, match="got a NetworkModel without a body"):
+        term(*bare_run)
+
+
+def test_terms_of_the_hand_refuse_what_has_none(run, bare_run, as_users_run):
+    states, trial, _ = run
+    for term in (losses.Acceleration(), losses.Jerk(), losses.Straightness(), losses.Hold(IN_EARLY.window)):
+        with pytest.raises(ValueError, match="`states`.*with a hand, got NetworkModelState"):
+            term(bare_run[0], trial, run[2])
+        with pytest.raises(ValueError, match="`init` of a trial must be a HandState, got tuple"):
+            term(states, dataclasses.replace(trial, init=()), run[2])
+    for term in (losses.VelocityError(), losses.FinalPosition(), losses.FinalState(), losses.Straightness()):
+        with pytest.raises(ValueError, match="`targets` of a trial must be a HandState"):
+            term(states, dataclasses.replace(trial, targets=trial.targets.position), run[2])
+
+
+def test_settings_that_mean_nothing_are_refused(as_users_run):
+    with pytest.raises(ValueError, match="`place`.*'goal'"):
+        losses.Hold(IN_EARLY.window, "goal")
+    with pytest.raises(ValueError, match="`velocity_time`"):
+        losses.FinalState(velocity_time=-0.1)
+
+
+def test_where_a_term_is_singular_its_gradient_is_zero(run):
+    """The cursor on the target, and a target at the start."""
+    states, trial, model = run
+    on_target = dataclasses.replace(states, cursor=trial.targets)
+    stays = dataclasses.replace(trial, init=jax.tree.map(lambda leaf: leaf[-1], trial.targets))
+    terms = [losses.Straightness(distance=EuclideanDistance()), losses.Straightness()]
+    for distance in (EuclideanDistance(), L1Distance(), HuberDistance(1.0)):
+        terms += [kind(distance=distance) for kind in (losses.PositionError, losses.VelocityError)]
+        terms += [kind(distance=distance) for kind in (losses.FinalPosition, losses.FinalVelocity)]
+    for term in terms:
+
+        def value(states, term=term):
+            return term(states, stays, model)
+
+        at_target, gradient = eqx.filter_value_and_grad(value)(on_target)
+        assert at_target == 0, term
+        assert all(np.all(np.asarray(leaf) == 0) for leaf in jax.tree.leaves(gradient)), term
+
+
+def test_in_a_catch_trial_what_counts_after_the_go_cue_is_zero(run):
+    """Also within a batch, where which trial it is cannot be known when compiled."""
+    states, trial, model = run
+    steps = jnp.array([3, popsim.NEVER])
+    after = popsim.windows.FromEvent("go cue")
+    profiles = [losses.InWindow(after), losses.PowerProfile(0.5, window=after)]
+    terms = [losses.Hold(after), losses.Hold(after, "target", distance=EuclideanDistance())]
+    for kind in (losses.PositionError, losses.Jerk, losses.Effort, losses.HiddenActivityChange):
+        terms += [kind(profile=profile) for profile in profiles]
+
+    for term in terms:
+
+        def value(states, step, term=term):
+            timeline = dataclasses.replace(trial.timeline, events={"go cue": step})
+            return term(states, dataclasses.replace(trial, timeline=timeline), model)
+
+        values, gradients = jax.jit(jax.vmap(eqx.filter_value_and_grad(value), (None, 0)))(states, steps)
+        assert values[0] > 0 and values[1] == 0, term
+        for leaf in jax.tree.leaves(gradients):
+            assert np.all(np.isfinite(leaf)) and np.all(leaf[1] == 0), term
+
+
+def test_by_default_effort_and_activity_are_plain_sums_of_squares_to_the_bit(run):
+    states, trial, model = run
+    for term, values in (
+        (losses.Effort(), states.network.output),
+        (losses.HiddenActivity(), states.network.hidden),
+    ):
+        plain = jax.jit(lambda x: jnp.sum(x**2))(values)
+        assert jax.jit(lambda s, term=term: term(s, trial, model))(states) == plain
 
 
 def test_terms_have_names_of_their_own():
-    loss = (
-        losses.PositionError()
-        + losses.FinalVelocity()
-        + losses.Effort()
-        + losses.HiddenActivity()
-        + losses.PositionError(profile=losses.FinalStep(), name="end point")
-    )
-    assert len(loss.weights) == 5
-
-
-@pytest.mark.parametrize("exponent", [-1.0, float("nan")])
-def test_a_profile_that_does_not_rise_is_refused(exponent):
-    with pytest.raises(ValueError, match="`exponent`"):
-        losses.PowerProfile(exponent)
+    own = [term for term, _ in [*TERMS.values(), *OF_ANY_MODEL.values(), *OF_MUSCLES.values()]]
+    kinds = {type(term): term for term in own}
+    assert len({term.name for term in kinds.values()}) == len(kinds) == 16
+    loss = losses.PositionError() + losses.PositionError(profile=losses.FinalStep(), name="end point")
+    assert len(loss.weights) == 2
 
 
 def test_the_usual_reach_loss_weighs_its_terms_in_si_units(run):
+    states, trial, _ = run
     values = popsim.tasks.reach_loss()(*run)
-    position, velocity = as_numpy(*run[:2])
-    network = jax.tree.map(np.asarray, run[0].network)
     expected = {
-        "position error": np.sum(LATE * np.sum(position**2, axis=1)),
-        "final velocity": 0.1 * np.sum(velocity[-1] ** 2),
-        "effort": 1e-6 * np.sum(network.output**2),
-        "hidden activity": 1e-8 * np.sum(network.hidden**2),
+        "position error": LATE @ length(off(states, trial)) ** 2,
+        "final velocity": 0.1 * length(off(states, trial, "velocity"))[-1] ** 2,
+        "effort": 1e-6 * np.sum(np.asarray(states.network.output) ** 2),
+        "hidden activity": 1e-8 * np.sum(np.asarray(states.network.hidden) ** 2),
     }
     assert values.terms.keys() == expected.keys()
     for name, value in expected.items():

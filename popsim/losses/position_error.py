@@ -6,6 +6,7 @@ from jaxtyping import Array, Float
 
 from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
+from popsim.losses.distances import AbstractDistance, SquaredDistance
 from popsim.losses.time_profile import AbstractTimeProfile, PowerProfile
 from popsim.model import AbstractModel
 from popsim.trial import Trial, check_hand_targets
@@ -16,13 +17,16 @@ class PositionError(AbstractLossTerm):
 
     **Arguments:**
 
+    - `distance`: what stands for |·|²: `SquaredDistance`, `EuclideanDistance`, `L1Distance` (both in m), or
+        `HuberDistance(delta)`, with delta in m.
     - `profile`: w, how much each time step counts.
     """
 
+    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         check_hand_targets(trial)
-        squared = jnp.sum((states.cursor.position - trial.targets.position) ** 2, axis=-1)
-        return jnp.sum(self.profile(trial.timeline) * squared)
+        error = self.distance(states.cursor.position - trial.targets.position)
+        return jnp.sum(self.profile(trial.timeline) * error)

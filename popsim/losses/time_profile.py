@@ -6,8 +6,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim.checks import check_non_negative
+from popsim.checks import check_non_negative, check_positive, n_steps_in
 from popsim.timeline import Timeline
+from popsim.windows import AbstractWindow, WholeTrial
 
 
 class AbstractTimeProfile(eqx.Module):
@@ -17,35 +18,57 @@ class AbstractTimeProfile(eqx.Module):
 
         ```python
         >>> import jax.numpy as jnp, popsim
-        >>> class InEpoch(popsim.losses.AbstractTimeProfile):
-        ...     epoch: str
+        >>> class Early(popsim.losses.AbstractTimeProfile):
         ...     def __call__(self, timeline):
-        ...         return timeline.in_epoch(self.epoch).astype(float)
-        >>> timeline = popsim.Timeline(dt=0.01, n_steps=4, epochs={"hold": jnp.array([2, 4])})
-        >>> InEpoch("hold")(timeline).tolist()
-        [0.0, 0.0, 1.0, 1.0]
+        ...         return 0.5 ** jnp.arange(timeline.n_steps)
+        >>> Early()(popsim.Timeline(dt=0.01, n_steps=4)).tolist()
+        [1.0, 0.5, 0.25, 0.125]
 
         ```
     """
 
     @abc.abstractmethod
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
-        """The weights of the time steps of a trial."""
+        """The weights of the time steps of a trial; all zero where nothing of it counts."""
+
+
+class InWindow(AbstractTimeProfile):
+    """One within a window, by default the whole trial, zero elsewhere."""
+
+    window: AbstractWindow = WholeTrial()
+
+    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+        return self.window(timeline).astype(float)
 
 
 class PowerProfile(AbstractTimeProfile):
     """Weights (t / T)^exponent for t = 1 … T: late errors count most, as late ones cannot be mended.
 
+    **Arguments:**
+
+    - `exponent`: 0 for all steps alike.
+    - `window`: t counts from its first step, which is 1, to its last, which is T. Steps outside weigh
+        nothing; where it is empty, as after the go cue of a catch trial, none does.
+
     **Raises:** `ValueError` if `exponent` is negative.
     """
 
     exponent: float = eqx.field(static=True, default=6.0)
+    window: AbstractWindow = eqx.field(default=WholeTrial(), kw_only=True)
 
     def __check_init__(self):
         check_non_negative("exponent", self.exponent)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
-        return jnp.linspace(1 / timeline.n_steps, 1.0, timeline.n_steps) ** self.exponent
+        n_steps = timeline.n_steps
+        if isinstance(self.window, WholeTrial):  # known when compiled: no division at run time
+            return jnp.linspace(1 / n_steps, 1.0, n_steps) ** self.exponent
+        inside = self.window(timeline)
+        steps = jnp.arange(n_steps)
+        first = jnp.argmax(inside)
+        last = jnp.max(jnp.where(inside, steps, first))
+        share = (steps - first + 1).astype(float) / (last - first + 1).astype(float)
+        return jnp.where(inside, jnp.where(inside, share, 1.0) ** self.exponent, 0.0)
 
 
 class FinalStep(AbstractTimeProfile):
@@ -53,3 +76,25 @@ class FinalStep(AbstractTimeProfile):
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
         return jnp.zeros(timeline.n_steps).at[-1].set(1.0)
+
+
+class FinalSteps(AbstractTimeProfile):
+    """One in the last `duration` seconds of the trial, zero before.
+
+    **Raises:** `ValueError` if `duration` is not positive; for a trial of which it is no whole number of time
+    steps, or that is shorter.
+    """
+
+    duration: float = eqx.field(static=True)
+
+    def __check_init__(self):
+        check_positive("duration", self.duration)
+
+    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+        n_steps = n_steps_in("duration", self.duration, timeline.dt)
+        if n_steps > timeline.n_steps:
+            raise ValueError(
+                f"`duration` of FinalSteps must not exceed that of the trial, "
+                f"{timeline.n_steps * timeline.dt:.4g} s, got {self.duration} s."
+            )
+        return (jnp.arange(timeline.n_steps) >= timeline.n_steps - n_steps).astype(float)

@@ -1,0 +1,46 @@
+"""What the weights of a model cost."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from popsim.loss import AbstractLossTerm
+from popsim.losses.distances import AbstractDistance, SquaredDistance
+from popsim.model import AbstractModel
+from popsim.trial import Trial
+
+
+class WeightPenalty(AbstractLossTerm):
+    """|W|², the sum of the squares of selected weights: weight decay that goes through the optimizer.
+
+    `WeightPenalty(lambda model: model.network.cell.weight_hh, distance=L1Distance())` makes them sparse.
+
+    **Arguments:**
+
+    - `where`: from the model to an array, or to parts of it; all their floating-point arrays count.
+    - `distance`: what stands for |·|², from zero, of all these weights in one vector: `SquaredDistance`,
+        `L1Distance`, `EuclideanDistance` or `HuberDistance(delta)`.
+
+    **Raises:** `ValueError` when called, if `where` picks what is no part of the model, or no floating-point
+    array.
+    """
+
+    where: Callable[[Any], Any] = eqx.field(static=True)
+    distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
+    name: str = eqx.field(static=True, default="weight penalty", kw_only=True)
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        try:
+            selected = self.where(model)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"`where` of WeightPenalty must pick parts of the {type(model).__name__}, got: {error}"
+            ) from error
+        weights = jax.tree.leaves(eqx.filter(selected, eqx.is_inexact_array))
+        if not weights:
+            raise ValueError("`where` of WeightPenalty must pick some floating-point array, got none.")
+        return self.distance(jnp.concatenate([leaf.ravel() for leaf in weights]))

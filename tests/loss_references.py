@@ -1,0 +1,49 @@
+"""What terms of losses measure, by numpy."""
+
+import numpy as np
+from relay import DT
+
+
+def off(states, trial, name="position"):
+    """How far the cursor is off in position or velocity."""
+    return np.asarray(getattr(states.cursor, name)) - np.asarray(getattr(trial.targets, name))
+
+
+def length(vectors):
+    return np.sqrt(np.sum(np.asarray(vectors) ** 2, axis=-1))
+
+
+def huber(vectors, delta):
+    r = length(vectors)
+    return np.where(r <= delta, r**2 / 2, delta * (r - delta / 2))
+
+
+def beside_the_line(states, trial):
+    """From the line start-target to the cursor, by angles."""
+    line = np.asarray(trial.targets.position[-1] - trial.init.position)
+    moved = np.asarray(states.cursor.position - trial.init.position)
+    angle = np.arctan2(*moved.T[::-1]) - np.arctan2(*line[::-1])
+    return length(moved) * np.sin(angle)
+
+
+def accelerations(states, trial):
+    velocity = np.vstack([trial.init.velocity, states.hand.velocity])
+    return (velocity[1:] - velocity[:-1]) / DT
+
+
+def jerks(states, trial):
+    acceleration = np.vstack([np.zeros(2), accelerations(states, trial)])
+    return (acceleration[1:] - acceleration[:-1]) / DT
+
+
+def changes(values):
+    return np.diff(np.asarray(values), axis=0) / DT
+
+
+def final_state(states, trial):
+    x, v = off(states, trial)[-1], off(states, trial, "velocity")[-1]
+    return x @ x + 0.3**2 * v @ v
+
+
+def start(states, trial):
+    return np.asarray(states.cursor.position) - np.asarray(trial.init.position)

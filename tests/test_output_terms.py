@@ -1,0 +1,144 @@
+"""What a network puts out against what it should, and what its weights cost."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from central_differences import assert_gradients_agree
+from relay import DT, reach, relay_loop
+
+import popsim
+from popsim.losses import ChoiceError, CrossEntropy, InWindow, L1Distance, OutputError, WeightPenalty
+
+N_STEPS = 6
+COUNTS = np.array([0.0, 1.0, 0.5, 2.0, 0.0, 1.0])
+EARLY = InWindow(popsim.windows.Between(0.0, 3 * DT))
+RIGHT = np.array([0, 1, 0, 2, 2, 1])
+
+
+@pytest.fixture(params=["a network", "a loop"])
+def run(request, float64, getkey):
+    """States, an `OutputTarget` of several outputs and a model; the numbers drawn at random."""
+    if request.param == "a loop":
+        model, trial = relay_loop({}), reach(N_STEPS)
+    else:
+        network = popsim.networks.LeakyRNN(1, 4, 3, tau=0.05, dt=DT, key=getkey())
+        model = popsim.NetworkModel(network, dt=DT)
+        trial = popsim.Trial((), jnp.zeros((N_STEPS, 1)), (), popsim.Timeline(DT, N_STEPS))
+    states = popsim.simulate(model, trial, key=getkey())
+    output = 2.0 * jax.random.normal(getkey(), (N_STEPS, 3))
+    return *aiming_at(output, jax.nn.one_hot(RIGHT, 3), states, trial), model
+
+
+def aiming_at(output, values, states, trial):
+    """States that put `output` out, in a trial in which it should be `values`."""
+    states = eqx.tree_at(lambda states: states.network.output, states, output)
+    target = popsim.OutputTarget(jnp.asarray(values), jnp.asarray(COUNTS))
+    return states, dataclasses.replace(trial, targets=target)
+
+
+def softmax(y):
+    return np.exp(y) / np.sum(np.exp(y), axis=-1, keepdims=True)
+
+
+def squared_error(y, values):
+    return np.mean((y - values) ** 2, axis=1)
+
+
+def surprise(y, values):
+    if y.shape[1] == 1:
+        p = (1 / (1 + np.exp(-y)))[:, 0]
+        return -np.log(np.where(values[:, 0] == 1, p, 1 - p))
+    return -np.log(np.sum(softmax(y) * values, axis=1))
+
+
+def wrongness(y, values):
+    return 1 - np.exp(-surprise(y, values))
+
+
+TERMS = {OutputError: squared_error, CrossEntropy: surprise, ChoiceError: wrongness}
+
+
+@pytest.mark.parametrize("kind, by_hand", TERMS.items(), ids=lambda own: getattr(own, "__name__", ""))
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_terms_of_the_output(run, kind, by_hand, n_outputs, getkey):
+    states, trial, model = run
+    if n_outputs == 1:
+        output = states.network.output[:, :1]
+        states, trial = aiming_at(output, (RIGHT == 1.0)[:, None].astype(float), states, trial)
+    errors = by_hand(np.asarray(states.network.output), np.asarray(trial.targets.values))
+    for term, counts in ((kind(), COUNTS), (kind(profile=EARLY), COUNTS * (np.arange(N_STEPS) < 3))):
+        np.testing.assert_allclose(term(states, trial, model), counts @ errors / counts.sum(), rtol=1e-12)
+
+    def value(output):
+        return kind()(*aiming_at(output, trial.targets.values, states, trial), model)
+
+    assert_gradients_agree(value, states.network.output, getkey())
+
+
+@pytest.mark.parametrize("kind", TERMS)
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_where_nothing_counts_or_all_is_sure_they_are_finite(run, kind, n_outputs):
+    """Outputs of 1000, for which exp overflows, right at some steps and wrong at others."""
+    states, trial, model = run
+    sure = jnp.zeros((N_STEPS, n_outputs)).at[:, 0].set(jnp.array([1e3, -1e3] * 3))
+    values = np.eye(n_outputs)[np.zeros(N_STEPS, int)]
+
+    def value(output, counts):
+        own_states, own_trial = aiming_at(output, values, states, trial)
+        own_trial = eqx.tree_at(lambda trial: trial.targets.counts, own_trial, counts)
+        return kind()(own_states, own_trial, model)
+
+    for counts in (jnp.asarray(COUNTS), jnp.zeros(N_STEPS)):
+        found, gradient = jax.value_and_grad(value)(sure, counts)
+        assert np.isfinite(found) and np.all(np.isfinite(gradient))
+    assert found == 0 and not np.any(gradient)
+
+
+def test_a_network_that_knows_nothing_is_at_chance(run):
+    states, trial, model = run
+    nothing = aiming_at(jnp.zeros((N_STEPS, 3)), trial.targets.values, states, trial)
+    np.testing.assert_allclose(CrossEntropy()(*nothing, model), np.log(3))
+    np.testing.assert_allclose(ChoiceError()(*nothing, model), 2 / 3)
+
+
+@pytest.mark.parametrize("kind", TERMS)
+def test_targets_that_do_not_fit_the_output_are_refused(run, kind):
+    states, trial, model = run
+    with pytest.raises(ValueError, match="`targets` of a trial must be an OutputTarget, got tuple"):
+        kind()(states, dataclasses.replace(trial, targets=()), model)
+    fewer = eqx.tree_at(lambda trial: trial.targets.values, trial, trial.targets.values[:, :2])
+    with pytest.raises(ValueError, match=r"`targets.values`.*\(6, 3\), got \(6, 2\)"):
+        kind()(states, fewer, model)
+
+
+def test_weights_are_penalised_as_one_vector(run, getkey):
+    states, trial, model = run
+    if isinstance(model, popsim.SensorimotorLoop):
+        picked, arrays = (lambda model: model.network.command), [model.network.command]
+    else:
+        picked = lambda model: (model.network.recurrent_weights, model.network.readout)  # noqa: E731
+        readout = model.network.readout
+        arrays = [model.network.recurrent_weights, readout.weight, readout.bias]
+    numbers = np.concatenate([np.ravel(leaf) for leaf in arrays])
+    penalties = {
+        WeightPenalty(picked): numbers @ numbers,
+        WeightPenalty(picked, distance=L1Distance()): np.abs(numbers).sum(),
+    }
+    for term, expected in penalties.items():
+        np.testing.assert_allclose(term(states, trial, model), expected, rtol=1e-12)
+    gradient = eqx.filter_grad(lambda model: WeightPenalty(picked)(states, trial, model))(model)
+    found = jax.tree.leaves(eqx.filter(picked(gradient), eqx.is_inexact_array))
+    np.testing.assert_allclose(np.concatenate([np.ravel(leaf) for leaf in found]), 2 * numbers)
+    everywhere = jax.tree.leaves(eqx.filter(gradient, eqx.is_inexact_array))
+    assert sum(np.count_nonzero(leaf) for leaf in everywhere) == np.count_nonzero(numbers)
+
+
+def test_weights_that_are_none_are_refused(run):
+    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick parts of the"):
+        WeightPenalty(lambda model: model.brain)(*run)
+    with pytest.raises(ValueError, match="`where` of WeightPenalty must pick some"):
+        WeightPenalty(lambda model: model.dt)(*run)

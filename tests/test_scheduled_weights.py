@@ -1,0 +1,136 @@
+"""Weights of a loss that follow a schedule over training batches."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_training import (
+    OPTIMIZER,
+    RunningSum,
+    activity,
+    assert_same,
+    build,
+    error_and_activity,
+    member_of,
+    squared_error,
+    train,
+)
+
+import popsim
+from popsim import PerMember, Phases, Ramp
+from popsim.training import TaskTrainer
+
+RAMP = Ramp(0.0, 1.0, last_batch=4)
+ERROR, COST = (popsim.FunctionTerm(own.__name__, own) for own in (squared_error, activity))
+
+
+def term_of(value):
+    return popsim.FunctionTerm("a", lambda states, trial, model: jnp.asarray(value))
+
+
+COMPOSED = {
+    "schedule * term": RAMP * term_of(2.0),
+    "term * schedule": term_of(2.0) * RAMP,
+    "number * (schedule * term)": 0.5 * (RAMP * term_of(4.0)),
+    "schedule * (number * term)": RAMP * (0.5 * term_of(4.0)),
+    "number * schedule * term": 2.0 * RAMP * term_of(1.0),
+}
+
+
+@pytest.fixture
+def trial():
+    return RunningSum().trial(batch=0, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("loss", COMPOSED.values(), ids=COMPOSED)
+def test_a_term_may_be_weighted_by_a_schedule(loss, trial):
+    def value(own):
+        return float(own((), trial, build(jax.random.key(0))).terms["a"])
+
+    assert [value(loss.at_batch(batch)) for batch in (0, 1, 4, 100)] == [0.0, 0.5, 2.0, 2.0]
+    assert value(loss) == 2.0  # that of the last batch
+    both = loss + 3.0 * popsim.FunctionTerm("b", lambda *_: jnp.asarray(1.0))
+    assert float(both.at_batch(1)((), trial, build(jax.random.key(0))).total) == 3.5
+
+
+def test_schedules_may_differ_between_members(trial):
+    model = build(jax.random.key(0))
+    for loss in (PerMember([1.0, 3.0]) * RAMP * term_of(2.0), RAMP * (PerMember([1.0, 3.0]) * term_of(2.0))):
+        with pytest.raises(ValueError, match="differs between members"):
+            loss((), trial, model)
+        of_each = [popsim.of_member(loss, index).at_batch(2)((), trial, model).total for index in range(2)]
+        np.testing.assert_allclose(of_each, [1.0, 3.0])
+
+
+def costing(weight):
+    """The task with this weight of the activity."""
+    return RunningSum(loss=1.0 * ERROR + weight * COST)
+
+
+@pytest.mark.slow
+def test_a_batch_is_trained_with_its_own_weight_and_validated_with_the_last():
+    """Two batches by hand: a training at the first weight of a schedule, continued at the second."""
+    trained, history = train(2, task=costing(Phases((0, 1, 2), [0.2, 5.0, 7.0])))
+    one, first = train(1, task=costing(0.2))
+    two, second = train(2, task=costing(5.0), ensemble=one, opt_state=first.opt_state, start_batch=1)
+    assert_same(trained, two, rtol=1e-5, atol=1e-7)
+    by_hand = [own.loss.terms["activity"][-1] for own in (first, second)]
+    np.testing.assert_allclose(history.loss.terms["activity"], by_hand, rtol=1e-5)
+    own, other = (own.validation_loss.terms["activity"][-1] for own in (history, second))
+    np.testing.assert_allclose(own, 7.0 / 5.0 * other, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_evaluation_uses_the_last_weight():
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    of_each = [
+        popsim.evaluate_ensemble(ensemble, task, key=jax.random.key(1)).losses.terms["activity"]
+        for task in (costing(RAMP), costing(1.0))
+    ]
+    np.testing.assert_array_equal(*of_each)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """Never interrupted, and never on disk."""
+    return train(6, task=costing(PerMember([1.0, 40.0]) * RAMP))
+
+
+@pytest.mark.slow
+def test_members_are_trained_with_schedules_of_their_own(whole):
+    both, history = whole
+    plain, as_first = train(6, task=costing(RAMP))
+    assert_same(member_of(both, 0), member_of(plain, 0), rtol=1e-5, atol=1e-7)
+    costs, plain_costs = (own.loss.terms["activity"] for own in (history, as_first))
+    np.testing.assert_allclose(costs[:, 0], plain_costs[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(costs[:2, 1], 40.0 * plain_costs[:2, 1], rtol=1e-5)  # it is zero at first
+    assert np.all(costs[2:, 1] < 39.99 * plain_costs[2:, 1])
+
+
+@pytest.mark.slow
+def test_a_stopped_training_goes_on_at_its_batch_of_the_schedule(whole, tmp_path):
+    task = costing(PerMember([1.0, 40.0]) * RAMP)
+    calls = iter([False, *[True] * 9])
+    stopping = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=lambda: next(calls))
+    _, made = train(6, task=task, trainer=stopping, log_step=2)
+    assert 0 < made.batch.size < 6
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    model, history = train(6, task=task, trainer=trainer, restore_checkpoint=True, log_step=2)
+    assert_same(model, whole[0])
+    np.testing.assert_array_equal(history.loss.total, whole[1].loss.total)
+
+
+@pytest.mark.slow
+def test_an_update_of_the_loss_refuses_weights_that_follow_a_schedule():
+    def keep(loss, values, gradients):
+        return loss
+
+    with pytest.raises(ValueError, match=r"`loss_update_func`.*\['activity'\].*schedule"):
+        train(1, task=costing(RAMP), trainer=TaskTrainer(OPTIMIZER, loss_update_func=keep))
+
+
+def test_a_schedule_is_no_leaf_of_its_own_but_its_numbers_are():
+    loss = error_and_activity() + RAMP * term_of(1.0)
+    changed = eqx.tree_at(lambda own: own.weights["a"].stop, loss, jnp.asarray(5.0))
+    assert float(changed.at_batch(4).weights["a"]) == 5.0

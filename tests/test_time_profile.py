@@ -1,0 +1,73 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim.losses import FinalStep, FinalSteps, InWindow, PowerProfile
+from popsim.windows import Between, FromEvent
+
+TIMELINE = popsim.Timeline(0.01, 10, events={"go cue": jnp.array(4), "catch": jnp.array(popsim.NEVER)})
+
+
+class EverySecond(popsim.AbstractWindow):
+    """Steps 3, 5 and 7."""
+
+    def __call__(self, timeline):
+        steps = jnp.arange(timeline.n_steps)
+        return (steps % 2 == 1) & (steps >= 3) & (steps < 9)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 6.0])
+@pytest.mark.parametrize("n_steps", [1, 2, 7, 100])
+def test_the_power_profile_of_a_whole_trial_rises_to_one(exponent, n_steps):
+    profile = PowerProfile(exponent)(popsim.Timeline(0.01, n_steps))
+    np.testing.assert_allclose(profile, (np.arange(1, n_steps + 1) / n_steps) ** exponent, rtol=1e-5)
+    np.testing.assert_array_equal(profile, jnp.linspace(1 / n_steps, 1.0, n_steps) ** exponent)
+
+
+WINDOWS = {
+    "between": (Between(0.02, 0.06), {2: 1 / 4, 3: 2 / 4, 4: 3 / 4, 5: 1.0}),
+    "to the end": (FromEvent("go cue"), {4 + i: (i + 1) / 6 for i in range(6)}),
+    "one step": (Between(0.03, 0.04), {3: 1.0}),
+    "with gaps": (EverySecond(), {3: 1 / 5, 5: 3 / 5, 7: 1.0}),
+    "empty": (Between(0.03, 0.03), {}),
+    "a cue that does not come": (FromEvent("catch"), {}),
+}
+
+
+@pytest.mark.parametrize("window, shares", WINDOWS.values(), ids=WINDOWS)
+def test_in_a_window_the_power_profile_rises_from_its_first_to_its_last_step(window, shares):
+    for exponent in (0.0, 0.5, 6.0):
+        expected = np.zeros(10)
+        for step, share in shares.items():
+            expected[step] = share**exponent
+        found = jax.jit(PowerProfile(exponent, window=window))(TIMELINE)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("window, shares", WINDOWS.values(), ids=WINDOWS)
+def test_in_a_window_all_steps_count_alike(window, shares):
+    np.testing.assert_array_equal(InWindow(window)(TIMELINE), np.isin(np.arange(10), list(shares)))
+
+
+def test_by_default_all_steps_of_a_trial_count():
+    assert InWindow()(TIMELINE).tolist() == [1.0] * 10
+
+
+def test_the_last_steps_count():
+    assert FinalStep()(TIMELINE).tolist() == [0.0] * 9 + [1.0]
+    assert FinalSteps(0.03)(TIMELINE).tolist() == [0.0] * 7 + [1.0] * 3
+    assert FinalSteps(0.1)(TIMELINE).tolist() == [1.0] * 10
+
+
+@pytest.mark.parametrize("exponent", [-1.0, float("nan"), float("inf")])
+def test_a_profile_that_does_not_rise_is_refused(exponent):
+    with pytest.raises(ValueError, match="`exponent`"):
+        PowerProfile(exponent)
+
+
+@pytest.mark.parametrize("duration", [0.0, -0.1, 0.11, 0.015])
+def test_last_steps_that_the_trial_does_not_have_are_refused(duration):
+    with pytest.raises(ValueError, match="`duration`"):
+        FinalSteps(duration)(TIMELINE)
