@@ -14,6 +14,8 @@ def assert_gradients_agree(function, inputs, key, *, steps=(1e-5,), rtol=1e-6, a
     """
     value_and_gradient = eqx.filter_jit(eqx.filter_value_and_grad(function))
     leaves, structure = jax.tree.flatten(inputs)
+    leaves = [jnp.asarray(leaf, leaf.dtype) for leaf in leaves]  # shifted, a weak type would compile anew
+    inputs = jax.tree.unflatten(structure, leaves)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(inputs)]
     gradients = jax.tree.leaves(value_and_gradient(inputs)[1])
     assert len(gradients) == len(leaves)

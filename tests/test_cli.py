@@ -1,10 +1,13 @@
 import numpy as np
 import pytest
+from small_experiment import Sum
 
 from popsim.cli import main
+from popsim.experiments import EXPERIMENTS, open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
 TRAIN += ["--duration", "0.1", "--plant", "point-mass", "--quiet"]
+SMALL = ["train", "sum", "--members", "1", "--n-batches", "2", "--batch-size", "2"]  # compiled in a second
 
 
 def complaint(arguments, capsys) -> str:
@@ -50,12 +53,16 @@ def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatc
     assert figure.exists() and "within limits" in capsys.readouterr().out
 
     assert "--overwrite" in complaint(TRAIN, capsys)
-    main([*TRAIN, "--overwrite"])
+    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+    other = [*SMALL, "--quiet", "--out", str(run)]
+    assert "--overwrite" in complaint(other, capsys) and figure.exists()
+    main([*other, "--overwrite"])
+    assert isinstance(open_run(run).experiment, Sum)
 
 
-@pytest.mark.slow
-def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys):
-    main([argument for argument in TRAIN if argument != "--quiet"] + ["--out", str(tmp_path / "run")])
+def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+    main([*SMALL, "--out", str(tmp_path / "run")])
     bar = capsys.readouterr().err
     assert "2/2" in bar and "loss" in bar and ("batch/s" in bar or "s/batch" in bar)
 

@@ -46,9 +46,9 @@ assert_same(many, one, rtol=0, atol=1e-6)
 
 
 def test_any_number_of_devices_trains_the_same():
-    """100 batches on 1, 2, 4 and 8 virtual devices, 5 members; and the other features on 3."""
+    """100 batches on 2 and 8 virtual devices, 5 members; and the other features on 3."""
     root = Path(popsim.__file__).parents[1]
-    code = CODE.format(tests=str(Path(__file__).parent), counts=[1, 2, 4, 8])
+    code = CODE.format(tests=str(Path(__file__).parent), counts=[2, 8])
     environment = os.environ | {"PYTHONPATH": str(root)}
     run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_experiment import Sum
 
 import popsim
 from popsim.experiments import (
@@ -97,22 +98,22 @@ def test_why_the_trainables_cannot_be_had_is_said(small_run):
         _ = broken.lossy
 
 
-def test_the_trials_of_a_batch_are_regenerated(small_run):
-    trials = small_run.training_trials(4)
-    ensemble = SMALL.build_ensemble()
-    _, history = SMALL.build_trainer()(
-        SMALL.build_task(),
-        ensemble,
-        SMALL.n_batches,
-        SMALL.batch_size,
-        SMALL.where_train,
+def test_the_trials_of_a_batch_are_regenerated(tmp_path):
+    small = Sum(n_members=2, n_batches=6, batch_size=4, seed=7)
+    run = run_experiment(small, tmp_path / "run", quiet=True)
+    _, history = small.build_trainer()(
+        small.build_task(),
+        small.build_ensemble(),
+        small.n_batches,
+        small.batch_size,
+        small.where_train,
         ensembled=True,
         save_trial_specs=np.array([4]),
         disable_tqdm=True,
-        key=SMALL.key("training"),
+        key=small.key("training"),
     )
-    np.testing.assert_array_equal(trials.init.position, history.trial_specs[4].init.position)
-    np.testing.assert_array_equal(history.loss.total, small_run.history.loss.sum("term").values.astype("f4"))
+    np.testing.assert_array_equal(run.training_trials(4).inputs, history.trial_specs[4].inputs)
+    np.testing.assert_array_equal(history.loss.total, run.history.loss.sum("term").values.astype("f4"))
 
 
 def test_a_run_of_an_unknown_experiment_or_with_strange_settings_is_refused(small_run, tmp_path):

@@ -29,6 +29,11 @@ pytestmark = pytest.mark.slow
 N_BATCHES = 100
 
 
+def mostly_in_full(values, short):
+    """Parameters of a test, of which those that are not in `short` run with the marker `full`."""
+    return [pytest.param(value, marks=() if value in short else pytest.mark.full) for value in values]
+
+
 def run_in_calls(counts, capacity=128):
     """The compiled loop by itself, called with these numbers of batches."""
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
@@ -72,7 +77,7 @@ def test_logging_and_recording_change_no_bit(options):
     np.testing.assert_array_equal(own.loss.total, history.loss.total)
 
 
-@pytest.mark.parametrize("width", [2, 8, 64])
+@pytest.mark.parametrize("width", mostly_in_full([2, 8, 64], short=[64]))
 def test_a_member_does_not_depend_on_how_many_there_are(width):
     """Draws to the bit, parameters within 1e-5 after 100 batches."""
     many, history = train(N_BATCHES, n_members=width, save_trial_specs=[N_BATCHES - 1])
@@ -99,7 +104,7 @@ def test_in_double_precision_a_member_is_the_same_within_1e12(float64):
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_minibatches", [2, 4, 8])
+@pytest.mark.parametrize("n_minibatches", mostly_in_full([2, 4, 8], short=[8]))
 def test_minibatches_change_only_rounding(n_minibatches):
     whole, history = train(3, batch_size=8)
     parts, own = train(3, batch_size=8, trainer=TaskTrainer(OPTIMIZER, n_minibatches=n_minibatches))
@@ -118,7 +123,7 @@ def test_a_batch_that_does_not_divide_is_refused():
         train(1, batch_size=4, trainer=TaskTrainer(OPTIMIZER, n_minibatches=3))
 
 
-@pytest.mark.parametrize("member_batch_size", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("member_batch_size", mostly_in_full([1, 2, 3, 5, 9], short=[2, 9]))
 def test_blocks_of_members_change_only_rounding(member_batch_size):
     trainer = TaskTrainer(OPTIMIZER, member_batch_size=member_batch_size)
     blocks, own = train(10, n_members=5, trainer=trainer)

@@ -107,7 +107,7 @@ def test_any_parameter_may_be_trained(float64):
     def end(body):
         return jnp.sum(plants.simulate_plant(body, jnp.full((20, 6), 0.4), dt=0.01).hand.position[-1])
 
-    gradient = eqx.filter_grad(end)(plants.arm26())
+    gradient = eqx.filter_jit(eqx.filter_grad(end))(plants.arm26())
     for leaf in (
         gradient.skeleton.mass,
         gradient.skeleton.length,

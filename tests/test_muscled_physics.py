@@ -234,13 +234,13 @@ def test_a_thousand_random_trials_stay_finite(build, getkey):
     assert all(jnp.all(leaf) for leaf in jax.tree.leaves(end(keys)))
 
 
-@pytest.mark.parametrize("drive", [0.0, 1.0])
 @pytest.mark.parametrize("build", [plants.arm26, plants.li_todorov_arm])
-def test_gradients_are_finite_at_the_ends_of_the_range(float64, build, drive):
+def test_gradients_are_finite_at_the_ends_of_the_range(float64, build):
     body = build()
 
     def end(commands):
         return jnp.sum(plants.simulate_plant(body, commands, dt=0.01).hand.position[-1])
 
-    gradient = jax.jit(jax.grad(end))(jnp.full((50, body.n_commands), drive))
-    assert jnp.all(jnp.isfinite(gradient))
+    gradient = jax.jit(jax.grad(end))
+    for drive in (0.0, 1.0):
+        assert jnp.all(jnp.isfinite(gradient(jnp.full((50, body.n_commands), drive))))

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import small_training
 
 import popsim
 from popsim.training import TaskTrainer, adam, training_trials
@@ -110,20 +111,19 @@ def test_the_recorded_loss_is_that_of_the_recorded_trials(module_setup):
         np.testing.assert_allclose(history.loss.total[0, index], by_hand.total.mean(), rtol=1e-5)
 
 
-def test_the_number_of_batches_and_a_second_call_compile_nothing(module_setup, count_compilations):
+def test_the_number_of_batches_and_a_second_call_compile_nothing(count_compilations):
     """The compiled loop is one program for each shape, whatever the lengths of the calls."""
-    train(module_setup, 3)
+    small_training.train(3)
     with count_compilations() as compiled:
-        train(module_setup, 9, log_step=2)
-        train(module_setup, 7, log_step=3)
+        small_training.train(9, log_step=2)
+        small_training.train(7, log_step=3)
     assert compiled == []
-    task, build = module_setup
-    ensemble = popsim.make_ensemble(build, 2, key=KEY)
     with count_compilations() as compiled:
-        TRAINER(task, ensemble, 2, 5, network, ensembled=True, disable_tqdm=True, key=KEY)
+        small_training.train(2, batch_size=5)
     assert compiled
 
 
+@pytest.mark.full  # in short: test_invariance
 def test_members_do_not_depend_on_each_other(trained, module_setup):
     three, history = train(module_setup, n_members=3)
     np.testing.assert_allclose(history.loss.total[:, :2], trained[1].loss.total, rtol=1e-4)
@@ -131,6 +131,7 @@ def test_members_do_not_depend_on_each_other(trained, module_setup):
         assert_same_arrays(popsim.member(three, index), popsim.member(trained[0], index), atol=1e-5)
 
 
+@pytest.mark.full  # in short: test_invariance
 def test_one_model_is_trained_as_member_0_of_an_ensemble(trained, module_setup):
     _, build = module_setup
     first = popsim.member(popsim.make_ensemble(build, 2, key=jax.random.key(0)), 0)
@@ -142,15 +143,18 @@ def test_one_model_is_trained_as_member_0_of_an_ensemble(trained, module_setup):
     assert_same_arrays(history.trial_specs[5], own, rtol=1e-6)
 
 
-def test_members_can_share_their_trials_but_not_their_noise(module_setup):
-    task, build = module_setup
-    same = (task, lambda key: build(jax.random.key(0)))
-    _, shared = train(same, 2, ensemble_random_trials=False, save_trial_specs=np.array([1]))
-    assert shared.trial_specs[1].init.position.shape == (4, 2)
-    assert shared.loss.total[0, 0] != shared.loss.total[0, 1]
-    quiet = (task, lambda key: popsim.without_noise(same[1](key)))
-    _, shared = train(quiet, 2, ensemble_random_trials=False)
-    np.testing.assert_array_equal(shared.loss.total[:, 0], shared.loss.total[:, 1])
+def test_members_can_share_their_trials_but_not_their_noise():
+    def shared(noise_std):
+        def same(key):
+            return small_training.build(jax.random.key(0), noise_std=noise_std)
+
+        options = {"ensemble_random_trials": False, "save_trial_specs": np.array([1])}
+        return small_training.train(2, ensemble=popsim.make_ensemble(same, 2, key=KEY), **options)[1]
+
+    noisy, quiet = shared(0.1), shared(0.0)
+    assert noisy.trial_specs[1].inputs.shape == (4, small_training.N_STEPS, 1)
+    assert noisy.loss.total[0, 0] != noisy.loss.total[0, 1]
+    np.testing.assert_array_equal(quiet.loss.total[:, 0], quiet.loss.total[:, 1])
 
 
 def test_callbacks_are_called_right_after_their_batch(module_setup):
@@ -189,9 +193,9 @@ def test_the_given_model_can_be_used_afterwards(module_setup):
     assert np.all(np.isfinite(popsim.evaluate_ensemble(ensemble, task, key=KEY).losses.total))
 
 
-def test_an_optimizer_that_hides_its_rate_is_said_once_and_recorded_as_nan(module_setup):
+def test_an_optimizer_that_hides_its_rate_is_said_once_and_recorded_as_nan():
     with pytest.warns(UserWarning, match="learning rate"):
-        _, history = train(module_setup, 2, trainer=TaskTrainer(optax.adam(1e-3)))
+        _, history = small_training.train(2, trainer=TaskTrainer(optax.adam(1e-3)))
     assert np.all(np.isnan(history.learning_rate))
 
 
