@@ -67,10 +67,14 @@ class ForceChannelParameters(eqx.Module):
     ) -> "ForceChannelParameters":
         """The channel from `start` to `target` (both m); `walls` are `stiffness` and `damping`.
 
-        **Raises:** `ValueError` as the class does: also if start and target are one place.
+        In a plan: `FromTrial(lambda trial: ForceChannelParameters.between(trial.init.position, ...))`.
+
+        **Raises:** `ValueError` as the class does: also if start and target are one place. Where that cannot
+        be known, because JAX is tracing, the walls then hold the hand there from all sides.
         """
         toward = target - start
-        return cls(start, toward / jnp.linalg.norm(toward, axis=-1, keepdims=True), **walls)
+        squared = jnp.sum(toward**2, axis=-1, keepdims=True)
+        return cls(start, toward / jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), **walls)
 
 
 class ForceChannel(AbstractForceField):
