@@ -5,8 +5,10 @@ import abc
 import equinox as eqx
 from jaxtyping import Array, Int, Key
 
+from popsim.batch_schedules import LAST_BATCH
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
+from popsim.task_description import TaskDescription, describe_task
 from popsim.trial import Trial
 
 
@@ -54,6 +56,20 @@ class AbstractTask(eqx.Module):
     @abc.abstractmethod
     def validation_trials(self) -> Trial:
         """The validation trials, stacked on a leading axis; the same at every call."""
+
+    def describe(self, *, batch: int = LAST_BATCH) -> TaskDescription:
+        """What the task is made of: inputs, targets, epochs, events, conditions, interventions.
+
+        It is found out from 200 drawn trials. `print(task.describe())` shows a table.
+
+        **Arguments:**
+
+        - `batch`: the number of the training batch whose trials are drawn; by default as they are when all
+            schedules have ended.
+
+        **Raises:** `ValueError` if the task holds a `PerMember`: describe `popsim.of_member(task, index)`.
+        """
+        return describe_task(self, batch=batch)
 
 
 def differs_between_members(task: AbstractTask) -> bool:

@@ -5,6 +5,7 @@ if __name__ != "popsim.tasks":
 
 from popsim.tasks.center_out import CenterOutReaches as CenterOutReaches
 from popsim.tasks.held_out import HeldOut as HeldOut
+from popsim.tasks.library import TASKS as TASKS
 from popsim.tasks.mixture import Mixture as Mixture
 from popsim.tasks.phased import Phased as Phased
 from popsim.tasks.random_reaches import RandomReaches as RandomReaches

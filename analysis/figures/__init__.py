@@ -11,3 +11,5 @@ from popsim.analysis.figures.speed_profiles import draw_speed_profiles as draw_s
 from popsim.analysis.figures.style import direction_colors as direction_colors
 from popsim.analysis.figures.style import figure_style as figure_style
 from popsim.analysis.figures.style import save_figure as save_figure
+from popsim.analysis.figures.task_trials import draw_task_trials as draw_task_trials
+from popsim.analysis.figures.task_trials import task_trial_rows as task_trial_rows

@@ -15,6 +15,7 @@ from popsim.cli.info import Info
 from popsim.cli.list import List
 from popsim.cli.resume import Resume
 from popsim.cli.show import Show
+from popsim.cli.show_task import ShowTask
 from popsim.cli.train import Train, train_command
 from popsim.experiments import EXPERIMENTS
 from popsim.store import SaveError
@@ -24,6 +25,7 @@ Command = (
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Info, tyro.conf.subcommand("info")]
     | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[ShowTask, tyro.conf.subcommand("show-task")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[List, tyro.conf.subcommand("list")]
 )

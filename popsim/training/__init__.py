@@ -22,6 +22,7 @@ from popsim.training.optimizers import adam as adam
 from popsim.training.optimizers import sgd as sgd
 from popsim.training.saved_history import open_history as open_history
 from popsim.training.saved_history import save_history as save_history
+from popsim.training.supervised_batches import supervised_batches as supervised_batches
 from popsim.training.supervised_steps import eval_step as eval_step
 from popsim.training.supervised_steps import train_step as train_step
 from popsim.training.supervised_steps import train_step_post as train_step_post

@@ -1,0 +1,102 @@
+"""`popsim show-task`: what a task asks for."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import tyro
+
+from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
+from popsim.batch_schedules import LAST_BATCH
+from popsim.checks import check_positive_int
+from popsim.experiments import EXPERIMENTS
+from popsim.store import SaveError
+from popsim.task import AbstractTask
+from popsim.task_description import drawn_trials
+from popsim.tasks.library import TASKS
+from popsim.trial import Trial
+
+MOST_TRIALS = 12
+SUFFIXES = (".png", ".pdf", ".svg")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowTask:
+    """Print what a task is made of, and draw a few of its trials."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="see popsim list")]
+    trials: int = 4
+    """how many trials are drawn"""
+    seed: int = 0
+    """from which the trials come"""
+    batch: int = LAST_BATCH
+    """the training batch that they are of; by default as they are when all schedules have ended"""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """the figure, PNG, PDF or SVG; by default TASK.png"""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """replace a figure that is there"""
+
+    def __post_init__(self):
+        check_positive_int("trials", self.trials)
+        if self.trials > MOST_TRIALS:
+            raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {self.trials}.")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
+        if not 0 <= self.batch <= LAST_BATCH:
+            raise ValueError(f"`batch` must be from 0 to {LAST_BATCH}, got {self.batch}.")
+
+    def run(self) -> None:
+        """Print the table and the path of the figure; all that can be refused is refused before."""
+        task = find_task(self.name)
+        path = Path(f"{self.name}.png") if self.out is None else self.out
+        if path.suffix not in SUFFIXES:
+            raise ValueError(f"`out` must end in one of {', '.join(SUFFIXES)}, got {path}.")
+        if path.exists() and not self.overwrite:
+            raise ValueError(f"`out` must not be there yet, got {path}; use --overwrite.")
+        print(task.describe(batch=self.batch))
+        trials = drawn_trials(task, self.trials, batch=self.batch, key=jax.random.key(self.seed))
+        _save(task_figure(trials), path)
+        print()
+        print(path)
+
+
+def find_task(name: str) -> AbstractTask:
+    """The task of this name, or that of the experiment of this name, as they come without settings.
+
+    **Raises:** `ValueError` if there is neither.
+    """
+    if name in TASKS:
+        return TASKS[name]()
+    if name in EXPERIMENTS:
+        return EXPERIMENTS[name]().build_task()
+    known = ", ".join(sorted({*TASKS, *EXPERIMENTS}))
+    raise ValueError(f"`task` must be one of {known}, got {name!r}.")
+
+
+def task_figure(trials: Trial) -> Any:
+    """A figure of stacked trials, side by side."""
+    import matplotlib.pyplot as plt
+
+    n_rows, n_columns = len(task_trial_rows(trials)), jax.tree.leaves(trials)[0].shape[0]
+    size = (0.9 + 1.75 * n_columns, 0.9 + 0.85 * n_rows)
+    with figure_style():
+        figure, axes = plt.subplots(
+            n_rows, n_columns, sharex=True, sharey="row", squeeze=False, figsize=size, layout="constrained"
+        )
+        draw_task_trials(axes, trials)
+        figure.align_ylabels(axes[:, 0])
+    return figure
+
+
+def _save(figure: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with figure_style():
+            figure.savefig(path)
+    except OSError as error:
+        raise SaveError(f"{path} could not be written: {error}") from error
+    finally:
+        plt.close(figure)

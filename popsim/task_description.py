@@ -1,0 +1,307 @@
+"""What a task is made of, found out by drawing trials: inputs, targets, epochs, events, conditions."""
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
+
+from popsim.batch_schedules import LAST_BATCH
+from popsim.per_member import check_of_one_member
+from popsim.randomness import key_stream
+from popsim.trial import InterventionSchedule, Trial, n_trials
+
+Row = tuple[str, ...]
+
+N_DRAWN = 200
+MOST_VALUES = 12
+
+
+@runtime_checkable
+class MakesTrials(Protocol):
+    """What can be described: an `AbstractTask`."""
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        """One training trial."""
+        ...
+
+    def validation_trials(self) -> Trial:
+        """The validation trials, stacked."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """The lowest number, the mean and the highest number of those drawn."""
+
+    low: float
+    mean: float
+    high: float
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return _number(self.low)
+        return f"{_number(self.low)} / {_number(self.mean)} / {_number(self.high)}"
+
+
+@dataclasses.dataclass(frozen=True)
+class SignalDescription:
+    """An input or a target: its shape at one time step, and the lowest and highest number drawn."""
+
+    name: str
+    shape: tuple[int, ...]
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True)
+class EpochDescription:
+    """An epoch: the share of trials that have it, and there its start and length in seconds.
+
+    `start` and `length` are None if no trial that was drawn has it.
+    """
+
+    name: str
+    share: float
+    start: Spread | None
+    length: Spread | None
+
+
+@dataclasses.dataclass(frozen=True)
+class EventDescription:
+    """An event: the share of trials in which it comes, and when, in seconds; None if it never came."""
+
+    name: str
+    share: float
+    start: Spread | None
+
+
+NamedTime = TypeVar("NamedTime", EpochDescription, EventDescription)
+
+
+@dataclasses.dataclass(frozen=True)
+class ConditionDescription:
+    """A condition: its values if they are no more than twelve, else None; its lowest and highest number.
+
+    NaN, which labels trials that the condition says nothing of, is none of its values.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    values: tuple[float | bool, ...] | None
+    low: float
+    high: float
+
+
+@dataclasses.dataclass(frozen=True)
+class InterventionDescription:
+    """An intervention: the share of trials in which it acts, and there for how long, in seconds.
+
+    - `parameters`: by name the lowest and the highest number; empty if it never acts.
+    """
+
+    name: str
+    share: float
+    active: Spread | None
+    parameters: dict[str, tuple[float, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskDescription:
+    """What a task is made of; `str` makes a table of it. Made by `AbstractTask.describe`.
+
+    - `name`, `summary`: of the task's class, and the first line of its docstring.
+    - `dt`, `n_steps`: the time step in seconds, and how many steps a trial has.
+    - `n_drawn`, `n_validation_trials`: from how many trials all this was found, and how many validate.
+    - the rest: by what it is called.
+    """
+
+    name: str
+    summary: str
+    dt: float
+    n_steps: int
+    n_drawn: int
+    n_validation_trials: int
+    inputs: tuple[SignalDescription, ...]
+    targets: tuple[SignalDescription, ...]
+    epochs: tuple[EpochDescription, ...]
+    events: tuple[EventDescription, ...]
+    conditions: tuple[ConditionDescription, ...]
+    interventions: tuple[InterventionDescription, ...]
+
+    def __str__(self) -> str:
+        head = [f"{self.name}: {self.summary}" if self.summary else self.name]
+        head += [
+            f"{self.n_steps} steps of {_number(self.dt)} s make a trial of "
+            f"{_number(self.n_steps * self.dt)} s. {self.n_validation_trials} trials validate. "
+            f"Below are {self.n_drawn} drawn trials; three numbers are the lowest, the mean and the highest."
+        ]
+        return "\n".join([*head, *_table([section for section in self._sections() if len(section) > 1])])
+
+    def _sections(self) -> Iterator[list[Row]]:
+        """The parts of the table: each begins with its title and the titles of its columns."""
+        for title, signals in (("inputs", self.inputs), ("targets", self.targets)):
+            rows = [(one.name, _shape(one.shape), _range(one.low, one.high)) for one in signals]
+            yield [(title, "at a step", "range"), *rows]
+        epochs = [(e.name, _percent(e.share), _or_dash(e.start), _or_dash(e.length)) for e in self.epochs]
+        yield [("epochs", "in trials", "start (s)", "length (s)"), *epochs]
+        events = [(e.name, _percent(e.share), _or_dash(e.start)) for e in self.events]
+        yield [("events", "in trials", "at (s)"), *events]
+        conditions = [(one.name, _shape(one.shape), _values(one)) for one in self.conditions]
+        yield [("conditions", "in a trial", "values"), *conditions]
+        interventions = [
+            (one.name, _percent(one.share), _or_dash(one.active), _parameters(one))
+            for one in self.interventions
+        ]
+        yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
+
+
+def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescription:
+    """What a task is made of, from 200 training trials that are the same at every call.
+
+    **Arguments:**
+
+    - `task`: the task of one member.
+    - `batch`: the number of the training batch whose trials are drawn; by default as they are when all
+        schedules have ended.
+
+    **Raises:** `ValueError` if `task` holds a `PerMember`.
+    """
+    check_of_one_member("task", task)
+    trials = jax.tree.map(np.asarray, drawn_trials(task, N_DRAWN, batch=batch, key=jax.random.key(0)))
+    dt = trials.timeline.dt
+    return TaskDescription(
+        name=type(task).__name__,
+        summary=(inspect.getdoc(type(task)) or "").partition("\n")[0],
+        dt=dt,
+        n_steps=trials.timeline.n_steps,
+        n_drawn=N_DRAWN,
+        n_validation_trials=n_trials(task.validation_trials()),
+        inputs=_signals(trials.inputs, "inputs"),
+        targets=_signals(trials.targets, "targets"),
+        epochs=_in_order([_epoch(name, bounds, dt) for name, bounds in trials.timeline.epochs.items()]),
+        events=_in_order(
+            [
+                _event(name, steps, steps < trials.timeline.n_steps, dt)
+                for name, steps in trials.timeline.events.items()
+            ]
+        ),
+        conditions=tuple(_condition(name, labels) for name, labels in trials.conditions.items()),
+        interventions=tuple(_intervention(name, one, dt) for name, one in trials.interventions.items()),
+    )
+
+
+@eqx.filter_jit
+def drawn_trials(
+    task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: Key[Array, ""]
+) -> Trial:
+    """Training trials of one batch, stacked; trial i depends on `key` and i alone."""
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
+    return jax.vmap(lambda own: task.trial(batch=batch, key=own))(keys)
+
+
+def _signals(tree: PyTree[Shaped[np.ndarray, "..."]], alone: str) -> tuple[SignalDescription, ...]:
+    return tuple(
+        SignalDescription(_name(path) or alone, leaf.shape[2:], float(leaf.min()), float(leaf.max()))
+        for path, leaf in jax.tree.leaves_with_path(tree)
+        if leaf.size
+    )
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator=" ")
+
+
+def _epoch(name: str, bounds: Int[np.ndarray, "trial 2"], dt: float) -> EpochDescription:
+    length = bounds[:, 1] - bounds[:, 0]
+    there = length > 0
+    start = _spread(dt * bounds[there, 0])
+    return EpochDescription(name, float(there.mean()), start, _spread(dt * length[there]))
+
+
+def _in_order(named: list[NamedTime]) -> tuple[NamedTime, ...]:
+    """By when they come, on average; those that never came are last."""
+    return tuple(sorted(named, key=lambda one: np.inf if one.start is None else one.start.mean))
+
+
+def _event(
+    name: str, steps: Int[np.ndarray, " trial"], happens: Bool[np.ndarray, " trial"], dt: float
+) -> EventDescription:
+    return EventDescription(name, float(happens.mean()), _spread(dt * steps[happens]))
+
+
+def _condition(name: str, labels: Shaped[np.ndarray, "trial ..."]) -> ConditionDescription:
+    distinct = np.unique(labels[~np.isnan(labels)])
+    values = tuple(distinct.tolist()) if distinct.size <= MOST_VALUES else None
+    low, high = (float(distinct[end]) if distinct.size else np.nan for end in (0, -1))
+    return ConditionDescription(name, labels.shape[1:], values, low, high)
+
+
+def _intervention(name: str, schedule: InterventionSchedule, dt: float) -> InterventionDescription:
+    active = np.asarray(schedule.active)
+    acts = active.any(axis=1)
+    parameters = {
+        _name(path): (float(leaf[acts].min()), float(leaf[acts].max()))
+        for path, leaf in jax.tree.leaves_with_path(schedule.parameters)
+        if acts.any() and leaf.size
+    }
+    spread = _spread(dt * active[acts].sum(axis=1))
+    return InterventionDescription(name, float(acts.mean()), spread, parameters)
+
+
+def _spread(numbers: Float[np.ndarray, " trial"]) -> Spread | None:
+    if not numbers.size:
+        return None
+    return Spread(float(numbers.min()), float(numbers.mean()), float(numbers.max()))
+
+
+def _number(value: float | bool) -> str:
+    return str(value) if isinstance(value, bool) else f"{round(value, 6) + 0.0:.3g}"
+
+
+def _range(low: float, high: float) -> str:
+    return _number(low) if low == high else f"{_number(low)} to {_number(high)}"
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(str(size) for size in shape) or "one number"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _or_dash(spread: Spread | None) -> str:
+    return "-" if spread is None else str(spread)
+
+
+def _values(condition: ConditionDescription) -> str:
+    if condition.values is None:
+        return _range(condition.low, condition.high)
+    return ", ".join(_number(value) for value in condition.values)
+
+
+def _parameters(intervention: InterventionDescription) -> str:
+    ranges = [f"{name} {_range(*bounds)}".strip() for name, bounds in intervention.parameters.items()]
+    return ", ".join(ranges)
+
+
+def _table(sections: list[list[Row]]) -> list[str]:
+    """The sections as lines with aligned columns, the rows beneath the titles indented."""
+    indented = [
+        [(("  " if index else "") + name, *cells) for index, (name, *cells) in enumerate(section)]
+        for section in sections
+    ]
+    rows = [row for section in indented for row in section]
+    widths = [max((len(row[i]) for row in rows if len(row) > i + 1), default=0) + 3 for i in range(3)]
+    lines = []
+    for section in indented:
+        lines.append("")
+        for row in section:
+            padded = [cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=False)]
+            lines.append("".join(padded).rstrip())
+    return lines

@@ -1,0 +1,138 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from small_tasks import Choose, pushed_reaches
+from test_cli import complaint
+
+import popsim
+from popsim.analysis.figures import draw_task_trials, task_trial_rows
+from popsim.cli import main
+from popsim.cli.show_task import find_task
+from popsim.tasks.library import TASKS
+
+
+def drawn(task, n=3, seed=1):
+    keys = jax.random.split(jax.random.key(seed), n)
+    return jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+
+
+@pytest.fixture
+def draw():
+    """Draws trials on axes of their own."""
+
+    def on_axes(trials):
+        _, axes = plt.subplots(len(task_trial_rows(trials)), 3, sharex=True, sharey="row", squeeze=False)
+        assert draw_task_trials(axes, trials) is axes
+        return axes
+
+    yield on_axes
+    plt.close("all")
+
+
+def texts(ax):
+    return [text.get_text() for text in ax.texts]
+
+
+def test_a_choice_has_its_signals_epochs_and_events(draw):
+    trials = drawn(Choose())
+    axes = draw(trials)
+    assert [ax.get_ylabel() for ax in axes[:, 0]] == ["input\ncues", "input\nstimulus", "target\noutput"]
+    for trial, column in enumerate(axes.T):
+        comes = bool(trials.timeline.happens("go cue")[trial])
+        names = {"stimulus", "| stimulus on"} | ({"response", "| go cue"} if comes else set())
+        assert set(texts(column[0])) == names
+        assert len(column[1].patches) == 1 + comes  # epochs
+        stimulus = column[1].lines[0]
+        np.testing.assert_array_equal(stimulus.get_ydata()[:-1], trials.inputs["stimulus"][trial, :, 0])
+        np.testing.assert_allclose(stimulus.get_xdata(), 0.02 * np.arange(21), rtol=1e-6)
+        assert f"side {trials.conditions['side'][trial]:g}" in column[0].get_title().replace("\xa0", " ")
+    assert {bool(happens) for happens in trials.timeline.happens("go cue")} == {True, False}
+
+
+def test_an_event_is_a_line_where_it_comes(draw):
+    trials = drawn(Choose())
+    axes = draw(trials)
+    for trial, ax in enumerate(axes[1]):
+        upright = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
+        steps = np.array([trials.timeline.events[name][trial] for name in ("stimulus on", "go cue")])
+        np.testing.assert_allclose(upright, 0.02 * steps[steps < 20], atol=1e-6)
+
+
+def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
+    trials = drawn(pushed_reaches(popsim.plants.PointMass()))
+    axes = draw(trials)
+    assert [ax.get_ylabel().partition("\n")[2] for ax in axes[1:3, 0]] == ["position (m)", "velocity (m/s)"]
+    assert axes[-1, 0].get_ylabel() == "interventions"
+    assert [text.get_text() for text in axes[1, -1].get_legend().get_texts()] == ["x", "y"]
+    for ax, acts in zip(axes[-1], trials.conditions["constant force"].tolist(), strict=True):
+        bars = ax.collections[0].get_paths()
+        assert len(bars) == acts
+        if acts:
+            np.testing.assert_allclose(bars[0].get_extents().intervalx, [0.1, 0.15], atol=1e-6)
+
+
+def test_what_does_not_count_is_pale_and_many_features_are_an_image(draw):
+    task = Choose()
+    trials = drawn(task)
+    many = popsim.OutputTarget(
+        jnp.tile(trials.targets.values, (1, 1, 8)), trials.targets.counts.at[:, :4].set(0.0)
+    )
+    for targets in (popsim.OutputTarget(trials.targets.values, many.counts), many):
+        axes = draw(eqx.tree_at(lambda own: own.targets, trials, targets))
+        ax = axes[-1, 0]
+        if targets is many:
+            assert ax.collections[0].get_array().shape == (8, 20)
+        else:
+            pale, full = ax.lines[:2]
+            assert pale.get_alpha() < 0.5 and np.isnan(full.get_ydata()[:4]).all()
+            assert not np.isnan(full.get_ydata()[4:]).any()
+
+
+def test_axes_of_another_shape_are_refused():
+    _, axes = plt.subplots(2, 3)
+    with pytest.raises(ValueError, match="3 rows of 3"):
+        draw_task_trials(axes, drawn(Choose()))
+    plt.close("all")
+
+
+def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(TASKS, "choose", Choose)
+    main(["show-task", "choose", "--trials", "2", "--seed", "3"])
+    assert (tmp_path / "choose.png").stat().st_size > 5_000
+    out = capsys.readouterr().out
+    assert str(Choose().describe()) in out and out.endswith("choose.png\n")
+    assert "overwrite" in complaint(["show-task", "choose"], capsys)
+    main(["show-task", "choose", "--overwrite", "--trials", "1", "--out", "figures/other.pdf"])
+    assert (tmp_path / "figures" / "other.pdf").read_bytes().startswith(b"%PDF")
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["juggling"], "random-reaches"),
+        (["center-out", "--trials", "0"], "trials"),
+        (["center-out", "--trials", "13"], "trials"),
+        (["center-out", "--seed", "-1"], "seed"),
+        (["center-out", "--out", "figure.docx"], ".png"),
+    ],
+)
+def test_bad_values_are_refused(arguments, named, capsys):
+    assert named in complaint(["show-task", *arguments], capsys)
+
+
+def test_tasks_are_found_by_their_name_or_by_that_of_an_experiment(monkeypatch):
+    assert isinstance(find_task("center-out"), popsim.tasks.CenterOutReaches)
+    monkeypatch.delitem(TASKS, "center-out")
+    assert isinstance(find_task("center-out"), popsim.tasks.RandomReaches)
+
+
+def test_every_task_by_name_gives_trials():
+    for build in TASKS.values():
+        task = build()
+        trial, validation = task.trial(batch=0, key=jax.random.key(0)), task.validation_trials()
+        assert jax.tree.structure(trial) == jax.tree.structure(validation)

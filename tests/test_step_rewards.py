@@ -1,0 +1,143 @@
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_tasks import Choose, choice_loss
+
+import popsim
+from popsim import losses
+from popsim.agent import act_out, agent_alone, agent_loop
+from popsim.simulate import initial_state
+from popsim.step_rewards import StepRewards, reference_states, terms_paid_each_step
+
+PLANT = popsim.plants.PointMass()
+REACH = popsim.tasks.RandomReaches(PLANT.workspace, duration=0.1)
+LOOP = agent_loop(REACH, PLANT, {}, motor_noise=popsim.MotorNoise(0.1, 0.01))
+
+
+def drawn(task, key, n):
+    return jax.vmap(lambda k: task.trial(batch=0, key=k))(jax.random.split(key, n))
+
+
+def rewards_of(task, model, loss, key):
+    """The rewards of all steps of a trial with random actions, its states, and the trial."""
+    trial = jax.tree.map(lambda leaf: leaf[0], drawn(task, key, 1))
+    actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
+    states = act_out(model, trial, actions, key=key)
+    reference = reference_states(model, initial_state(model, trial, key=key), trial)
+    each = terms_paid_each_step(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
+    step_rewards = StepRewards(loss, each)
+
+    def pay(paid, step):
+        reward = step_rewards.reward(step, states, reference, trial, model, paid)
+        return paid + reward, reward
+
+    _, rewards = jax.lax.scan(pay, jnp.zeros(()), jnp.arange(trial.timeline.n_steps))
+    return np.asarray(rewards), states, trial, each
+
+
+def jerk(states, trial, model):
+    return jnp.sum(jnp.diff(states.hand.velocity, n=2, axis=0) ** 2)
+
+
+def farthest(states, trial, model):
+    return jnp.max(jnp.abs(states.hand.position - trial.targets.position))
+
+
+def in_the_last_quarter(states, trial, model):
+    far = jnp.sum(jnp.abs(states.cursor.position - trial.targets.position), axis=-1)
+    return jnp.mean(jnp.where(jnp.arange(far.size) >= 3 * far.size // 4, far, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("term", "is_sum"),
+    [
+        (losses.PositionError(), True),
+        (losses.FinalVelocity(), True),
+        (losses.Effort(), True),
+        (losses.HiddenActivity(), True),
+        (popsim.FunctionTerm("late", in_the_last_quarter), True),
+        (popsim.FunctionTerm("jerk", jerk), False),
+        (popsim.FunctionTerm("farthest", farthest), False),
+    ],
+    ids=lambda given: getattr(given, "name", None),
+)
+def test_sums_over_time_steps_are_told_from_other_terms(term, is_sum, getkey):
+    found = terms_paid_each_step(1.0 * term, LOOP, drawn(REACH, getkey(), 4), (-10.0, 10.0), key=getkey())
+    assert found == ((term.name,) if is_sum else ())
+
+
+def test_the_reward_of_a_reach_is_minus_the_cost_of_each_step(getkey):
+    loss = losses.PositionError() + 0.1 * losses.FinalVelocity() + 1e-3 * losses.Effort()
+    rewards, states, trial, _ = rewards_of(REACH, LOOP, loss, getkey())
+    squared = np.sum(np.asarray(states.cursor.position - trial.targets.position) ** 2, axis=-1)
+    cost = (np.arange(1, 11) / 10) ** 6 * squared + 1e-3 * np.sum(
+        np.asarray(states.network.output) ** 2, axis=-1
+    )
+    cost[-1] += 0.1 * np.sum(states.cursor.velocity[-1] ** 2)
+    np.testing.assert_allclose(rewards, -cost, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(rewards.sum(), -loss(states, trial, LOOP).total, rtol=1e-5)
+
+
+def test_the_reward_of_outputs_counts_where_they_count(getkey):
+    model = agent_alone(Choose())
+    rewards, states, trial, each = rewards_of(Choose(), model, choice_loss(), getkey())
+    assert each == ("output error",)
+    values, counts = trial.targets.values, np.asarray(trial.targets.counts)
+    squared = np.asarray(states.network.output - values)[:, 0] ** 2
+    np.testing.assert_allclose(rewards[:-1], (-0.5 * counts * squared / counts.sum())[:-1], rtol=1e-4)
+    loss = choice_loss()(states, trial, model)
+    assert loss.terms["final choice"] > 0.1 and rewards[-1] < -0.1  # paid at the end
+    np.testing.assert_allclose(rewards.sum(), -loss.total, rtol=1e-5)
+
+
+def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
+    """Also where the reference has a loss of its own, as of a cross entropy."""
+
+    def surprise(states, trial, model):
+        sign = jnp.sign(trial.targets.values - 0.5)
+        return jnp.sum(jax.nn.softplus(-sign * states.network.output))
+
+    loss = popsim.FunctionTerm("surprise", surprise) + 2.0 * choice_loss()
+    model = agent_alone(Choose())
+    rewards, states, trial, each = rewards_of(Choose(), model, loss, getkey())
+    assert each == ("surprise", "output error")
+    np.testing.assert_allclose(rewards.sum(), -loss(states, trial, model).total, rtol=1e-5)
+    assert np.all(rewards[:-1] < 0)
+
+
+def test_a_reward_looks_at_its_own_step_alone(getkey):
+    loss = losses.PositionError() + 1e-3 * losses.Effort()
+    rewards, states, trial, each = rewards_of(REACH, LOOP, loss, getkey())
+    reference = reference_states(LOOP, initial_state(LOOP, trial, key=getkey()), trial)
+    unknown = jax.tree.map(lambda leaf: leaf.at[5:].set(jnp.nan), states)
+    step = StepRewards(loss, each).reward(
+        jnp.asarray(4), unknown, reference, trial, LOOP, jnp.asarray(rewards[:4].sum())
+    )
+    np.testing.assert_allclose(step, rewards[4], rtol=1e-6)
+
+
+def test_losses_that_no_agent_can_have_are_refused(getkey):
+    trials = drawn(REACH, getkey(), 2)
+
+    def weights(states, trial, model):
+        return jnp.sum(model.network.cell.weight_hh**2)
+
+    def infinite(states, trial, model):
+        return jnp.sum(1 / (states.network.hidden * 0))
+
+    for function, said in ((weights, "'weights'.*weight|cell"), (infinite, "(?s)finite.*'infinite'")):
+        with pytest.raises(ValueError, match=said):
+            terms_paid_each_step(
+                1.0 * popsim.FunctionTerm(function.__name__, function),
+                LOOP,
+                trials,
+                (-1.0, 1.0),
+                key=getkey(),
+            )
+    differing = eqx.tree_at(
+        lambda loss: loss.weights["effort"], 1.0 * losses.Effort(), popsim.PerMember([1.0, 2.0])
+    )
+    with pytest.raises(ValueError, match="effort"):
+        terms_paid_each_step(differing, LOOP, trials, (-1.0, 1.0), key=getkey())

@@ -1,0 +1,102 @@
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_tasks import Choose, pushed_reaches
+
+import popsim
+
+
+def named(things):
+    return {thing.name: thing for thing in things}
+
+
+def test_a_task_without_a_body_is_described_as_it_is_planned():
+    said = Choose().describe()
+    assert (said.name, said.dt, said.n_steps, said.n_drawn) == ("Choose", 0.02, 20, 200)
+    assert said.summary.startswith("After a go cue") and said.n_validation_trials == 2
+    inputs, targets = named(said.inputs), named(said.targets)
+    assert inputs["stimulus"].shape == (1,) and (inputs["stimulus"].low, inputs["stimulus"].high) == (-1, 1)
+    assert inputs["cues"].shape == (2,) and (inputs["cues"].low, inputs["cues"].high) == (0, 1)
+    assert targets["values"].shape == (1,) and targets["counts"].shape == ()
+    assert (targets["counts"].low, targets["counts"].high) == (0.5, 1)
+
+
+def test_epochs_and_events_are_those_of_the_trials_that_have_them():
+    said = Choose().describe()
+    assert [epoch.name for epoch in said.epochs] == ["stimulus", "response"]
+    stimulus, response = said.epochs
+    assert stimulus.share == 1 and stimulus.start == popsim.task_description.Spread(0, 0, 0)
+    assert response.share == pytest.approx(0.75, abs=4 * (0.75 * 0.25 / 200) ** 0.5)
+    np.testing.assert_allclose([response.start.low, response.start.high], [0.1, 0.2])
+    assert response.start.mean == pytest.approx(0.15, abs=4 * 0.05 / 150**0.5)
+    np.testing.assert_allclose([response.length.low, response.length.high], [0.2, 0.3])
+    assert stimulus.length.high == pytest.approx(0.4)  # in a catch trial
+    assert [event.name for event in said.events] == ["stimulus on", "go cue"]
+    assert said.events[1].share == response.share and said.events[1].start == response.start
+
+
+def test_conditions_have_their_values_and_missing_labels_are_none_of_them():
+    conditions = named(Choose().describe().conditions)
+    assert conditions["side"].values == conditions["answer"].values == (-1.0, 1.0)
+    reach = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace)
+    direction = named(reach.describe().conditions)["direction"]
+    assert direction.values is None and direction.low < -3 and direction.high > 3
+
+
+def test_interventions_have_their_share_their_time_and_their_parameters():
+    said = pushed_reaches(popsim.plants.PointMass()).describe()
+    (push,) = said.interventions
+    assert push.name == "constant force" and 0.35 < push.share < 0.65
+    assert push.active.low == push.active.high == pytest.approx(0.05)
+    assert list(push.parameters.values()) == [(0.0, 2.0)]
+    assert named(said.conditions)["constant force"].values == (False, True)
+
+
+def test_what_never_comes_has_no_time():
+    plan = popsim.TrialPlan(
+        (popsim.Epoch("wait", 0.2), popsim.Epoch("go", event="go cue")),
+        duration=0.4,
+        dt=0.02,
+        catch_event="go cue",
+        catch_probability=1.0,
+    )
+
+    class NeverGo(popsim.AbstractTask):
+        loss: popsim.Loss
+
+        def trial(self, *, batch, key):
+            return popsim.Trial((), jnp.zeros((20, 1)), (), plan.draw(key=key))
+
+        def validation_trials(self):
+            return Choose().validation_trials()
+
+    said = NeverGo(Choose().loss).describe()
+    assert said.epochs[-1].start is said.epochs[-1].length is said.events[0].start is None
+    assert said.inputs[0].name == "inputs" and said.targets == said.conditions == ()
+    assert "0%" in str(said) and "conditions" not in str(said)
+
+
+def test_the_table_is_the_same_every_time_and_names_everything():
+    task = pushed_reaches(popsim.plants.PointMass())
+    table = str(task.describe())
+    assert table == str(task.describe())
+    for name in ("target", "position", "velocity", "movement", "direction", "constant force", "0.3 s"):
+        assert name in table
+    assert len({line.index("at a step") for line in table.splitlines() if "at a step" in line}) == 1
+
+
+def test_the_batch_decides_what_a_curriculum_shows():
+    plan = popsim.InterventionPlan("constant force", [1.0, 0.0], share=popsim.Phases((0, 10), [0.0, 1.0]))
+    reach = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
+    task = popsim.tasks.WithInterventions(reach, (plan,))
+    assert [task.describe(batch=batch).interventions[0].share for batch in (0, 10)] == [0, 1]
+    assert task.describe().interventions[0].share == 1
+
+
+def test_members_that_differ_are_described_one_by_one():
+    chance = popsim.PerMember([0.0, 1.0])
+    differing = eqx.tree_at(lambda task: task.plan.catch_probability, Choose(), chance)
+    with pytest.raises(ValueError, match="of_member"):
+        differing.describe()
+    assert popsim.of_member(differing, 1).describe().events[1].share == 0
