@@ -69,28 +69,6 @@ class ForceNoise(popsim.AbstractIntervention):
         return dataclasses.replace(state, external_force=force + drawn)
 
 
-class ReachesInField(popsim.AbstractTask):
-    """Reaches in a curl field of b = `strength` (N s/m), in training under force noise (N)."""
-
-    loss: popsim.Loss
-    reaches: popsim.tasks.CenterOutReaches
-    strength: float
-    force_noise: float
-
-    def trial(self, *, batch, key):
-        trial = self.reaches.trial(batch=batch, key=key)
-        always = jnp.ones(trial.timeline.n_steps, bool)
-        scheduled = {"curl field": self.strength, "force noise": self.force_noise}
-        schedules = {
-            name: popsim.InterventionSchedule(jnp.asarray(parameter), always)
-            for name, parameter in scheduled.items()
-        }
-        return dataclasses.replace(trial, interventions=schedules)
-
-    def validation_trials(self):
-        return popsim.schedule_intervention(self.reaches.validation_trials(), "curl field", self.strength)
-
-
 def build_untrained(seed: int) -> popsim.SensorimotorLoop:
     """The networks of `lqr_reaching.py`, whose trials may schedule a field and force noise."""
     ensemble = build_ensemble(REACH, popsim.key_stream(jax.random.key(seed), "networks"))
@@ -109,9 +87,11 @@ def train(
 
     J is given in cm²: in m² no gradient is as large as the clip norm.
     """
-    n_batches, reaches = int(kept[-1]) + 1, build_task(REACH, weight=1e4)
+    n_batches = int(kept[-1]) + 1
+    scheduled = {"curl field": strength, "force noise": FORCE_NOISE}
+    plans = [popsim.InterventionPlan(name, parameter) for name, parameter in scheduled.items()]
     trained, history = TaskTrainer(optimizer)(
-        ReachesInField(reaches.loss, reaches, strength, FORCE_NOISE),
+        popsim.tasks.WithInterventions(build_task(REACH, weight=1e4), plans),  # pyright: ignore[reportCallIssue]
         ensemble,
         n_batches,
         BATCH_SIZE,
