@@ -8,14 +8,18 @@ from pathlib import Path
 OUT = Path(__file__).parent / "out"
 
 
-def parse_options(script: str, description: str, *, in_fresh_process: bool = False) -> argparse.Namespace:
-    """The options of a figure's script: `out`, `seed`, and `saved` where it runs itself a second time.
+def parse_options(
+    script: str, description: str, *, in_fresh_process: bool = False, quick: str = ""
+) -> argparse.Namespace:
+    """The options of a figure's script: `out`, `seed`, `saved` where it runs itself a second time, `quick`
+    where it has a short form.
 
     **Arguments:**
 
     - `script`: the file.
     - `description`: its docstring, of which the first line is shown.
     - `in_fresh_process`: whether the figure is drawn by a process of its own.
+    - `quick`: what the short form leaves out; empty if there is none.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     out = OUT / Path(script).stem
@@ -23,10 +27,14 @@ def parse_options(script: str, description: str, *, in_fresh_process: bool = Fal
     parser.add_argument("--seed", type=int, default=0, help="of weights, trials and noise")
     if in_fresh_process:
         parser.add_argument("--saved", action="store_true", help="do not train: histories are in the folder")
+    if quick:
+        parser.add_argument("--quick", action="store_true", help=quick)
     return parser.parse_args()
 
 
 def run_on_saved(script: str, options: argparse.Namespace) -> int:
     """Run a script again, in a fresh process, on the histories that this one saved; its exit code."""
     command = [sys.executable, script, "--saved", "--out", str(options.out), "--seed", str(options.seed)]
+    if getattr(options, "quick", False):
+        command.append("--quick")
     return subprocess.run(command, check=False).returncode

@@ -53,6 +53,16 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
     assert printed.count(" fail, as it must\n") == n_controls
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n_gates", "n_controls"), [("force_field", 37, 26), ("speed_profiles", 24, 20)]
+)
+def test_a_short_form_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n_controls, tmp_path):
+    printed = run_script(name, tmp_path, "--quick")
+    assert printed.count(" pass\n") == n_gates
+    assert printed.count(" fail, as it must\n") == n_controls
+
+
 def _row(ratio, error=0.0, *, must_fail=False):
     return gates.Row("clean", "0", ratio * 5e-4, 5e-4, error, gates.optimum_gate(1.02, error), must_fail)
 

@@ -1,0 +1,88 @@
+"""The optimal speed profiles against known values, closed forms and a direct solution."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+profiles = pytest.importorskip("references.speed_profiles", reason="examples/ is not beside the tests")
+
+PLAIN, FILTERED = profiles.Reach(), profiles.Reach(n_filters=2)
+
+
+def _speeds(reach, distance=0.1):
+    return profiles.optimal_reach(reach, distance)[0][:, 1]
+
+
+def test_the_known_shapes():
+    assert profiles.peak_by_mean(_speeds(PLAIN)) == pytest.approx(1.4879, abs=6e-5)
+    assert profiles.peak_by_mean(_speeds(FILTERED)) == pytest.approx(1.7996, abs=6e-5)
+    for weight, known in ((1e-5, 1.476), (1e-6, 1.498), (1e-7, 1.500)):
+        reach = dataclasses.replace(PLAIN, velocity_weight=0.1, effort_weight=weight)
+        assert profiles.peak_by_mean(_speeds(reach)) == pytest.approx(known, abs=6e-4)
+    for n_steps, known in ((30, 2.001), (60, 1.840), (100, 1.711)):
+        reach = dataclasses.replace(FILTERED, n_steps=n_steps, effort_weight=1e-5 / (n_steps - 1))
+        assert profiles.peak_by_mean(_speeds(reach)) == pytest.approx(known, abs=6e-4)
+
+
+def test_the_plain_reach_is_that_of_the_other_reference():
+    lqr = pytest.importorskip("references.lqr")
+    states, cost = profiles.optimal_reach(
+        dataclasses.replace(PLAIN, velocity_weight=0.1, effort_weight=1e-5), 0.1
+    )
+    target = np.array([0.1, 0.0])
+    assert cost == pytest.approx(lqr.optimal_cost(lqr.Reach(), target), rel=1e-10)
+    expected = lqr.optimal_reach(lqr.Reach(), target)[:, [0, 2]]
+    np.testing.assert_allclose(states[:, :2], expected, rtol=0, atol=1e-15)
+
+
+def test_least_effort_tends_to_the_cubic():
+    reach = dataclasses.replace(
+        PLAIN, n_steps=600, dt=1e-3, velocity_weight=1.0, effort_weight=1e-12, mass=2.0
+    )
+    s = (np.arange(600) + 1) / 600
+    np.testing.assert_allclose(_speeds(reach), 0.1 / 0.6 * 6 * s * (1 - s), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("reach", [PLAIN, profiles.Reach(n_filters=1), FILTERED])
+def test_the_optimum_is_the_least_squares_solution_for_all_commands_at_once(reach):
+    def final(commands):
+        p = v = 0.0
+        forces = [0.0] * reach.n_filters  # the last moves the mass
+        for u in commands:
+            sources = [u, *forces]
+            moving = sources[-1]
+            p, v = p + reach.dt * v, v + reach.dt / reach.mass * moving
+            forces = [
+                f + reach.dt / reach.time_constant * (s - f) for f, s in zip(forces, sources, strict=False)
+            ]
+        weights = np.sqrt([1.0, reach.velocity_weight, reach.force_weight])
+        return weights * [p, v, forces[-1] if forces else 0.0]
+
+    unit = np.eye(reach.n_steps)
+    rows = np.vstack([np.transpose([final(u) for u in unit]), reach.effort_weight**0.5 * unit])
+    wanted = np.zeros(len(rows))
+    wanted[0] = 0.1
+    commands, residual, *_ = np.linalg.lstsq(rows, wanted)
+    states, cost = profiles.optimal_reach(reach, 0.1)
+    assert cost == pytest.approx(residual[0], rel=1e-8)
+    assert states[-1, 0] == pytest.approx(final(commands)[0], rel=1e-8)
+
+
+def test_profiles_scale_with_the_distance():
+    distances = np.array([0.05, 0.1, 0.2])
+    speeds = np.stack([_speeds(FILTERED, d) for d in distances])
+    np.testing.assert_allclose(speeds / distances[:, None], np.tile(speeds[1] / 0.1, (3, 1)), rtol=1e-10)
+    slope, r_squared = profiles.line(distances, speeds.max(axis=-1))
+    assert slope == pytest.approx(speeds[1].max() / 0.1) and r_squared == pytest.approx(1)
+
+
+def test_measures_of_a_known_profile():
+    times = np.linspace(0, 1, 1001)[1:]
+    speeds = np.stack([30 * times**2 * (1 - times) ** 2, 2 * times])
+    np.testing.assert_allclose(profiles.peak_by_mean(speeds), [profiles.MIN_JERK, 2], rtol=2e-3)
+    np.testing.assert_allclose(profiles.peak_time(speeds), [0.5, 1.0], atol=1e-12)
+    peaks = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 1.0]])
+    slope, r_squared = profiles.line(np.array([1.0, 2.0, 3.0]), peaks)
+    np.testing.assert_allclose(slope, [1, 0], atol=1e-12)
+    np.testing.assert_allclose(r_squared, [1, 0], atol=1e-12)
