@@ -57,22 +57,10 @@ ADAPTATIONS = {
 }
 
 
-class ForceNoise(popsim.AbstractIntervention):
-    """White noise on the hand, held over each step; its parameter is the standard deviation in N."""
-
-    name: str = eqx.field(static=True, default="force noise")
-    follows: popsim.interventions.Stage = eqx.field(static=True, default="act")
-
-    def apply(self, parameters, state, *, key):
-        force = state.external_force
-        drawn = parameters * jax.random.normal(key, force.shape, force.dtype)
-        return dataclasses.replace(state, external_force=force + drawn)
-
-
 def build_untrained(seed: int) -> popsim.SensorimotorLoop:
     """The networks of `lqr_reaching.py`, whose trials may schedule a field and force noise."""
     ensemble = build_ensemble(REACH, popsim.key_stream(jax.random.key(seed), "networks"))
-    return dataclasses.replace(ensemble, interventions=(popsim.CurlField(), ForceNoise()))
+    return dataclasses.replace(ensemble, interventions=(popsim.CurlField(), popsim.ForceNoise()))
 
 
 def train(
@@ -91,7 +79,7 @@ def train(
     scheduled = {"curl field": strength, "force noise": FORCE_NOISE}
     plans = [popsim.InterventionPlan(name, parameter) for name, parameter in scheduled.items()]
     trained, history = TaskTrainer(optimizer)(
-        popsim.tasks.WithInterventions(build_task(REACH, weight=1e4), plans),  # pyright: ignore[reportCallIssue]
+        popsim.tasks.WithInterventions(build_task(REACH, weight=1e4), plans),
         ensemble,
         n_batches,
         BATCH_SIZE,

@@ -32,7 +32,16 @@ class HeldOut(AbstractTask):
 
     task: AbstractTask
     is_held_out: Callable[[Conditions], Bool[Array, ""]] = eqx.field(static=True)
-    n_attempts: int = eqx.field(static=True, kw_only=True, default=1000)
+    n_attempts: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        task: AbstractTask,
+        is_held_out: Callable[[Conditions], Bool[Array, ""]],
+        *,
+        n_attempts: int = 1000,
+    ):
+        self.task, self.is_held_out, self.n_attempts = task, is_held_out, n_attempts
 
     def __check_init__(self):
         check_positive_int("n_attempts", self.n_attempts)

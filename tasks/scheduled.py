@@ -34,6 +34,9 @@ class Scheduled(AbstractTask):
     where: Callable[[Any], Any] = eqx.field(static=True)
     schedule: AbstractBatchSchedule
 
+    def __init__(self, task: AbstractTask, where: Callable[[Any], Any], schedule: AbstractBatchSchedule):
+        self.task, self.where, self.schedule = task, where, schedule
+
     def __check_init__(self):
         picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):

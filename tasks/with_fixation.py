@@ -27,8 +27,11 @@ class WithFixation(AbstractTask):
     """
 
     task: AbstractTask
-    until: str = eqx.field(static=True, default="go cue")
-    name: str = eqx.field(static=True, kw_only=True, default="fixation")
+    until: str = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def __init__(self, task: AbstractTask, until: str = "go cue", *, name: str = "fixation"):
+        self.task, self.until, self.name = task, until, name
 
     @property
     def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -1,8 +1,8 @@
 """Any task, with interventions in its trials."""
 
 from collections import Counter
+from collections.abc import Sequence
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key
@@ -33,7 +33,10 @@ class WithInterventions(AbstractTask):
     """
 
     task: AbstractTask
-    plans: tuple[InterventionPlan, ...] = eqx.field(converter=tuple)
+    plans: tuple[InterventionPlan, ...]
+
+    def __init__(self, task: AbstractTask, plans: Sequence[InterventionPlan]):
+        self.task, self.plans = task, tuple(plans)
 
     def __check_init__(self):
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
