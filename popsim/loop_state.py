@@ -21,6 +21,13 @@ class LoopState(eqx.Module):
     - `hand`: position (m) and velocity (m/s) of the hand.
     - `cursor`: what is seen of the hand; it differs from the hand under visual perturbations.
     - `delays`: by channel, what was sensed and has not arrived yet; not recorded.
+
+    None unless a trial schedules what needs them:
+
+    - `unit_input`: the current that the units received at this step besides, see `UnitInput`.
+    - `external_torque`: the generalised force of the world on the coordinates of the body (of an arm the
+        torques, in N m) at the start of this step, besides that of `external_force`.
+    - `start`: where the hand was at the start of the trial, in m.
     """
 
     feedback: dict[str, Float[Array, "*axes features"]]
@@ -31,6 +38,9 @@ class LoopState(eqx.Module):
     hand: HandState
     cursor: HandState
     delays: dict[str, DelayBuffer | None]
+    unit_input: Float[Array, "*axes hidden"] | None = None
+    external_torque: Float[Array, "*axes coordinates"] | None = None
+    start: Float[Array, "*axes space"] | None = None
 
     @classmethod
     def at_rest(

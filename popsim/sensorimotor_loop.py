@@ -6,25 +6,29 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from popsim.channels import SensoryChannel
 from popsim.checks import check_finite, check_positive, check_same_dt, n_steps_in
 from popsim.delay import DelayBuffer
 from popsim.hand import HandState
 from popsim.interventions import (
+    AbstractTorqueField,
     Intervention,
+    LoadMass,
     Stage,
     check_interventions,
+    check_scheduled,
     intervene,
     load_of_world,
+    prepare,
 )
 from popsim.loop_state import LoopState
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, n_network_inputs, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.noise import AbstractNoise, NoNoise
-from popsim.plants import AbstractPlant, advance
+from popsim.plants import AbstractPlant, AbstractSkeleton, Load, Muscled, advance, check_carries_mass
 from popsim.randomness import key_stream
 from popsim.scaling import Scaling
 from popsim.trial import StepInput, Trial
@@ -51,7 +55,7 @@ class SensorimotorLoop(AbstractModel):
     - `motor_noise`: added to the command, in the command's unit.
     - `scaling`: by name of a trial input or a channel, how it is scaled for the network; what is not
         named enters in SI units.
-    - `interventions`: what trials of this model may schedule.
+    - `interventions`: what trials of this model may schedule; those of one stage act in the order given.
     - `dt`: the time step in seconds, that of the trials.
 
     **Raises:** `ValueError` if `dt` is not positive, a delay is not a multiple of it, the network's
@@ -90,7 +94,13 @@ class SensorimotorLoop(AbstractModel):
         state = LoopState.at_rest(self.plant, trial.init.position, network)
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
-        return dataclasses.replace(state, feedback=sensed, delays=delays)
+        state = dataclasses.replace(state, feedback=sensed, delays=delays)
+        if any(
+            isinstance(i, AbstractTorqueField) and i.name in trial.interventions for i in self.interventions
+        ):
+            no_torque = _external_torque(self.plant, state.plant, Load(on_coordinates=lambda q, w: 0 * q))
+            state = dataclasses.replace(state, external_torque=no_torque)
+        return prepare(self.interventions, trial.interventions, state)
 
     def _delay_line(self, name: str, value: Float[Array, " features"]) -> DelayBuffer | None:
         n_steps = self._delay_steps(name)
@@ -98,7 +108,6 @@ class SensorimotorLoop(AbstractModel):
 
     def step(self, step_input: StepInput, state: LoopState, *, key: Key[Array, ""]) -> LoopState:
         scheduled = step_input.interventions
-        keys = {name: key_stream(key, f"intervention {name}") for name in scheduled}
         stages: dict[Stage, Callable[[StepInput, LoopState, Key[Array, ""]], LoopState]] = {
             "sense": self._sense,
             "think": self._think,
@@ -107,7 +116,7 @@ class SensorimotorLoop(AbstractModel):
         }
         for name, stage in stages.items():
             state = stage(step_input, state, key)
-            state = intervene(self.interventions, name, scheduled, state, keys=keys)
+            state = intervene(self.interventions, name, scheduled, state, key=key)
         return state
 
     def _sense(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
@@ -120,12 +129,15 @@ class SensorimotorLoop(AbstractModel):
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
             delays[name] = buffer
         no_force = jnp.zeros_like(state.external_force)
-        return dataclasses.replace(state, feedback=feedback, delays=delays, external_force=no_force)
+        state = dataclasses.replace(state, feedback=feedback, delays=delays, external_force=no_force)
+        no_input = jax.tree.map(jnp.zeros_like, state.unit_input)  # None where trials schedule none
+        return dataclasses.replace(state, unit_input=no_input)
 
     def _think(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         received = network_input(step_input.inputs, state.feedback, self.scaling)
-        hidden = self.network.step(received, state.network.hidden, key=key_stream(key, "network"))
-        return dataclasses.replace(state, network=NetworkState(hidden, state.network.output))
+        network = self.network.with_unit_input(state.unit_input)
+        hidden = network.step(received, state.network.hidden, key=key_stream(key, "network"))
+        return dataclasses.replace(state, network=state.network.with_hidden(hidden))
 
     def _act(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         network = NetworkState(state.network.hidden, self.network.read_out(state.network.hidden))
@@ -136,8 +148,9 @@ class SensorimotorLoop(AbstractModel):
         load = load_of_world(self.interventions, step_input.interventions, state.external_force)
         body = advance(self.plant, state.plant, state.command, load, dt=self.dt)
         hand = self.plant.hand(body)
-        force = load.hand_force(state.hand)
-        return dataclasses.replace(state, plant=body, hand=hand, cursor=hand, external_force=force)
+        force, torque = load.hand_force(state.hand), _external_torque(self.plant, state.plant, load)
+        state = dataclasses.replace(state, external_force=force, external_torque=torque)
+        return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
     def received(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
         """What the network received at each step of a simulated trial; arguments as for a loss term."""
@@ -172,13 +185,10 @@ class SensorimotorLoop(AbstractModel):
         if isinstance(trials.targets, HandState):
             self._check_hand("targets", trials.targets)
         self._check_inputs(trials)
-        held = {intervention.name for intervention in self.interventions}
-        unheld = set(trials.interventions) - held
-        if unheld:
-            raise ValueError(
-                f"`interventions` of the model must hold those that the trials schedule, {sorted(unheld)}, "
-                f"got {sorted(held)}."
-            )
+        check_scheduled(self.interventions, trials)
+        for intervention in self.interventions:
+            if isinstance(intervention, LoadMass) and intervention.name in trials.interventions:
+                check_carries_mass(self.plant)
 
     def _check_inputs(self, trials: Trial) -> None:
         inputs = inputs_by_name(trials.inputs)
@@ -214,6 +224,15 @@ class SensorimotorLoop(AbstractModel):
             raise ValueError(
                 f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
             )
+
+
+def _external_torque(
+    plant: AbstractPlant, body: PyTree[Array], load: Load
+) -> Float[Array, " coordinates"] | None:
+    """That of the load; None if it has none, or the body has no coordinates that it could act on."""
+    if load.on_coordinates is None or not isinstance(plant, Muscled | AbstractSkeleton):
+        return None
+    return load.on_coordinates(*plant.coordinates(body))
 
 
 @eqx.filter_jit

@@ -172,29 +172,6 @@ def test_silenced_units_do_not_reach_the_output(getkey):
     np.testing.assert_allclose(states.command, np.tile(network.readout.bias, (3, 1)), rtol=1e-6)
 
 
-class Wall(popsim.AbstractForceField):
-    """A stiff and damped wall along the x axis, as in force channel trials."""
-
-    name: str = eqx.field(static=True, default="wall")
-
-    def force(self, parameters, hand):
-        push = -parameters[0] * hand.position[1] - parameters[1] * hand.velocity[1]
-        return jnp.stack([jnp.zeros_like(push), push])
-
-
-def test_a_force_field_is_integrated_with_the_substeps_of_the_plant(float64, getkey):
-    """A mass against a wall of 2,000 N/m and 50 N s/m follows the damped oscillation in closed form."""
-    mass, start = 1.0, 0.01
-    plant = popsim.plants.PointMass(mass, n_substeps=50)
-    model = relay_loop({}, plant=plant, command=(0.0, 0.0), interventions=(Wall(),))
-    walls = {"wall": schedule([2000.0, 50.0], np.ones(20, bool))}
-    path = popsim.simulate(model, reach(20, start=(0.0, start), interventions=walls), key=getkey())
-    rate = np.roots([mass, 50.0, 2000.0])[0]
-    time = DT * np.arange(1, 21)
-    expected = start * (np.exp(rate * time) * (1 + 1j * rate.real / rate.imag)).real
-    np.testing.assert_allclose(path.hand.position[:, 1], expected, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "interventions, message",
     [

@@ -15,6 +15,10 @@ class NetworkState(eqx.Module):
     hidden: Float[Array, "*axes hidden"]
     output: Float[Array, "*axes output"]
 
+    def with_hidden(self, hidden: Float[Array, "*axes hidden"]) -> "NetworkState":
+        """The state with other units and the same output."""
+        return NetworkState(hidden, self.output)
+
 
 class AbstractNetwork(eqx.Module):
     """A recurrent network with a readout. A subclass supplies the sizes, `init`, `step` and `read_out`.
@@ -75,6 +79,29 @@ class AbstractNetwork(eqx.Module):
         only, and not on arrays.
         """
         return {}
+
+    def with_unit_input(self, current: Float[Array, " hidden"] | None) -> "AbstractNetwork":
+        """The network whose units receive a current besides, before their nonlinearity.
+
+        The current is added to the bias of the projection "input", which does what that projection would do
+        if it delivered so much more: a network of your own takes part by its `projections`.
+
+        **Arguments:**
+
+        - `current`: for each unit, in the unit of what it receives; None for the network itself.
+
+        **Raises:** `ValueError` if the network tells of no such bias.
+        """
+        if current is None:
+            return self
+        received = self.projections().get("input")
+        where_bias = None if received is None else received.where_bias
+        if received is None or where_bias is None:
+            raise ValueError(
+                f"`projections` of {type(self).__name__} must hold 'input' with `where_bias`, "
+                "for its units to receive a current."
+            )
+        return eqx.tree_at(where_bias, self, where_bias(self).at[received.bias_rows].add(current))
 
     def check_dt(self, dt: float) -> None:  # noqa: B027
         """Extend it to refuse a time step, in seconds, that the network was not built for.

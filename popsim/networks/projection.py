@@ -9,11 +9,15 @@ from jaxtyping import Array, Float
 
 
 class NetworkStep(eqx.Module):
-    """One time step of a network: what it received, and its hidden units before and after."""
+    """One time step of a network: what it received, and its hidden units before and after.
+
+    `unit_input` is the current that the units received besides, None if there was none.
+    """
 
     received: Float[Array, "*time inputs"]
     before: Float[Array, "*time hidden"]
     after: Float[Array, "*time hidden"]
+    unit_input: Float[Array, "*time hidden"] | None = None
 
 
 def _all_rows() -> slice:

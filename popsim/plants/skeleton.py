@@ -2,6 +2,8 @@
 
 import abc
 
+import jax
+import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
@@ -54,7 +56,7 @@ class AbstractSkeleton(AbstractPlant):
         force: Float[Array, " coordinates"],
         external_force: Float[Array, " space"],
     ) -> PyTree[Array]:
-        """The rate of change of the state.
+        """The rate of change of the state, an affine function of the forces.
 
         **Arguments:**
 
@@ -78,10 +80,25 @@ class AbstractSkeleton(AbstractPlant):
     def vector_field(
         self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
     ) -> PyTree[Array]:
+        """The dynamics under the command and the load.
+
+        With a mass m in the hand, the acceleration of the hand is a = a0 + W F, a0 without the force F of
+        the mass and W how the hand yields to forces, so that F = -m a = -m (I + m W)^-1 a0. A hand that
+        forces do not accelerate, such as one in honey, does not feel the mass.
+        """
         force = command
         if load.on_coordinates is not None:
             force = force + load.on_coordinates(*self.coordinates(state))
-        return self.dynamics(state, force, load.hand_force(self.hand(state)))
+        hand_force = load.hand_force(self.hand(state))
+        if load.hand_mass is None:
+            return self.dynamics(state, force, hand_force)
+        rate, push = jax.linearize(lambda given: self.dynamics(state, force, given), hand_force)
+        _, acceleration = jax.linearize(lambda body: self.hand(body).velocity, state)
+        directions = jnp.eye(hand_force.shape[0], dtype=hand_force.dtype)
+        yielding = jax.vmap(lambda direction: acceleration(push(direction)), out_axes=1)(directions)
+        carried = directions + load.hand_mass * yielding
+        of_mass = -load.hand_mass * jnp.linalg.solve(carried, acceleration(rate))
+        return jax.tree.map(jnp.add, rate, push(of_mass))
 
     def end_step(
         self, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float

@@ -158,7 +158,8 @@ def network_steps(activity: TrialActivity) -> NetworkStep:
     model: Any = activity.model
     hidden = activity.states.network.hidden
     before = jnp.concatenate([activity.initial_state.network.hidden[None], hidden[:-1]])
-    return NetworkStep(model.received(activity.states, activity.trial), before, hidden)
+    unit_input = getattr(activity.states, "unit_input", None)
+    return NetworkStep(model.received(activity.states, activity.trial), before, hidden, unit_input)
 
 
 def recurrent_synapses(*, zero_diagonal: bool = False) -> Synapses:
@@ -207,7 +208,11 @@ def _network_synapses(name: str, zero_diagonal: bool) -> Synapses:
     def post(activity: TrialActivity) -> Array:
         model: Any = activity.model
         read = _projection(model, name).post
-        return jax.vmap(lambda step: read(model.network, step))(network_steps(activity))
+
+        def at_step(step: NetworkStep) -> Array:
+            return read(model.network.with_unit_input(step.unit_input), step)
+
+        return jax.vmap(at_step)(network_steps(activity))
 
     return Synapses(
         where,

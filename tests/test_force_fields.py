@@ -1,9 +1,9 @@
-"""Loads of the world on hand and joints."""
+"""Forces of the world on the hand, and torques on the joints."""
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from relay import reach, relay_loop
+from relay import DT, reach, relay_loop
 
 import popsim
 from popsim import HandState, InterventionSchedule, plants
@@ -76,7 +76,10 @@ def test_a_torque_acts_in_a_loop_while_it_is_scheduled(getkey):
         schedule = {field.name: InterventionSchedule(jnp.array([0.0, 1.0]), jnp.asarray(active))}
         trial = reach(start=center, target=center, interventions=schedule)
         loop = relay_loop({}, plant=arm, command=(0.0,) * 6, interventions=(field,))
-        return popsim.simulate(loop, trial, key=getkey()).plant.skeleton.angle[:, 1]
+        states = popsim.simulate(loop, trial, key=getkey())
+        torque = active[:, None] * np.array([0.0, 1.0])
+        np.testing.assert_array_equal(states.external_torque, torque)
+        return states.plant.skeleton.angle[:, 1]
 
     late = np.arange(12) >= 6
     never, always, then = course(np.zeros(12, bool)), course(np.ones(12, bool)), course(late)
@@ -84,13 +87,53 @@ def test_a_torque_acts_in_a_loop_while_it_is_scheduled(getkey):
     assert np.all(then[7:] > never[7:]) and np.all(always > never)
 
 
-@pytest.mark.parametrize("field", [popsim.ConstantForce(), popsim.ViscousField(), popsim.JointTorque()])
+def test_a_pulse_is_a_constant_force_for_a_few_steps(float64, getkey):
+    """It leaves a mass of 2 kg with its impulse, and is recorded while it lasts."""
+    force, active = np.array([4.0, -2.0]), (np.arange(12) >= 3) & (np.arange(12) < 7)
+    pulse = {"constant force": InterventionSchedule(jnp.array(force), jnp.asarray(active))}
+    loop = relay_loop(
+        {}, plant=plants.PointMass(2.0), command=(0.0, 0.0), interventions=(popsim.ConstantForce(),)
+    )
+    states = popsim.simulate(loop, reach(interventions=pulse), key=getkey())
+    np.testing.assert_array_equal(states.external_force, active[:, None] * force)
+    impulse = np.cumsum(active)[:, None] * DT * force
+    np.testing.assert_allclose(states.hand.velocity, impulse / 2.0, rtol=1e-12)
+
+
+def test_a_mass_in_a_curl_field_goes_round_a_circle_of_radius_m_v_over_b(float64, getkey):
+    """3.846 cm at 0.5 m/s, 1 kg and 13 N s/m, and round in 2 pi m / b.
+
+    By Heun's method, z = b dt / m, each step turns the velocity by atan(z / (1 - z²/2)) and makes it larger
+    by sqrt(1 + z⁴/4); the hand is at m v / b from one center all the time.
+    """
+    b, speed, n_steps = 13.0, 0.5, 98
+    z, step = b * DT, np.arange(n_steps)
+    schedules = {
+        "constant force": InterventionSchedule(jnp.array([speed / DT, 0.0]), jnp.asarray(step == 0)),
+        "curl field": InterventionSchedule(jnp.array(b), jnp.asarray(step > 0)),
+    }
+    held = (popsim.ConstantForce(), popsim.CurlField())
+    loop = relay_loop({}, plant=plants.PointMass(), command=(0.0, 0.0), interventions=held)
+    hand = popsim.simulate(loop, reach(n_steps, interventions=schedules), key=getkey()).hand
+    speeds = np.linalg.norm(hand.velocity, axis=1)
+    np.testing.assert_allclose(speeds, speed * (1 + z**4 / 4) ** (step / 2), rtol=1e-12)
+    center = np.asarray(hand.position[0]) - [0.0, speed / b]
+    np.testing.assert_allclose(np.linalg.norm(hand.position - center, axis=1), speeds / b, rtol=1e-12)
+    angles = np.unwrap(np.arctan2(hand.velocity[:, 1], hand.velocity[:, 0]))
+    np.testing.assert_allclose(np.diff(angles), -np.arctan2(z, 1 - z**2 / 2), rtol=1e-12)  # clockwise
+    np.testing.assert_allclose(2 * np.pi / -np.diff(angles) * DT, 2 * np.pi / b, rtol=z**2 / 4)
+    np.testing.assert_allclose(np.linalg.norm(hand.position - center, axis=1), 0.03846, rtol=4e-3)
+
+
+@pytest.mark.parametrize(
+    "field", [popsim.ConstantForce(), popsim.ViscousField(), popsim.CurlField(), popsim.JointTorque()]
+)
 def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
     with pytest.raises(ValueError, match=f"parameter of '{field.name}' must have shape"):
         if isinstance(field, popsim.JointTorque):
-            field.torque(jnp.array(2.0), jnp.zeros(2), jnp.zeros(2))
+            field.torque(jnp.ones(3), jnp.zeros(2), jnp.zeros(2))
         else:
-            field.force(jnp.array(2.0), HAND)
+            field.force(jnp.ones(3), HAND)
 
 
 def test_joints_without_a_load_get_no_operation():

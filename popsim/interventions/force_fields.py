@@ -1,11 +1,12 @@
-"""Loads: forces and torques of the world that trials may schedule."""
+"""Forces of the world on the hand that trials may schedule."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.hand import HandState
-from popsim.interventions import AbstractForceField, AbstractTorqueField
+from popsim.interventions.abstract import AbstractForceField
+from popsim.interventions.parameter import check_parameter
 
 
 class CurlField(AbstractForceField):
@@ -23,17 +24,21 @@ class CurlField(AbstractForceField):
     def force(self, parameters: Float[Array, ""], hand: HandState) -> Float[Array, " space"]:
         if hand.velocity.shape != (2,):
             raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
+        check_parameter(self.name, parameters, ())
         v_x, v_y = hand.velocity
         return parameters * jnp.stack([v_y, -v_x])
 
 
 class ConstantForce(AbstractForceField):
-    """A force on the hand that stays the same; its parameter is the force, in N."""
+    """A force on the hand that stays the same while it acts; its parameter is the force, in N.
+
+    A pulse of force is one that is scheduled for a few steps.
+    """
 
     name: str = eqx.field(static=True, default="constant force")
 
     def force(self, parameters: Float[Array, " space"], hand: HandState) -> Float[Array, " space"]:
-        _check_shape(self.name, parameters, hand.position.shape)
+        check_parameter(self.name, parameters, hand.position.shape)
         return parameters
 
 
@@ -46,7 +51,7 @@ class ViscousField(AbstractForceField):
     name: str = eqx.field(static=True, default="viscous field")
 
     def force(self, parameters: Float[Array, "space space"], hand: HandState) -> Float[Array, " space"]:
-        _check_shape(self.name, parameters, 2 * hand.velocity.shape)
+        check_parameter(self.name, parameters, 2 * hand.velocity.shape)
         return parameters @ hand.velocity
 
 
@@ -63,26 +68,6 @@ class ElasticField(AbstractForceField):
     name: str = eqx.field(static=True, default="elastic field")
 
     def force(self, parameters: ElasticFieldParameters, hand: HandState) -> Float[Array, " space"]:
-        _check_shape(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
-        _check_shape(f"{self.name}: center", parameters.center, hand.position.shape)
+        check_parameter(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
+        check_parameter(f"{self.name}: center", parameters.center, hand.position.shape)
         return -parameters.stiffness @ (hand.position - parameters.center)
-
-
-class JointTorque(AbstractTorqueField):
-    """Torques on the joints that stay the same; the parameter holds them, in N m."""
-
-    name: str = eqx.field(static=True, default="joint torque")
-
-    def torque(
-        self,
-        parameters: Float[Array, " coordinates"],
-        coordinates: Float[Array, " coordinates"],
-        velocities: Float[Array, " coordinates"],
-    ) -> Float[Array, " coordinates"]:
-        _check_shape(self.name, parameters, coordinates.shape)
-        return parameters
-
-
-def _check_shape(name: str, parameters: Array, shape: tuple[int, ...]) -> None:
-    if parameters.shape != shape:
-        raise ValueError(f"the parameter of {name!r} must have shape {shape}, got {parameters.shape}.")

@@ -1,0 +1,34 @@
+"""Interventions: what the world, or the experimenter, does to a model in the course of a trial."""
+
+from popsim.interventions.abstract import AbstractForceField as AbstractForceField
+from popsim.interventions.abstract import AbstractIntervention as AbstractIntervention
+from popsim.interventions.abstract import AbstractTorqueField as AbstractTorqueField
+from popsim.interventions.abstract import Stage as Stage
+from popsim.interventions.added_noise import CommandNoise as CommandNoise
+from popsim.interventions.added_noise import FeedbackNoise as FeedbackNoise
+from popsim.interventions.added_noise import ForceNoise as ForceNoise
+from popsim.interventions.added_noise import InputNoise as InputNoise
+from popsim.interventions.added_noise import UnitNoise as UnitNoise
+from popsim.interventions.cursor import CursorGain as CursorGain
+from popsim.interventions.cursor import CursorRotation as CursorRotation
+from popsim.interventions.cursor import CursorShift as CursorShift
+from popsim.interventions.force_channel import ForceChannel as ForceChannel
+from popsim.interventions.force_channel import ForceChannelParameters as ForceChannelParameters
+from popsim.interventions.force_fields import ConstantForce as ConstantForce
+from popsim.interventions.force_fields import CurlField as CurlField
+from popsim.interventions.force_fields import ElasticField as ElasticField
+from popsim.interventions.force_fields import ElasticFieldParameters as ElasticFieldParameters
+from popsim.interventions.force_fields import ViscousField as ViscousField
+from popsim.interventions.intervene import intervene as intervene
+from popsim.interventions.intervene import prepare as prepare
+from popsim.interventions.joint_torque import JointTorque as JointTorque
+from popsim.interventions.load_mass import LoadMass as LoadMass
+from popsim.interventions.load_of_world import load_of_world as load_of_world
+from popsim.interventions.scheduled import Intervention as Intervention
+from popsim.interventions.scheduled import check_interventions as check_interventions
+from popsim.interventions.scheduled import check_scheduled as check_scheduled
+from popsim.interventions.units import ClampUnits as ClampUnits
+from popsim.interventions.units import ClampUnitsParameters as ClampUnitsParameters
+from popsim.interventions.units import SilenceUnits as SilenceUnits
+from popsim.interventions.units import StimulateUnits as StimulateUnits
+from popsim.interventions.units import UnitInput as UnitInput

@@ -1,0 +1,126 @@
+"""What is seen of the hand, moved away from it."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key
+
+from popsim.checks import as_float_array, check_finite
+from popsim.hand import HandState
+from popsim.interventions.abstract import AbstractIntervention, Stage
+from popsim.interventions.parameter import check_parameter
+from popsim.loop_state import LoopState
+
+
+def _place(center: Any) -> Array | None:
+    return None if center is None else as_float_array(center)
+
+
+class CursorRotation(AbstractIntervention):
+    """Position and velocity of the cursor turned about a place, counter-clockwise in the plane.
+
+    The parameter is the angle, in rad. Visuomotor rotation after Krakauer et al. 2000, J Neurosci
+    20:8916-8924 (cited from memory). At the start of the trial the cursor is at the hand.
+
+    **Arguments:**
+
+    - `center`: the place, in m; None for where the hand is when the trial starts.
+
+    **Raises:** `ValueError` if `center` is not finite and, when it is applied, if it has other axes than the
+    hand, or the hand does not move in a plane.
+    """
+
+    center: Float[Array, "*members space"] | None = eqx.field(converter=_place, default=None)
+    name: str = eqx.field(static=True, default="cursor rotation")
+    follows: Stage = eqx.field(static=True, default="move")
+
+    def __check_init__(self):
+        _check_place(self.center)
+
+    def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
+        return _with_start(state, self.center)
+
+    def apply(self, parameters: Float[Array, ""], state: LoopState, *, key: Key[Array, ""]) -> LoopState:
+        check_parameter(self.name, parameters, ())
+        if state.cursor.position.shape != (2,):
+            raise ValueError(f"`hand` must move in a plane, got {state.cursor.position.shape[0]} axes.")
+        cos, sin = jnp.cos(parameters), jnp.sin(parameters)
+
+        def turned(vector: Float[Array, " space"]) -> Float[Array, " space"]:
+            x, y = vector
+            return jnp.stack([cos * x - sin * y, sin * x + cos * y])
+
+        return _mapped_about(state, _center(self.name, self.center, state), turned)
+
+
+class CursorGain(AbstractIntervention):
+    """The cursor's way from a place, and its velocity, multiplied by the parameter, a number.
+
+    **Arguments:**
+
+    - `center`: the place, in m; None for where the hand is when the trial starts.
+
+    **Raises:** `ValueError` if `center` is not finite and, when it is applied, if it has other axes than the
+    hand.
+    """
+
+    center: Float[Array, "*members space"] | None = eqx.field(converter=_place, default=None)
+    name: str = eqx.field(static=True, default="cursor gain")
+    follows: Stage = eqx.field(static=True, default="move")
+
+    def __check_init__(self):
+        _check_place(self.center)
+
+    def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
+        return _with_start(state, self.center)
+
+    def apply(self, parameters: Float[Array, ""], state: LoopState, *, key: Key[Array, ""]) -> LoopState:
+        check_parameter(self.name, parameters, ())
+        center = _center(self.name, self.center, state)
+        return _mapped_about(state, center, lambda vector: parameters * vector)
+
+
+class CursorShift(AbstractIntervention):
+    """The cursor moved by the parameter, a way in m. Its velocity is that of the hand."""
+
+    name: str = eqx.field(static=True, default="cursor shift")
+    follows: Stage = eqx.field(static=True, default="move")
+
+    def apply(
+        self, parameters: Float[Array, " space"], state: LoopState, *, key: Key[Array, ""]
+    ) -> LoopState:
+        check_parameter(self.name, parameters, state.cursor.position.shape)
+        moved = HandState(state.cursor.position + parameters, state.cursor.velocity)
+        return dataclasses.replace(state, cursor=moved)
+
+
+def _check_place(center: Array | None) -> None:
+    if center is not None:
+        check_finite("center", center)
+
+
+def _with_start(state: LoopState, center: Array | None) -> LoopState:
+    return state if center is not None else dataclasses.replace(state, start=state.hand.position)
+
+
+def _center(name: str, center: Array | None, state: LoopState) -> Array:
+    center = state.start if center is None else center
+    if center is None or center.shape != state.hand.position.shape:
+        raise ValueError(
+            f"`center` of {name!r} must have shape {state.hand.position.shape}, "
+            f"got {None if center is None else center.shape}."
+        )
+    return center
+
+
+def _mapped_about(
+    state: LoopState,
+    center: Float[Array, " space"],
+    function: Callable[[Float[Array, " space"]], Float[Array, " space"]],
+) -> LoopState:
+    """The state with position (about `center`) and velocity of the cursor put through a linear function."""
+    position = center + function(state.cursor.position - center)
+    return dataclasses.replace(state, cursor=HandState(position, function(state.cursor.velocity)))

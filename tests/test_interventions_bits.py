@@ -1,0 +1,78 @@
+"""An intervention costs nothing where it is not scheduled, and changes nothing where it is not active."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from every_intervention import MODELS, N_STEPS, ONSET, scheduled
+from relay import reach
+
+import popsim
+
+
+def differ(one, other):
+    """At which steps anything of two recordings differs; leaves lead with time."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return np.any([np.any(np.reshape(a != b, (len(a), -1)), axis=1) for a, b in pairs], axis=0)
+
+
+def common(states):
+    """What is recorded also where nothing is scheduled."""
+    optional = {"unit_input", "received", "external_torque", "start"}
+    return {name: value for name, value in vars(states).items() if name not in optional}
+
+
+@functools.cache
+def runs(kind):
+    """One trial for each intervention, in which it alone acts from `ONSET` on, and last one without any."""
+    build, of_model = MODELS[kind]
+    acting = np.eye(len(of_model) + 1, len(of_model), dtype=bool)[:, :, None] & (np.arange(N_STEPS) >= ONSET)
+    trials = jax.vmap(lambda active: scheduled(of_model, active))(jnp.asarray(acting))
+    model = build(of_model)
+    key = jax.random.key(1)
+    return jax.jit(jax.vmap(lambda trial: popsim.simulate(model, trial, key=key)))(trials)
+
+
+def row(kind, index):
+    return jax.tree.map(lambda leaf: np.asarray(leaf[index]), common(runs(kind)))
+
+
+CASES = [(kind, i) for kind, (_, of_model) in MODELS.items() for i in range(len(of_model))]
+
+
+@pytest.mark.parametrize(
+    "kind, index", CASES, ids=[f"{kind}: {list(MODELS[kind][1])[i].name}" for kind, i in CASES]
+)
+def test_an_intervention_changes_the_trial_from_its_first_step_on_and_no_bit_before(kind, index):
+    changed = differ(row(kind, index), row(kind, -1))
+    assert not changed[:ONSET].any() and changed[ONSET + 1 :].all()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_interventions_that_are_never_active_leave_the_numbers_as_they_are(kind):
+    """But for rounding: XLA puts another program together."""
+    build, _ = MODELS[kind]
+    plain = common(popsim.simulate(build(), reach(N_STEPS), key=jax.random.key(1)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), plain, row(kind, -1))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_an_intervention_that_is_not_scheduled_adds_no_operation(kind, getkey):
+    build, of_model = MODELS[kind]
+
+    def program(held):
+        model = build(held)
+        return str(jax.make_jaxpr(lambda key: popsim.simulate(model, reach(), key=key))(getkey()))
+
+    assert program(of_model) == program(())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_only_interventions_need_is_recorded_only_where_they_are_scheduled(kind, getkey):
+    build, of_model = MODELS[kind]
+    optional = {"unit_input", "received", "external_torque", "start"}
+    plain = popsim.simulate(build(of_model), reach(N_STEPS), key=getkey())
+    for name in optional & set(vars(plain)):
+        assert getattr(plain, name) is None and getattr(runs(kind), name) is not None

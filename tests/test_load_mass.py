@@ -1,0 +1,162 @@
+"""A mass in the hand against the equations of bodies that carry it."""
+
+import dataclasses
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from central_differences import assert_gradients_agree
+from relay import reach, relay_loop, stacked
+
+import popsim
+from popsim import InterventionSchedule, LoadMass, plants
+from popsim.plants import JointState, Load
+
+MASS = 1.7  # kg
+FORCE = (3.0, -2.0)  # N
+
+
+def laden(mass=MASS):
+    return Load(lambda hand: jnp.array(FORCE), hand_mass=jnp.array(mass))
+
+
+def carrying(mass, n_steps=12, since=0):
+    active = jnp.arange(n_steps) >= since
+    return {"load mass": InterventionSchedule(jnp.array(mass), active)}
+
+
+def test_a_mass_that_carries_a_mass_is_their_sum(float64, getkey):
+    """While they are pushed by the command and by a field."""
+    field = {"curl field": InterventionSchedule(jnp.array(6.0), jnp.ones(12, bool))}
+    held = (LoadMass(), popsim.CurlField())
+
+    def course(mass, interventions):
+        loop = relay_loop({}, plant=plants.PointMass(mass, damping=1.5), interventions=held)
+        return popsim.simulate(loop, reach(interventions=interventions), key=getkey())
+
+    one, both = course(1.0, field | carrying(1.2)), course(2.2, field)
+    np.testing.assert_allclose(one.hand.position, both.hand.position, rtol=1e-12)
+    np.testing.assert_allclose(one.external_force, both.external_force, rtol=1e-10)
+
+
+def test_a_two_link_arm_carries_a_mass_as_its_equation_says(arm):
+    """(M + m J'J) dw/dt = J' F - h - B w - m J' (dJ/dt) w, against torques as well."""
+    state = JointState(jnp.array([0.7, 1.4]), jnp.array([2.0, -3.0]))
+    torque = jnp.array([1.0, 0.4])
+    jacobian = arm.jacobian(state.angle)
+    turning = jax.jvp(arm.jacobian, (state.angle,), (state.velocity,))[1] @ state.velocity
+    pull = torque + jacobian.T @ (jnp.array(FORCE) - MASS * turning)
+    pull = pull - arm.coriolis(state) - arm.friction @ state.velocity
+    inertia = arm.inertia_matrix(state.angle) + MASS * jacobian.T @ jacobian
+    rate = arm.vector_field(0.0, state, torque, laden())
+    np.testing.assert_allclose(rate.velocity, jnp.linalg.solve(inertia, pull), rtol=1e-10)
+    np.testing.assert_array_equal(rate.angle, state.velocity)
+
+
+def chain():
+    return plants.NLinkArm(mass=[1.5, 1.0, 0.4], length=[0.3, 0.25, 0.1])
+
+
+@pytest.mark.parametrize("build", [chain, plants.TwoLinkArm.li_todorov, plants.arm26])
+def test_the_power_of_forces_becomes_energy_of_body_and_load(float64, build):
+    """Of muscles and torques and the force on the hand, less what friction takes."""
+    body = build()
+    is_muscled = isinstance(body, plants.Muscled)
+    skeleton = body.skeleton if is_muscled else body
+    angle = skeleton.joint_angles(skeleton.workspace.low)
+    joints = JointState(angle, 1.5 * jnp.arange(1.0, angle.shape[0] + 1))
+    command = jnp.linspace(0.2, 0.9, body.n_commands)
+    state = joints
+    if is_muscled:
+        rest = body.at_rest(skeleton.workspace.low)
+        state = dataclasses.replace(rest, skeleton=joints, activation=command)
+
+    def energy(state):
+        joints = state.skeleton if is_muscled else state
+        moved = joints.velocity @ skeleton.inertia_matrix(joints.angle) @ joints.velocity
+        return (moved + MASS * jnp.sum(body.hand(state).velocity ** 2)) / 2
+
+    @eqx.filter_jit
+    def powers():
+        rate = body.vector_field(0.0, state, command, laden())
+        readings = body.muscles(state) if is_muscled else None
+        moved = command @ joints.velocity if readings is None else -readings.force @ readings.velocity
+        friction = skeleton.friction if skeleton.friction.ndim == 2 else jnp.diag(skeleton.friction)
+        braked = joints.velocity @ friction @ joints.velocity
+        pushed = jnp.array(FORCE) @ body.hand(state).velocity
+        return jax.jvp(energy, (state,), (rate,))[1], moved + pushed - braked
+
+    np.testing.assert_allclose(*powers(), rtol=1e-9)
+
+
+def test_an_arm_that_takes_up_a_mass_in_mid_reach_slows(getkey):
+    arm = plants.TwoLinkArm.arm26()
+    center = arm.workspace.center
+    loop = relay_loop({}, plant=arm, command=(2.0, 1.0), interventions=(LoadMass(),))
+
+    def speed(mass):
+        trial = reach(start=center, target=center, interventions=carrying(mass, since=6))
+        return np.linalg.norm(popsim.simulate(loop, trial, key=getkey()).hand.velocity, axis=1)
+
+    light, heavy = speed(0.0), speed(3.0)
+    np.testing.assert_array_equal(heavy[:6], light[:6])
+    assert np.all(heavy[6:] < light[6:])
+
+
+def test_gradients_pass_a_mass(float64, getkey):
+    arm = plants.TwoLinkArm.li_todorov()
+
+    def acceleration(inputs):
+        mass, angle, velocity, torque = inputs
+        return jnp.sum(arm.vector_field(0.0, JointState(angle, velocity), torque, laden(mass)).velocity)
+
+    inputs = jnp.array(0.9), jnp.array([0.7, 1.4]), jnp.array([2.0, -3.0]), jnp.array([1.0, -0.5])
+    assert not assert_gradients_agree(acceleration, inputs, getkey())
+
+
+class Slider(plants.AbstractSkeleton):
+    """A hand in honey: its velocity is the force on it."""
+
+    solver: diffrax.AbstractSolver = diffrax.Euler()
+    n_substeps: int = eqx.field(static=True, default=1)
+    n_commands: int = eqx.field(static=True, default=2)
+    workspace: popsim.Workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
+
+    def dynamics(self, state, force, external_force):
+        return force + external_force
+
+    def coordinates(self, state):
+        return state, jnp.zeros(2)
+
+    def within_limits(self, state):
+        return state
+
+    def at_rest(self, position):
+        return position
+
+    def hand(self, state):
+        return popsim.HandState(state, jnp.zeros(2))
+
+    def reachable(self, position):
+        return jnp.array(True)
+
+    def proprioception(self, state):
+        return state
+
+
+def test_a_body_that_would_not_feel_the_mass_is_refused():
+    trials = stacked(reach(interventions=carrying(1.0)))
+    relay_loop({}, interventions=(LoadMass(),)).check(trials)
+    loop = relay_loop({}, plant=Slider(), interventions=(LoadMass(),))
+    loop.check(stacked(reach()))
+    with pytest.raises(ValueError, match="`plant`.*mass.*Slider"):
+        loop.check(trials)
+
+
+def test_a_mass_is_one_number(as_users_run, getkey):
+    loop = relay_loop({}, interventions=(LoadMass(),))
+    with pytest.raises(ValueError, match="'load mass' must have shape"):
+        popsim.simulate(loop, reach(interventions=carrying([1.0, 2.0])), key=getkey())
