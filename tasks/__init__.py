@@ -7,6 +7,7 @@ from popsim.tasks.adaptation import ADAPTATION_PHASES as ADAPTATION_PHASES
 from popsim.tasks.adaptation import adaptation_plan as adaptation_plan
 from popsim.tasks.adaptation import phase_batches as phase_batches
 from popsim.tasks.center_out import CenterOutReaches as CenterOutReaches
+from popsim.tasks.channel_trials import channel_trials as channel_trials
 from popsim.tasks.delayed_reaches import DelayedReaches as DelayedReaches
 from popsim.tasks.delayed_reaches import delayed_reach_loss as delayed_reach_loss
 from popsim.tasks.held_out import HeldOut as HeldOut
