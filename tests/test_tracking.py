@@ -31,7 +31,7 @@ def test_the_target_waits_then_sets_off_slowly_and_never_jumps(path, getkey):
     np.testing.assert_array_equal(asked[:, :-1], shown[:, 1:])
     waits = np.arange(300) <= moves[:, None]
     np.testing.assert_allclose((shown - shown[:, :1])[waits], 0.0, atol=1e-7)
-    assert np.mean(np.ptp(shown[:, 250:], axis=1) > 0.005) > 0.9
+    assert np.mean(np.ptp(shown[:, 250:], axis=1) > 0.001) > 0.9
     speed = np.linalg.norm(trials.targets.velocity, axis=-1)
     ramp = np.arange(300) - moves[:, None] + 1
     assert np.all(speed[ramp <= 0] == 0)
