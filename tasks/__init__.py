@@ -3,15 +3,36 @@
 if __name__ != "popsim.tasks":
     raise ImportError(f"import this package as `popsim.tasks`, not as `{__name__}`.")
 
+from popsim.tasks.adaptation import ADAPTATION_PHASES as ADAPTATION_PHASES
+from popsim.tasks.adaptation import adaptation_plan as adaptation_plan
+from popsim.tasks.adaptation import phase_batches as phase_batches
 from popsim.tasks.center_out import CenterOutReaches as CenterOutReaches
+from popsim.tasks.channel_trials import channel_trials as channel_trials
+from popsim.tasks.delayed_reaches import DelayedReaches as DelayedReaches
+from popsim.tasks.delayed_reaches import delayed_reach_loss as delayed_reach_loss
 from popsim.tasks.held_out import HeldOut as HeldOut
+from popsim.tasks.late_in_epochs import LateInEpochs as LateInEpochs
 from popsim.tasks.library import TASKS as TASKS
 from popsim.tasks.mixture import Mixture as Mixture
 from popsim.tasks.phased import Phased as Phased
+from popsim.tasks.postural_hold import PosturalHold as PosturalHold
+from popsim.tasks.postural_hold import hold_loss as hold_loss
+from popsim.tasks.random_loads import DirectedVector as DirectedVector
+from popsim.tasks.random_loads import load_pulses as load_pulses
+from popsim.tasks.random_loads import random_curl_fields as random_curl_fields
+from popsim.tasks.random_loads import random_forces as random_forces
 from popsim.tasks.random_reaches import RandomReaches as RandomReaches
 from popsim.tasks.reach import center_out_trials as center_out_trials
 from popsim.tasks.reach import reach_loss as reach_loss
 from popsim.tasks.reach import reach_trial as reach_trial
 from popsim.tasks.scheduled import Scheduled as Scheduled
+from popsim.tasks.sequential_reaches import SequentialReaches as SequentialReaches
+from popsim.tasks.sequential_reaches import sequential_reach_loss as sequential_reach_loss
+from popsim.tasks.target_jump import TargetJump as TargetJump
+from popsim.tasks.target_paths import AbstractTargetPath as AbstractTargetPath
+from popsim.tasks.target_paths import RandomWalk as RandomWalk
+from popsim.tasks.target_paths import SumOfSinusoids as SumOfSinusoids
+from popsim.tasks.tracking import Tracking as Tracking
+from popsim.tasks.tracking import tracking_loss as tracking_loss
 from popsim.tasks.with_fixation import WithFixation as WithFixation
 from popsim.tasks.with_interventions import WithInterventions as WithInterventions

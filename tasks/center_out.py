@@ -1,8 +1,6 @@
 """Reaches from the centre to targets around it."""
 
 import equinox as eqx
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from popsim.checks import check_positive, check_positive_int
@@ -12,7 +10,7 @@ from popsim.tasks.reach import (
     at_direction,
     center_out_trials,
     check_reach_times,
-    even_directions,
+    random_direction,
     reach_loss,
     reach_trial,
 )
@@ -57,12 +55,8 @@ class CenterOutReaches(AbstractTask):
         return check_reach_times(self.duration, self.dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        if self.n_directions is None:
-            angle = jax.random.uniform(key, maxval=2 * jnp.pi)
-        else:
-            angle = jax.random.choice(key, even_directions(self.n_directions))
         center = self.workspace.center
-        target = at_direction(center, angle, self.distance)
+        target = at_direction(center, random_direction(self.n_directions, key=key), self.distance)
         return reach_trial(center, target, n_steps=self.n_steps, dt=self.dt)
 
     def validation_trials(self) -> Trial:

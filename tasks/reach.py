@@ -2,7 +2,7 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Key
 
 from popsim.checks import check_positive, check_positive_int, n_steps_in
 from popsim.hand import HandState
@@ -38,7 +38,6 @@ def reach_trial(
     "direction" is that of the target from the start, in rad.
     """
     shown = jnp.broadcast_to(target, (n_steps, *target.shape))
-    toward = target - start
     return Trial(
         init=HandState(start, jnp.zeros_like(start)),
         inputs={"target": shown},
@@ -46,7 +45,7 @@ def reach_trial(
         timeline=Timeline(
             dt, n_steps, epochs={"movement": jnp.array([0, n_steps])}, events={"target on": jnp.array(0)}
         ),
-        conditions={"direction": jnp.arctan2(toward[1], toward[0])},
+        conditions={"direction": direction_of(target - start)},
     )
 
 
@@ -79,3 +78,15 @@ def at_direction(
 ) -> Float[Array, " space"]:
     """The position `distance` metres from `center` in the direction `angle` (rad) of the first two axes."""
     return center.at[:2].add(distance * jnp.stack([jnp.cos(angle), jnp.sin(angle)]))
+
+
+def random_direction(n_directions: int | None, *, key: Key[Array, ""]) -> Float[Array, ""]:
+    """One of `n_directions` even directions, in rad; from the whole circle if None."""
+    if n_directions is None:
+        return jax.random.uniform(key, maxval=2 * jnp.pi)
+    return jax.random.choice(key, even_directions(n_directions))
+
+
+def direction_of(toward: Float[Array, " space"]) -> Float[Array, ""]:
+    """The direction of a way in the plane of the first two axes, in rad."""
+    return jnp.arctan2(toward[1], toward[0])

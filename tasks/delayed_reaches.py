@@ -1,0 +1,128 @@
+"""Reaches that wait for a go cue."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from popsim.checks import as_float_array, check_positive, check_positive_int
+from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.hand import HandState
+from popsim.loss import Loss
+from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, PositionError, PowerProfile
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.tasks.drawn import check_drawn, middle_of
+from popsim.tasks.reach import at_direction, even_directions, random_direction
+from popsim.timeline import Timeline
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch, TrialPlan
+from popsim.windows import Before, InEpoch
+from popsim.workspace import Workspace
+
+
+def delayed_reach_loss() -> Loss:
+    """Position error late in the movement, "hold" at the start before it, and the small costs of a reach."""
+    reach = PositionError(profile=PowerProfile(window=InEpoch("movement")))
+    return reach + Hold(Before("go cue")) + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+
+
+class DelayedReaches(AbstractTask):
+    """Reaches from the centre of a workspace to targets around it, which are shown before the hand may go.
+
+    An instructed-delay task after Tanji & Evarts 1976, J Neurophysiol 39:1062-1068 (cited from memory),
+    with the targets of Georgopoulos et al. 1982, J Neurosci 2:1527-1537 (cited from memory). The times are
+    shorter than a monkey's, so that trials are short.
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target" | (time, space) | m; where the target is from "target on" on, the centre before |
+    | "target shown" | (time, 1) | 1 from "target on" on, 0 before |
+    | "go cue" | (time, 1) | 1 from "go cue" on, 0 before and in catch trials |
+
+    Targets: the hand at rest at the start until "go cue", at the target from then on; in catch trials at
+    the start throughout. Epochs: "hold", "delay" (begun by the event "target on"), "movement" (begun by
+    "go cue"). Conditions: "direction" of the target (rad) and its "distance" (m) from the start; "catch",
+    whether it is a catch trial. The validation trials are one reach in each direction (eight if
+    `n_directions` is None), none of them a catch trial, with the middle of each time and of the distance.
+
+    **Arguments:**
+
+    - `workspace`: its centre is where reaches start.
+    - `loss`: what counts as doing well.
+    - `distance`: from centre to target, in m; a number or a distribution.
+    - `n_directions`: how many directions there are; None for the whole circle.
+    - `hold`, `delay`: how long the centre is shown, and then the target, before the go cue, in seconds;
+        numbers or distributions.
+    - `catch_probability`: the share of trials without a go cue.
+    - `duration`: how long a trial lasts, in seconds.
+    - `dt`: the time step in seconds, that of the model.
+
+    **Raises:** `ValueError` if a distance or time is not positive, hold and delay may last longer than the
+    trial, `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
+    """
+
+    workspace: Workspace
+    loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
+    distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)
+    hold: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    delay: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
+    )
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    duration: float = eqx.field(static=True, kw_only=True, default=1.5)
+    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+
+    def __check_init__(self):
+        check_drawn("distance", self.distance, check_positive)
+        if self.n_directions is not None:
+            check_positive_int("n_directions", self.n_directions)
+        _ = self.plan  # which checks the times
+
+    @property
+    def plan(self) -> TrialPlan:
+        """From which each trial draws its timeline."""
+        epochs = (
+            Epoch("hold", self.hold),
+            Epoch("delay", self.delay, event="target on"),
+            Epoch("movement", event="go cue"),
+        )
+        return TrialPlan(
+            epochs,
+            duration=self.duration,
+            dt=self.dt,
+            catch_event="go cue",
+            catch_probability=self.catch_probability,
+        )
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        direction = random_direction(self.n_directions, key=key_stream(key, "direction"))
+        distance = self.distance.sample(key=key_stream(key, "distance"))
+        return self._reach(direction, distance, self.plan.draw(key=key_stream(key, "timeline")))
+
+    def validation_trials(self) -> Trial:
+        timeline, distance = self.plan.typical(), middle_of(self.distance)
+        directions = even_directions(8 if self.n_directions is None else self.n_directions)
+        return jax.vmap(lambda direction: self._reach(direction, distance, timeline))(directions)
+
+    def _reach(self, direction: Float[Array, ""], distance: Float[Array, ""], timeline: Timeline) -> Trial:
+        center = self.workspace.center
+        target = at_direction(center, direction, distance)
+        shown, gone = timeline.since("target on")[:, None], timeline.since("go cue")[:, None]
+        goal = jnp.where(gone, target, center)
+        return Trial(
+            init=HandState(center, jnp.zeros_like(center)),
+            inputs={
+                "target": jnp.where(shown, target, center),
+                "target shown": shown.astype(center.dtype),
+                "go cue": gone.astype(center.dtype),
+            },
+            targets=HandState(goal, jnp.zeros_like(goal)),
+            timeline=timeline,
+            conditions={
+                "direction": direction,
+                "distance": distance,
+                "catch": ~timeline.happens("go cue"),
+            },
+        )

@@ -1,0 +1,98 @@
+"""A posture that is held while the hand is pushed."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.hand import HandState
+from popsim.loss import Loss
+from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.timeline import Timeline
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch, TrialPlan
+from popsim.workspace import Workspace
+
+
+def hold_loss() -> Loss:
+    """Position error, the same weight at all time steps, and small costs of effort and of activity."""
+    return PositionError(profile=InWindow()) + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+
+
+class PosturalHold(AbstractTask):
+    """The hand stays where it is, whatever pushes it.
+
+    The place is drawn uniformly from the workspace. The task says when a pulse may come; what comes then is
+    an intervention, such as `load_pulses()` plans. Perturbations of posture as in Crago, Houk & Hasan 1976,
+    J Neurophysiol 39:925-935 (cited from memory).
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target" | (time, space) | m; where the hand is to stay |
+
+    Targets: the hand at rest where it starts. Epochs: "hold", "pulse" (begun by the event "pulse on"),
+    "recovery" (begun by "pulse off"). Conditions: none but those of the interventions. The validation trials
+    are nine places in a square half as wide as the workspace, with the middle of each time.
+
+    **Arguments:**
+
+    - `workspace`: where the hand is held.
+    - `loss`: what counts as doing well.
+    - `hold`, `pulse`: how long it is before the pulse, and how long the pulse lasts, in seconds; numbers or
+        distributions.
+    - `duration`: how long a trial lasts, in seconds.
+    - `dt`: the time step in seconds, that of the model.
+
+    **Raises:** `ValueError` if a number is not positive, the pulse may end after the trial, or `duration` is
+    not a multiple of `dt`.
+    """
+
+    workspace: Workspace
+    loss: Loss = eqx.field(kw_only=True, default_factory=hold_loss)
+    hold: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
+    )
+    pulse: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    duration: float = eqx.field(static=True, kw_only=True, default=1.2)
+    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+
+    def __check_init__(self):
+        _ = self.plan  # which checks the times
+
+    @property
+    def plan(self) -> TrialPlan:
+        """From which each trial draws its timeline."""
+        epochs = (
+            Epoch("hold", self.hold),
+            Epoch("pulse", self.pulse, event="pulse on"),
+            Epoch("recovery", event="pulse off"),
+        )
+        return TrialPlan(epochs, duration=self.duration, dt=self.dt)
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        place = self.workspace.sample(key=key_stream(key, "place"))
+        return self._hold_at(place, self.plan.draw(key=key_stream(key, "timeline")))
+
+    def validation_trials(self) -> Trial:
+        timeline, half = self.plan.typical(), self.workspace.half_widths
+        shares = jnp.array(list(itertools.product((-0.5, 0.0, 0.5), repeat=2)), half.dtype)
+
+        def hold_at(share: Float[Array, "2"]) -> Trial:
+            return self._hold_at(self.workspace.center.at[:2].add(share * half[:2]), timeline)
+
+        return jax.vmap(hold_at)(shares)
+
+    def _hold_at(self, place: Float[Array, " space"], timeline: Timeline) -> Trial:
+        still = jnp.zeros_like(place)
+        shown = jnp.broadcast_to(place, (timeline.n_steps, place.size))
+        return Trial(
+            init=HandState(place, still),
+            inputs={"target": shown},
+            targets=HandState(shown, jnp.zeros_like(shown)),
+            timeline=timeline,
+        )

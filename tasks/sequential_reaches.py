@@ -1,0 +1,135 @@
+"""Reaches to several targets, one after the other."""
+
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from popsim.checks import as_float_array, check_positive, check_positive_int
+from popsim.distributions import AbstractDistribution, Uniform, as_distribution
+from popsim.hand import HandState
+from popsim.loss import Loss
+from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, PositionError
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.tasks.late_in_epochs import LateInEpochs
+from popsim.tasks.reach import at_direction, direction_of, even_directions
+from popsim.timeline import Timeline
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch, TrialPlan
+from popsim.windows import Before
+from popsim.workspace import Workspace
+
+
+def sequential_reach_loss() -> Loss:
+    """Position error late in each reach, "hold" at the start before them, and the small costs of a reach."""
+    reaches = PositionError(profile=LateInEpochs("reach"))
+    return (
+        reaches + Hold(Before("go cue 1")) + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+    )
+
+
+class SequentialReaches(AbstractTask):
+    """Reaches to targets in an order that is shown beforehand: double reaches, by default.
+
+    Start and targets are drawn uniformly from the workspace. All targets are shown throughout, and each is
+    to be reached after a go cue of its own; as after Zimnik & Churchland 2021, Nat Neurosci 24:412-424
+    (cited from memory), with random targets.
+
+    | input | shape | |
+    | --- | --- | --- |
+    | "target 1", "target 2", … | (time, space) | m; in the order in which they are to be reached |
+    | "go cue" | (time, targets) | for each target 1 from its go cue on, 0 before |
+
+    Targets: the hand at rest at the start until "go cue 1", from then on at the target of the last go cue.
+    Epochs: "delay" (begun by the event "targets on"), "reach 1" (begun by "go cue 1"), "reach 2", …; in
+    catch trials the hand stays at the start. Conditions: "direction 1", "direction 2", … of each target
+    from the place before it (rad); "catch", whether it is a catch trial. The validation trials start at the
+    centre: the first target in eight directions, each further one as far from the centre, a quarter turn to
+    the left or to the right of the one before.
+
+    **Arguments:**
+
+    - `workspace`: where starts and targets are.
+    - `loss`: what counts as doing well.
+    - `n_targets`: how many targets a trial has.
+    - `delay`: from the start of the trial to the first go cue, in seconds; a number or a distribution.
+    - `reach`: from each go cue to the next, in seconds, as `delay`; the last reach lasts to the end.
+    - `catch_probability`: the share of trials without go cues.
+    - `validation_distance`: from the centre to all targets of the validation trials, in m.
+    - `duration`: how long a trial lasts, in seconds.
+    - `dt`: the time step in seconds, that of the model.
+
+    **Raises:** `ValueError` if a number is not positive, the reaches may last longer than the trial,
+    `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
+    """
+
+    workspace: Workspace
+    loss: Loss = eqx.field(kw_only=True, default_factory=sequential_reach_loss)
+    n_targets: int = eqx.field(static=True, kw_only=True, default=2)
+    delay: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
+    )
+    reach: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.6)
+    catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
+    validation_distance: float = eqx.field(static=True, kw_only=True, default=0.08)
+    duration: float = eqx.field(static=True, kw_only=True, default=1.6)
+    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+
+    def __check_init__(self):
+        check_positive_int("n_targets", self.n_targets)
+        check_positive("validation_distance", self.validation_distance)
+        _ = self.plan  # which checks the times
+
+    @property
+    def plan(self) -> TrialPlan:
+        """From which each trial draws its timeline."""
+        numbers = range(1, self.n_targets + 1)
+        reaches = [
+            Epoch(f"reach {i}", self.reach if i < self.n_targets else None, event=f"go cue {i}")
+            for i in numbers
+        ]
+        return TrialPlan(
+            (Epoch("delay", self.delay, event="targets on"), *reaches),
+            duration=self.duration,
+            dt=self.dt,
+            catch_event="go cue 1",
+            catch_probability=self.catch_probability,
+        )
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        names = ["start", *(f"target {i + 1}" for i in range(self.n_targets))]
+        places = jnp.stack([self.workspace.sample(key=key_stream(key, name)) for name in names])
+        return self._reaches(places, self.plan.draw(key=key_stream(key, "timeline")))
+
+    def validation_trials(self) -> Trial:
+        center, timeline = self.workspace.center, self.plan.typical()
+        turns = jnp.array([0.5 * jnp.pi, -0.5 * jnp.pi])
+        directions, turns = (grid.ravel() for grid in jnp.meshgrid(even_directions(8), turns, indexing="ij"))
+
+        def in_turn(direction: Float[Array, ""], turn: Float[Array, ""]) -> Trial:
+            angles = [direction + i * turn for i in range(self.n_targets)]
+            around = [at_direction(center, angle, self.validation_distance) for angle in angles]
+            return self._reaches(jnp.stack([center, *around]), timeline)
+
+        return jax.vmap(in_turn)(directions, turns)
+
+    def _reaches(self, places: Float[Array, "place space"], timeline: Timeline) -> Trial:
+        gone = jnp.stack([timeline.since(f"go cue {i + 1}") for i in range(self.n_targets)], axis=-1)
+        goal = places[jnp.sum(gone, axis=-1)]
+        shown = {
+            f"target {i}": jnp.broadcast_to(place, goal.shape) for i, place in enumerate(places[1:], start=1)
+        }
+        ways = enumerate(pairwise(places), start=1)
+        return Trial(
+            init=HandState(places[0], jnp.zeros_like(places[0])),
+            inputs=shown | {"go cue": gone.astype(places.dtype)},
+            targets=HandState(goal, jnp.zeros_like(goal)),
+            timeline=timeline,
+            conditions={
+                **{f"direction {i}": direction_of(there - here) for i, (here, there) in ways},
+                "catch": ~timeline.happens("go cue 1"),
+            },
+        )

@@ -1,0 +1,119 @@
+"""What all motor tasks have in common: keys decide, every body can do them, members may differ."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from motor_trials import many_trials, validation
+
+import popsim
+from popsim import PerMember, Uniform
+from popsim.tasks import (
+    DelayedReaches,
+    PosturalHold,
+    RandomWalk,
+    SequentialReaches,
+    TargetJump,
+    Tracking,
+)
+
+TASKS = {
+    "delayed": DelayedReaches,
+    "sequential": SequentialReaches,
+    "jump": TargetJump,
+    "sinusoids": Tracking,
+    "walk": lambda workspace, **options: Tracking(workspace, RandomWalk(), **options),
+    "hold": PosturalHold,
+}
+BODIES = {
+    "mass in space": lambda: popsim.plants.PointMass(
+        workspace=popsim.Workspace([-0.1, -0.1, 0.1], [0.1, 0.1, 0.3])
+    ),
+    "arm": lambda: popsim.plants.TwoLinkArm.arm26(),
+}
+PLANE = popsim.Workspace.around(jnp.zeros(2), 0.2)
+
+
+@pytest.fixture(params=TASKS.values(), ids=TASKS)
+def build_task(request):
+    return request.param
+
+
+@pytest.mark.parametrize("build_body", BODIES.values(), ids=BODIES)
+def test_every_body_can_do_it(build_task, build_body, getkey):
+    plant = build_body()
+    task = build_task(plant.workspace)
+    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.03)}
+    for trials in (validation(task), many_trials(task, getkey(), 100)):
+        n_inputs = popsim.n_network_inputs(trials, plant, channels)
+        network = popsim.networks.GRUNetwork(n_inputs, 4, plant.n_commands, key=getkey())
+        loop = popsim.SensorimotorLoop(network, plant, channels, dt=0.01)
+        loop.check(trials)
+
+    def loss_of_one(trial, key):
+        return task.loss(popsim.simulate(loop, trial, key=key), trial, loop).total
+
+    one = jax.tree.map(lambda leaf: leaf[0], trials)
+    assert jax.eval_shape(loss_of_one, one, getkey()).shape == ()
+
+
+def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getkey):
+    task = build_task(PLANE)
+    keys = jax.random.split(getkey(), 7)
+    draw = jax.jit(jax.vmap(lambda batch, key: task.trial(batch=batch, key=key)))
+    many, few = draw(jnp.arange(7), keys), draw(jnp.zeros(2, int), keys[2:4])
+    for all_of, own in zip(jax.tree.leaves(many), jax.tree.leaves(few), strict=True):
+        np.testing.assert_array_equal(all_of[2:4], own)
+    assert len(np.unique(np.asarray(many.targets.position).reshape(7, -1), axis=0)) == 7
+
+
+def test_training_and_validation_trials_hold_the_same(build_task, getkey):
+    task = build_task(PLANE)
+    training, fixed = many_trials(task, getkey(), 3), validation(task)
+    assert jax.tree.structure(training) == jax.tree.structure(fixed)
+    for drawn, leaf in zip(jax.tree.leaves(training), jax.tree.leaves(fixed), strict=True):
+        assert (drawn.shape[1:], drawn.dtype) == (leaf.shape[1:], leaf.dtype)
+
+
+@pytest.mark.parametrize(
+    "build, where",
+    [
+        (DelayedReaches, {"catch_probability": PerMember([0.0, 1.0])}),
+        (DelayedReaches, {"distance": PerMember([0.05, 0.1])}),
+        (SequentialReaches, {"reach": PerMember([0.3, 0.6])}),
+        (TargetJump, {"jump_probability": PerMember([0.0, 1.0])}),
+        (Tracking, {"ramp": PerMember([0.1, 1.0])}),
+        (PosturalHold, {"hold": Uniform(PerMember([0.1, 0.5]), PerMember([0.2, 0.6]))}),
+    ],
+)
+def test_members_may_do_it_with_numbers_of_their_own(build, where, getkey):
+    task, key = build(PLANE, **where), getkey()
+    first, second = (popsim.of_member(task, index).trial(batch=0, key=key) for index in range(2))
+    assert not jax.tree.all(jax.tree.map(jnp.array_equal, first, second))
+    for index, trial in enumerate((first, second)):
+        alone = {name: popsim.of_member(value, index) for name, value in where.items()}
+        same = build(PLANE, **alone).trial(batch=0, key=key)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), trial, same)
+
+
+def test_a_number_of_a_task_may_follow_a_schedule(getkey):
+    task = popsim.tasks.Scheduled(
+        DelayedReaches(PLANE), lambda task: task.catch_probability, popsim.Phases((0, 10), [0.0, 1.0])
+    )
+    caught = [bool(task.trial(batch=batch, key=getkey()).conditions["catch"]) for batch in (9, 10)]
+    assert caught == [False, True]
+
+
+def test_members_of_an_ensemble_draw_their_trials_under_vmap(getkey):
+    task = TargetJump(PLANE, jump_probability=PerMember([0.0, 1.0]))
+    values = popsim.per_member.member_values(task, 2, "task")
+
+    @eqx.filter_jit
+    @jax.vmap
+    def jumps(own):
+        return (
+            popsim.per_member.with_member_values(task, own).trial(batch=0, key=jax.random.key(0)).conditions
+        )
+
+    assert jumps(values)["jump"].tolist() == [False, True]

@@ -1,0 +1,77 @@
+"""Small networks learn each motor task with a point mass, to criteria that untrained ones do not meet."""
+
+import numpy as np
+import pytest
+from motor_training import DT, WORKSPACE, distance_to_target, train_motor, within
+
+import popsim
+from popsim import Uniform
+from popsim.tasks import (
+    DelayedReaches,
+    PosturalHold,
+    RandomReaches,
+    RandomWalk,
+    SequentialReaches,
+    TargetJump,
+    Tracking,
+    WithInterventions,
+    load_pulses,
+    random_curl_fields,
+)
+
+pytestmark = pytest.mark.slow
+
+BRIEF = {"dt": DT, "delay": Uniform(0.1, 0.2)}
+DELAYED = DelayedReaches(WORKSPACE, duration=1.2, **BRIEF)
+DOUBLE = SequentialReaches(WORKSPACE, reach=0.5, duration=1.3, **BRIEF)
+JUMPS = TargetJump(WORKSPACE, dt=DT, jump_time=Uniform(0.1, 0.3), duration=1.0)
+SINUSOIDS = Tracking(WORKSPACE, dt=DT, duration=2.0)
+WALK = Tracking(WORKSPACE, RandomWalk(), dt=DT, duration=2.0)
+PULSES = WithInterventions(PosturalHold(WORKSPACE, dt=DT, duration=1.0), [load_pulses(Uniform(1.0, 4.0))])
+FIELDS = WithInterventions(
+    RandomReaches(WORKSPACE, dt=DT), [random_curl_fields(Uniform(-4.0, 4.0), share=0.5)]
+)
+
+
+def at_the_end(distance, trials):
+    return distance[..., -1].mean(axis=1)
+
+
+def at_the_end_of_each_reach(distance, trials):
+    last = [np.asarray(trials.timeline.epochs[name][:, 1]) - 1 for name in ("reach 1", "reach 2")]
+    return np.mean([distance[:, np.arange(len(ends)), ends].mean(axis=1) for ends in last], axis=0)
+
+
+def in_pursuit(distance, trials):
+    return np.sqrt(np.mean(distance[:, within(trials, "pursuit")] ** 2, axis=-1))
+
+
+CASES = {
+    "delayed": (DELAYED, (), 150, at_the_end, 0.01),
+    "sequential": (DOUBLE, (), 300, at_the_end_of_each_reach, 0.015),
+    "jump": (JUMPS, (), 100, at_the_end, 0.01),
+    "sinusoids": (SINUSOIDS, (), 300, in_pursuit, 0.015),
+    "walk": (WALK, (), 300, in_pursuit, 0.015),
+    "pulses": (PULSES, (popsim.ConstantForce(),), 150, at_the_end, 0.01),
+    "fields": (FIELDS, (popsim.CurlField(),), 100, at_the_end, 0.01),
+}
+
+
+@pytest.mark.parametrize("task, interventions, n_batches, score, limit", CASES.values(), ids=CASES)
+def test_training_meets_the_criterion(task, interventions, n_batches, score, limit):
+    """Metres of every member: below the limit after training, above it before."""
+    untrained, trained, _ = train_motor(task, n_batches, interventions)
+    trials = task.validation_trials()
+    before, after = (score(distance_to_target(ensemble, task), trials) for ensemble in (untrained, trained))
+    assert np.all(before > 3 * limit), before
+    assert np.all(after < limit), after
+
+
+def test_the_hand_waits_for_the_go_cue_and_stays_in_catch_trials():
+    """Less than 5 mm of drift before the go cue, and within 1 cm to the end where it never comes."""
+    _, trained, _ = train_motor(DELAYED, 200)
+    assert np.all(
+        distance_to_target(trained, DELAYED)[:, within(DELAYED.validation_trials(), "delay")] < 0.005
+    )
+    catch = DelayedReaches(WORKSPACE, duration=1.2, catch_probability=1.0, **BRIEF)
+    assert np.all(distance_to_target(trained, catch, n_drawn=50).max(axis=-1).mean(axis=1) < 0.01)

@@ -1,0 +1,88 @@
+import jax
+import numpy as np
+import pytest
+from motor_trials import WORKSPACE, assert_share, assert_uniform, many_trials, steps_from
+
+from popsim import FromEvent, Uniform
+from popsim.tasks import (
+    DelayedReaches,
+    DirectedVector,
+    PosturalHold,
+    RandomReaches,
+    WithInterventions,
+    load_pulses,
+    random_curl_fields,
+    random_forces,
+)
+
+
+def test_a_load_pulse_acts_between_its_events_with_drawn_force(getkey):
+    trials = many_trials(
+        WithInterventions(PosturalHold(WORKSPACE), [load_pulses(Uniform(1.0, 4.0))]), getkey()
+    )
+    pulse = trials.interventions["constant force"]
+    events = trials.timeline.events
+    expected = steps_from(events["pulse on"], 120) & ~steps_from(events["pulse off"], 120)
+    np.testing.assert_array_equal(pulse.active, expected)
+    assert_uniform(np.linalg.norm(pulse.parameters, axis=1), 1.0, 4.0)
+    assert_uniform(np.arctan2(pulse.parameters[:, 1], pulse.parameters[:, 0]), -np.pi, np.pi)
+
+
+def test_a_share_of_trials_has_pulses_in_even_directions(getkey):
+    plan = load_pulses(2.0, n_directions=4, share=0.25)
+    trials = many_trials(WithInterventions(PosturalHold(WORKSPACE), [plan]), getkey())
+    pulse = trials.interventions["constant force"]
+    acts = np.any(pulse.active, axis=1)
+    np.testing.assert_array_equal(acts, trials.conditions["constant force"])
+    assert_share(acts, 0.25)
+    quarters = np.arctan2(pulse.parameters[:, 1], pulse.parameters[:, 0]) / (np.pi / 2)
+    np.testing.assert_allclose(quarters, np.round(quarters), atol=1e-5)
+    np.testing.assert_allclose(np.bincount(np.round(quarters).astype(int) % 4), 500, atol=100)
+
+
+def test_loads_of_reaches_have_drawn_strengths_where_and_when_they_say(getkey):
+    after = FromEvent("go cue")
+    plans = [
+        random_forces(Uniform(0.0, 3.0), n_axes=2, window=after),
+        random_curl_fields(Uniform(-8.0, 8.0), window=after, share=0.5, told_as="field"),
+    ]
+    trials = many_trials(WithInterventions(DelayedReaches(WORKSPACE), plans), getkey())
+    force, field = (trials.interventions[name] for name in ("constant force", "curl field"))
+    gone = steps_from(trials.timeline.events["go cue"], 150)
+    np.testing.assert_array_equal(force.active, gone)
+    np.testing.assert_array_equal(field.active, gone & np.asarray(trials.conditions["curl field"])[:, None])
+    assert_share(trials.conditions["curl field"], 0.5)
+    assert_uniform(np.linalg.norm(force.parameters, axis=1), 0.0, 3.0)
+    assert_uniform(field.parameters, -8.0, 8.0)
+    told = np.where(field.active, field.parameters[:, None], 0.0)
+    np.testing.assert_array_equal(trials.inputs["field"][..., 0], told)
+
+
+def test_by_default_loads_act_throughout(getkey):
+    plans = [random_forces(1.0), random_curl_fields(3.0)]
+    trials = many_trials(WithInterventions(RandomReaches(WORKSPACE), plans), getkey(), 3)
+    for schedule in trials.interventions.values():
+        assert np.all(schedule.active)
+
+
+def test_a_vector_in_space_lies_in_the_plane_within_its_bounds(getkey):
+    vectors = DirectedVector(Uniform(1.0, 2.0), n_axes=3)
+    drawn = np.asarray(jax.vmap(lambda key: vectors.sample(key=key))(jax.random.split(getkey(), 2000)))
+    np.testing.assert_array_equal(drawn[:, 2], 0.0)
+    low, high = vectors.bounds()
+    np.testing.assert_array_equal(low, [-2.0, -2.0, 0.0])
+    np.testing.assert_array_equal(high, [2.0, 2.0, 0.0])
+    assert np.all((drawn >= low) & (drawn <= high))
+
+
+@pytest.mark.parametrize(
+    "build, name",
+    [
+        (lambda: random_forces(-1.0), "length"),
+        (lambda: random_forces(1.0, n_axes=4), "n_axes"),
+        (lambda: load_pulses(1.0, n_directions=0), "n_directions"),
+    ],
+)
+def test_bad_numbers_are_refused_by_name(build, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        build()
