@@ -16,7 +16,7 @@ from popsim.trial import Trial
 class Scheduled(AbstractTask):
     """A task whose array `where(task)` follows a schedule over training batches: a curriculum.
 
-    `Scheduled(task, lambda task: task.plan.catch_probability, Ramp(0.0, 0.2, last_batch=500))`. Several
+    `Scheduled(task, lambda task: task.catch_probability, Ramp(0.0, 0.2, last_batch=500))`. Several
     numbers are scheduled by wrapping again, with `lambda task: task.task.…`. The validation trials are those
     of the task with the value that the schedule ends with.
 
