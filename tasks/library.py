@@ -2,27 +2,54 @@
 
 from collections.abc import Callable
 
+import jax.numpy as jnp
+
+from popsim.distributions import Uniform
 from popsim.plants import TwoLinkArm
 from popsim.task import AbstractTask
+from popsim.tasks.adaptation import adaptation_plan
 from popsim.tasks.center_out import CenterOutReaches
+from popsim.tasks.channel_trials import channel_trials
 from popsim.tasks.delayed_reaches import DelayedReaches
 from popsim.tasks.postural_hold import PosturalHold
+from popsim.tasks.random_loads import load_pulses, random_forces
 from popsim.tasks.random_reaches import RandomReaches
 from popsim.tasks.sequential_reaches import SequentialReaches
 from popsim.tasks.target_jump import TargetJump
 from popsim.tasks.target_paths import RandomWalk
 from popsim.tasks.tracking import Tracking
+from popsim.tasks.with_interventions import WithInterventions
 from popsim.workspace import Workspace
+
+
+def _arm_workspace() -> Workspace:
+    """Where a two-link arm reaches."""
+    return TwoLinkArm.arm26().workspace
 
 
 def _in_reach(task: Callable[..., AbstractTask], *settings: object) -> Callable[[], AbstractTask]:
     """A motor task where a two-link arm reaches."""
+    return lambda: task(_arm_workspace(), *settings)
 
-    def build() -> AbstractTask:
-        workspace: Workspace = TwoLinkArm.arm26().workspace
-        return task(workspace, *settings)
 
-    return build
+def _held_under_pulses() -> AbstractTask:
+    return WithInterventions(PosturalHold(_arm_workspace()), [load_pulses(Uniform(1.0, 4.0))])
+
+
+def _under_random_loads() -> AbstractTask:
+    return WithInterventions(RandomReaches(_arm_workspace()), [random_forces(Uniform(0.0, 4.0))])
+
+
+def _in_field() -> AbstractTask:
+    """Null, field, washout, field; a tenth of the trials in a force channel."""
+    field = adaptation_plan("curl field", 10.0, unless=("force channel",))
+    return WithInterventions(CenterOutReaches(_arm_workspace()), [channel_trials(0.1), field])
+
+
+def _with_rotation() -> AbstractTask:
+    """The same phases with the cursor turned by 30 degrees about the start."""
+    rotation = adaptation_plan("cursor rotation", jnp.pi / 6)
+    return WithInterventions(CenterOutReaches(_arm_workspace()), [rotation])
 
 
 MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
@@ -33,7 +60,10 @@ MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
     "target-jump": _in_reach(TargetJump),
     "tracking": _in_reach(Tracking),
     "tracking-random-walk": _in_reach(Tracking, RandomWalk()),
-    "postural-hold": _in_reach(PosturalHold),
+    "postural-hold": _held_under_pulses,
+    "random-loads": _under_random_loads,
+    "force-field-adaptation": _in_field,
+    "visuomotor-rotation": _with_rotation,
 }
 """Tasks for a hand; here that of a two-link arm."""
 

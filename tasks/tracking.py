@@ -35,8 +35,8 @@ class Tracking(AbstractTask):
     | "target" | (time, space) | m; where the target is when the step begins |
 
     Targets: the hand where the target is, and as fast, when the step ends. Epochs: "start" (begun by the
-    event "target on"), "pursuit" (begun by "target moves"). Conditions: none. The validation trials are
-    `n_validation_trials` paths, drawn once for all.
+    event "target on"), "pursuit" (begun by "target moves"). Conditions: "mean speed", that of the target in
+    its pursuit (m/s). The validation trials are `n_validation_trials` paths, drawn once for all.
 
     **Arguments:**
 
@@ -91,11 +91,14 @@ class Tracking(AbstractTask):
         elapsed, rate = self._clock(timeline)
         along = self.path(elapsed, self.workspace, key=key)
         position, velocity = along.position, rate[:, None] * along.velocity
+        moves = timeline.since("target moves")
+        speed = jnp.linalg.norm(velocity[1:], axis=-1)
         return Trial(
             init=HandState(position[0], jnp.zeros_like(position[0])),
             inputs={"target": position[:-1]},
             targets=HandState(position[1:], velocity[1:]),
             timeline=timeline,
+            conditions={"mean speed": jnp.mean(speed, where=moves)},
         )
 
     def _clock(self, timeline: Timeline) -> tuple[Float[Array, " times"], Float[Array, " times"]]:
