@@ -15,7 +15,7 @@ N_BATCHES = {
     "delayed-comparison": 200,
     "delayed-match-to-sample": 300,
     "delayed-non-match-to-sample": 300,
-    "delayed-response": 300,
+    "delayed-response": 600,
     "ready-set-go": 300,
     "sine-generation": 300,
     "multi-task": 400,
