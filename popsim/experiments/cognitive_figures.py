@@ -21,7 +21,7 @@ def draw_cognitive_figures(run: Any) -> dict[str, Figure]:
 
     - `run`: a `Run` whose networks have no body.
     """
-    trials = jax.tree.map(np.asarray, run.task.validation_trials())
+    trials = run.task.validation_trials()
     outputs = np.asarray(run.evaluate().states.network.output)[0]
     with figure_style():
         return {"learning_curves": _learning_curves(run.history), "trials": _trials(trials, outputs)}
@@ -44,7 +44,8 @@ def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
     count = n_trials(trials)
     shown = np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
     dt = trials.timeline.dt
-    inputs = inputs_by_name(trials.inputs)
+    inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
+    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
     figure, axes = plt.subplots(
         len(inputs) + 1,
         len(shown),
@@ -58,7 +59,7 @@ def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
     for column, trial in enumerate(shown):
         for row, name in enumerate(sorted(inputs)):
             draw_channels(axes[row, column], inputs[name][trial], dt=dt)
-        target = np.where(trials.targets.counts[trial, :, None] > 0, trials.targets.values[trial], np.nan)
+        target = np.where(counts[trial, :, None] > 0, values[trial], np.nan)
         draw_channels(axes[-1, column], outputs[trial], targets=target, dt=dt)
         axes[-1, column].set_xlabel("time (s)")
         axes[0, column].set_title(f"validation trial {trial}")
