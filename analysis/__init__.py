@@ -6,6 +6,7 @@ if __name__ != "popsim.analysis":
 import importlib
 from typing import TYPE_CHECKING
 
+from popsim.analysis.intervals import produced_interval as produced_interval
 from popsim.analysis.kinematics import end_point_error as end_point_error
 from popsim.analysis.kinematics import hand_speed as hand_speed
 from popsim.analysis.tuning import CosineTuning as CosineTuning

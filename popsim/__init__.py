@@ -74,6 +74,9 @@ from popsim.noise import MotorNoise as MotorNoise
 from popsim.noise import NoNoise as NoNoise
 from popsim.noise import without_noise as without_noise
 from popsim.output_target import OutputTarget as OutputTarget
+from popsim.output_target import choice_accuracy as choice_accuracy
+from popsim.output_target import chosen as chosen
+from popsim.output_target import right_choice as right_choice
 from popsim.per_member import PerMember as PerMember
 from popsim.per_member import ScaledSchedule as ScaledSchedule
 from popsim.per_member import of_member as of_member

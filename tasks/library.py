@@ -10,11 +10,20 @@ from popsim.task import AbstractTask
 from popsim.tasks.adaptation import adaptation_plan
 from popsim.tasks.center_out import CenterOutReaches
 from popsim.tasks.channel_trials import channel_trials
+from popsim.tasks.context_integration import ContextIntegration
+from popsim.tasks.delayed_comparison import DelayedComparison
+from popsim.tasks.delayed_match import DelayedMatchToSample
 from popsim.tasks.delayed_reaches import DelayedReaches
+from popsim.tasks.delayed_response import DelayedResponse
+from popsim.tasks.flip_flop import FlipFlop
+from popsim.tasks.multi_task import MultiTask
+from popsim.tasks.perceptual_decision import PerceptualDecision
 from popsim.tasks.postural_hold import PosturalHold
 from popsim.tasks.random_loads import load_pulses, random_forces
 from popsim.tasks.random_reaches import RandomReaches
+from popsim.tasks.ready_set_go import ReadySetGo
 from popsim.tasks.sequential_reaches import SequentialReaches
+from popsim.tasks.sine_generation import SineGeneration
 from popsim.tasks.target_jump import TargetJump
 from popsim.tasks.target_paths import RandomWalk
 from popsim.tasks.tracking import Tracking
@@ -52,6 +61,16 @@ def _with_rotation() -> AbstractTask:
     return WithInterventions(CenterOutReaches(_arm_workspace()), [rotation])
 
 
+def _non_match() -> DelayedMatchToSample:
+    return DelayedMatchToSample(yes_to="non-match")
+
+
+def _four_tasks() -> MultiTask:
+    """A perceptual decision, a comparison, a match to sample and a delayed response, as likely."""
+    names = ("perceptual-decision", "delayed-comparison", "delayed-match-to-sample", "delayed-response")
+    return MultiTask({name: COGNITIVE_TASKS[name]() for name in names})
+
+
 MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
     "center-out": _in_reach(CenterOutReaches),
     "random-reaches": _in_reach(RandomReaches),
@@ -67,5 +86,19 @@ MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
 }
 """Tasks for a hand; here that of a two-link arm."""
 
-TASKS: dict[str, Callable[[], AbstractTask]] = {**MOTOR_TASKS}
+COGNITIVE_TASKS: dict[str, Callable[[], AbstractTask]] = {
+    "flip-flop": FlipFlop,
+    "context-integration": ContextIntegration,
+    "perceptual-decision": PerceptualDecision,
+    "delayed-comparison": DelayedComparison,
+    "delayed-match-to-sample": DelayedMatchToSample,
+    "delayed-non-match-to-sample": _non_match,
+    "delayed-response": DelayedResponse,
+    "ready-set-go": ReadySetGo,
+    "sine-generation": SineGeneration,
+    "multi-task": _four_tasks,
+}
+"""Tasks for networks without a body."""
+
+TASKS: dict[str, Callable[[], AbstractTask]] = {**MOTOR_TASKS, **COGNITIVE_TASKS}
 """All tasks."""

@@ -1,5 +1,6 @@
 """Figures: every function takes and returns matplotlib axes. SI units in, readable units out."""
 
+from popsim.analysis.figures.channels import draw_channels as draw_channels
 from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves

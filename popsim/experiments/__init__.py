@@ -1,6 +1,7 @@
 """Experiments: a task, a model and a training as plain values that can be written down, run and reopened."""
 
 from popsim.experiments.center_out import CenterOut as CenterOut
+from popsim.experiments.cognitive import Cognitive as Cognitive
 from popsim.experiments.experiment import AbstractExperiment as AbstractExperiment
 from popsim.experiments.info_table import info_table as info_table
 from popsim.experiments.plant_choice import PLANTS as PLANTS

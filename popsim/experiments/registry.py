@@ -1,9 +1,10 @@
 """The experiments that can be trained and reopened by name."""
 
 from popsim.experiments.center_out import CenterOut
+from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment
 
-EXPERIMENTS: dict[str, type[AbstractExperiment]] = {CenterOut.name: CenterOut}
+EXPERIMENTS: dict[str, type[AbstractExperiment]] = {kind.name: kind for kind in (CenterOut, Cognitive)}
 
 
 def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractExperiment]:

@@ -1,0 +1,35 @@
+"""Inputs or outputs of a network over time."""
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from popsim.analysis.figures.style import COLORS
+
+
+def draw_channels(
+    ax: Axes,
+    channels: Float[np.ndarray, "time channel"],
+    *,
+    dt: float,
+    targets: Float[np.ndarray, "time channel"] | None = None,
+) -> Axes:
+    """Each channel over time, and dashed in the same colour what it should be.
+
+    Colours come again after eight channels.
+
+    **Arguments:**
+
+    - `ax`: where to draw.
+    - `channels`: such as the outputs of a network; the first at time `dt`.
+    - `dt`: the time step in seconds.
+    - `targets`: what they should be, NaN where that does not count; None for none.
+    """
+    times = dt * np.arange(1, channels.shape[0] + 1)
+    for index, values in enumerate(channels.T):
+        color = COLORS[index % len(COLORS)]
+        ax.plot(times, values, color=color, linewidth=0.9)
+        if targets is not None:
+            ax.plot(times, targets[:, index], color=color, linewidth=1.4, linestyle=(0, (2, 1)), alpha=0.6)
+    ax.set_xlim(0, times[-1])
+    return ax

@@ -1,0 +1,93 @@
+"""Remember several bits: the n-bit flip-flop."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from popsim.checks import as_float_array, check_fraction, check_positive, check_positive_int, n_steps_in
+from popsim.loss import Loss
+from popsim.losses import OutputError
+from popsim.output_target import OutputTarget
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.tasks.conditions import trials_of_conditions
+from popsim.timeline import Timeline
+from popsim.trial import Trial
+
+MOST_BITS = 10
+
+
+class FlipFlop(AbstractTask):
+    """Each output holds the sign of the last pulse on its channel.
+
+    Sussillo & Barak 2013, Neural Comput 25:626 (cited from memory).
+
+    - Inputs: "pulses" (`n_bits`): +1 or -1, as likely, in single time steps that are drawn independently on
+        each channel; the first step has a pulse on every channel.
+    - Targets: `n_bits` outputs, the sign of the last pulse of each channel, that of the step itself among
+        them. All steps count.
+    - Epoch "memory", the whole trial. No events.
+    - Conditions: "first bits" (`n_bits`, 0 or 1): the first pulses.
+
+    The validation trials are one for each of the 2^n first states.
+
+    **Arguments:**
+
+    - `n_bits`: the number of channels, up to 10.
+    - `pulse_probability`: of a pulse on a channel in a time step.
+    - `duration`: of a trial, in seconds.
+    - `dt`: the time step in seconds, that of the model.
+    - `loss`: what counts as doing well.
+
+    **Raises:** `ValueError` if `n_bits` is not a whole number from 1 to 10, `pulse_probability` not from 0
+    to 1, or `duration` not a multiple of `dt` above zero.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    n_bits: int = eqx.field(static=True, kw_only=True, default=3)
+    pulse_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.06)
+    duration: float = eqx.field(static=True, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+
+    def __check_init__(self):
+        check_positive_int("n_bits", self.n_bits)
+        if self.n_bits > MOST_BITS:
+            raise ValueError(f"`n_bits` must be at most {MOST_BITS}, got {self.n_bits}.")
+        check_fraction("pulse_probability", self.pulse_probability)
+        check_positive("dt", self.dt)
+        check_positive("duration", self.duration)
+        n_steps_in("duration", self.duration, self.dt)
+
+    @property
+    def n_steps(self) -> int:
+        """The number of time steps of a trial."""
+        return n_steps_in("duration", self.duration, self.dt)
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        first_bits = jax.random.bernoulli(key_stream(key, "first bits"), shape=(self.n_bits,)).astype(int)
+        return self._trial(first_bits, key=key)
+
+    def validation_trials(self) -> Trial:
+        states = jnp.arange(2**self.n_bits)
+        return trials_of_conditions(self._trial, (states[:, None] >> jnp.arange(self.n_bits)) & 1)
+
+    def _trial(self, first_bits: Int[Array, " bits"], *, key: Key[Array, ""]) -> Trial:
+        shape = (self.n_steps, self.n_bits)
+        is_pulse = jax.random.bernoulli(key_stream(key, "pulses"), self.pulse_probability, shape)
+        signs = jax.random.rademacher(key_stream(key, "signs"), shape, float)
+        pulses = jnp.where(is_pulse, signs, 0.0).at[0].set(jnp.where(first_bits == 1, 1.0, -1.0))
+        return Trial(
+            init=(),
+            inputs={"pulses": pulses},
+            targets=OutputTarget(_last_nonzero(pulses), jnp.ones(self.n_steps)),
+            timeline=Timeline(self.dt, self.n_steps, epochs={"memory": jnp.array([0, self.n_steps])}),
+            conditions={"first bits": first_bits},
+        )
+
+
+def _last_nonzero(pulses: Float[Array, "time bits"]) -> Float[Array, "time bits"]:
+    """At each step the last value up to then that is not zero; the first step has one."""
+    steps = jnp.arange(pulses.shape[0])[:, None]
+    last = jax.lax.cummax(jnp.where(pulses != 0, steps, 0), axis=0)
+    return jnp.take_along_axis(pulses, last, axis=0)

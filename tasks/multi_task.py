@@ -1,0 +1,114 @@
+"""One network, many tasks: an input tells which one a trial is of."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from popsim.batch_schedules import AbstractBatchSchedule, Steady, as_batch_schedule
+from popsim.checks import check_non_negative, is_traced
+from popsim.loss import Loss
+from popsim.losses import OutputError
+from popsim.per_member import has_per_member
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.tasks.trial_layout import TrialLayout
+from popsim.trial import Trial
+
+TASK = "task"
+
+
+class MultiTask(AbstractTask):
+    """Each trial is of one of several tasks for networks without a body.
+
+    As in Yang, Joglekar, Song, Newsome & Wang 2019, Nat Neurosci 22:297 (cited from memory), an input holds
+    the rule: which task it is.
+
+    - Inputs: "task" (one for each task), one-hot throughout, in the order of `names`; those of the tasks,
+        where inputs of one name share their channels.
+    - Targets: as many outputs as the task with most of them; those that a task lacks should be zero.
+    - Epochs and events: those of all tasks. An epoch that a task lacks is empty, an event never comes.
+    - Conditions: "task", the number of the task; those of all tasks, -1 or NaN where a task lacks them.
+
+    What counts in each task are its targets; the loss is that of the mixture. Trials are as long as those
+    of the longest task; in a shorter one nothing counts after its end. The validation trials are those
+    of all tasks.
+
+    **Arguments:**
+
+    - `tasks`: by name.
+    - `shares`: how often each comes, in the order of `tasks`, in proportion: an array, or a schedule over
+        training batches, such as `Phases((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; one number for all alike.
+    - `loss`: what counts as doing well; by default `OutputError`.
+
+    **Raises:** `ValueError` if there is no task, one needs a body or has interventions, an input or condition
+    is called "task", time steps differ, or `shares` are negative, all zero, or not one for each task.
+    """
+
+    tasks: tuple[AbstractTask, ...]
+    shares: AbstractBatchSchedule
+    loss: Loss
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(self, tasks: Mapping[str, AbstractTask], *, shares: Any = 1.0, loss: Loss | None = None):
+        self.names = tuple(tasks)
+        self.tasks = tuple(tasks.values())
+        self.shares = as_batch_schedule(shares)
+        self.loss = 1.0 * OutputError() if loss is None else loss
+
+    def __check_init__(self):
+        if not self.tasks:
+            raise ValueError("`tasks` must be at least one, got none.")
+        if has_per_member(self.shares):
+            return
+        shape = jax.eval_shape(self.shares, jnp.asarray(0)).shape
+        if shape not in ((), (len(self.tasks),)):
+            raise ValueError(f"`shares` must be one for each of {len(self.tasks)} tasks, got shape {shape}.")
+        if isinstance(self.shares, Steady):
+            shares = self.shares.value
+            check_non_negative("shares", shares)
+            if not is_traced(shares) and not np.any(shares):
+                raise ValueError("`shares` must not all be zero.")
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        drawn = [
+            task.trial(batch=batch, key=key_stream(key, f"task {name}"))
+            for name, task in zip(self.names, self.tasks, strict=True)
+        ]
+        layout = TrialLayout.of(drawn)
+        fitted = [self._told(layout.fit(trial), index) for index, trial in enumerate(drawn)]
+        log_shares = jnp.log(self._shares(batch))
+        index = jax.random.categorical(key_stream(key, "which task"), log_shares)
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *fitted)
+
+    def validation_trials(self) -> Trial:
+        stacked = [task.validation_trials() for task in self.tasks]
+        layout = TrialLayout.of([jax.tree.map(lambda leaf: leaf[0], trials) for trials in stacked])
+        fitted = [
+            jax.vmap(lambda trial, index=index: self._told(layout.fit(trial), index))(trials)
+            for index, trials in enumerate(stacked)
+        ]
+        return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *fitted)
+
+    def _shares(self, batch: int | Int[Array, ""]) -> Float[Array, " task"]:
+        return jnp.broadcast_to(self.shares(batch), (len(self.tasks),))
+
+    def _told(self, trial: Trial, index: int) -> Trial:
+        """The trial with the input and the condition that tell which task it is of."""
+        for kind, named in (("an input", trial.inputs), ("a condition", trial.conditions)):
+            if TASK in named:
+                raise ValueError(f"`tasks` must not have {kind} of the name {TASK!r}, got {sorted(named)}.")
+        one_hot = jax.nn.one_hot(index, len(self.tasks))
+        told = jnp.broadcast_to(one_hot, (trial.timeline.n_steps, len(self.tasks)))
+        return Trial(
+            trial.init,
+            trial.inputs | {TASK: told},
+            trial.targets,
+            trial.timeline,
+            trial.interventions,
+            trial.conditions | {TASK: jnp.asarray(index)},
+        )

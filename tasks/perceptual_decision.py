@@ -1,0 +1,120 @@
+"""Decide between two directions from noisy evidence, as with random dots."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, Key
+
+from popsim.checks import as_float_array, check_non_negative
+from popsim.distributions import AbstractDistribution, Choice, as_distribution
+from popsim.loss import Loss
+from popsim.losses import OutputError
+from popsim.randomness import key_stream
+from popsim.task import AbstractTask
+from popsim.tasks.conditions import trials_of_conditions, typical_values
+from popsim.tasks.go_response import GoResponse
+from popsim.tasks.stimuli import sign_or_coin, with_noise
+from popsim.timeline import Timeline
+from popsim.trial import Trial
+from popsim.trial_plan import Epoch, TrialPlan
+
+
+def _coherences() -> Choice:
+    percent = jnp.array([3.2, 6.4, 12.8, 25.6, 51.2])
+    return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
+
+
+class PerceptualDecision(AbstractTask):
+    """Random dots: after the go cue, tell in which of two directions most of them moved.
+
+    Coherences of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero; layout of inputs and outputs as
+    in NeuroGym (both cited from memory).
+
+    - Inputs: "fixation" (1), 1 until the go cue; "stimulus", during the stimulus: with `n_streams=2` one for
+        each direction, (1 - coherence) / 2 and (1 + coherence) / 2, with `n_streams=1` the coherence;
+        plus white noise.
+    - Targets: two outputs, silent until the go cue, then 1 for the right one: the first for a negative
+        coherence, the second for a positive one.
+    - Epochs "fixation", "stimulus", "delay", "decision"; events "stimulus on", "stimulus off", "go cue".
+    - Conditions: "coherence", "choice" (0 or 1), "catch".
+
+    After a stimulus of s seconds nobody is right more often than with the probability
+    Phi(|coherence| (s / k)^0.5 / sigma), k = `n_streams`. The validation trials are one for each
+    coherence.
+
+    **Arguments:**
+
+    - `n_streams`: 1 or 2, as above.
+    - `coherence`: its distribution, from -1 to 1. At zero a coin decides what is right.
+    - `noise`: sigma of each stream, in s^0.5; a step has sigma / dt^0.5.
+    - `fixation`, `stimulus`, `delay`: how long these epochs last, in seconds; the rest is for the decision.
+    - `response`: what counts before and after the go cue, and the share of catch trials.
+    - `duration`: of a trial, in seconds.
+    - `dt`: the time step in seconds, that of the model.
+    - `loss`: what counts as doing well.
+
+    **Raises:** `ValueError` if `noise` is negative, `n_streams` is not 1 or 2, `duration` is not a
+    multiple of `dt`, or leaves no time to respond.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    n_streams: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=2)
+    coherence: AbstractDistribution = eqx.field(
+        kw_only=True, converter=as_distribution, default_factory=_coherences
+    )
+    noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.05)
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
+    delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
+    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
+    duration: float = eqx.field(static=True, kw_only=True, default=0.9)
+    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
+
+    def __check_init__(self):
+        check_non_negative("noise", self.noise)
+        if self.n_streams not in (1, 2):
+            raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
+        self.response.check(self.plan)
+
+    @property
+    def plan(self) -> TrialPlan:
+        """The plan of a trial."""
+        return self.response.plan(
+            Epoch("fixation", self.fixation),
+            Epoch("stimulus", self.stimulus, event="stimulus on"),
+            Epoch("delay", self.delay, event="stimulus off"),
+            duration=self.duration,
+            dt=self.dt,
+        )
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        coherence = self.coherence.sample(key=key_stream(key, "coherence"))
+        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), coherence, key=key)
+
+    def validation_trials(self) -> Trial:
+        coherences = typical_values(self.coherence)
+        return trials_of_conditions(self._trial, coherences, shared=(self.plan.typical(),))
+
+    def _trial(self, timeline: Timeline, coherence: Float[Array, ""], *, key: Key[Array, ""]) -> Trial:
+        choice = sign_or_coin(coherence, key=key_stream(key, "coin"))
+        streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
+        stimulus = with_noise(
+            jnp.broadcast_to(streams, (timeline.n_steps, self.n_streams)),
+            self.noise,
+            timeline.in_epoch("stimulus"),
+            dt=self.dt,
+            key=key_stream(key, "noise"),
+        )
+        return Trial(
+            init=(),
+            inputs={"fixation": self.response.fixation(timeline), "stimulus": stimulus},
+            targets=self.response.target(timeline, jax.nn.one_hot(choice, 2)),
+            timeline=timeline,
+            conditions={
+                "coherence": coherence,
+                "choice": choice,
+                "catch": self.response.is_catch(timeline),
+            },
+        )

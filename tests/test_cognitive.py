@@ -1,0 +1,64 @@
+"""The experiment with cognitive tasks."""
+
+import numpy as np
+import pytest
+
+from popsim.experiments import Cognitive, open_run, run_experiment
+from popsim.experiments.cognitive_scores import CRITERIA, Criterion
+from popsim.tasks import COGNITIVE_TASKS
+
+SMALL = Cognitive(
+    task="context-integration", cell="tanh", n_members=2, n_batches=4, batch_size=4, n_units=8, log_step=2
+)
+
+
+def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
+    assert CRITERIA.keys() == COGNITIVE_TASKS.keys()
+    for score, good, bad in (("accuracy", 0.9, 0.7), ("output error", 0.7, 0.9)):
+        criterion = Criterion(score, 0.8)
+        assert criterion.is_met(good) and not criterion.is_met(bad) and not criterion.is_met(np.nan)
+
+
+@pytest.mark.parametrize(
+    "options, name",
+    [
+        ({"task": "juggling"}, "task"),
+        ({"cell": "lstm"}, "cell"),
+        ({"tau": 0.1}, "tau"),
+        ({"cell": "tanh", "tau": 0.0}, "tau"),
+        ({"n_units": 0}, "n_units"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"hidden_noise": -1.0}, "hidden_noise"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(options, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        Cognitive(**options)
+
+
+def test_settings_of_the_network_are_followed():
+    import jax
+
+    slow = Cognitive(cell="tanh", tau=0.2, hidden_noise=0.1, n_units=5).build_model(key=jax.random.key(0))
+    assert float(slow.network.tau) == pytest.approx(0.2) and slow.network.bias.shape == (5,)
+    assert float(slow.network.noise.std) == pytest.approx(0.1) and slow.network.n_outputs == 3
+    gated = Cognitive(task="delayed-response", n_units=7).build_model(key=jax.random.key(0))
+    assert gated.network.cell.hidden_size == 7 and (gated.network.n_inputs, gated.network.n_outputs) == (
+        11,
+        8,
+    )
+
+
+@pytest.mark.slow
+def test_a_run_is_saved_with_scores_and_figures_and_reopened(tmp_path):
+    run_experiment(SMALL, tmp_path / "run", quiet=True)
+    run = open_run(tmp_path / "run")
+    assert run.experiment == SMALL
+    assert {path.stem for path in run.folder.figures.iterdir()} == {"learning_curves", "trials"}
+    rows = run.summary["ensembles"]
+    assert rows.keys() == {"trained", "control: untrained"} and len(rows["trained"]) == 2
+    for row in rows["control: untrained"]:
+        assert 0.35 < row["fresh"] < 0.65 and not row["does_the_task"]
+    lines = SMALL.table(run.summary).splitlines()
+    assert lines[0] == "context-integration: accuracy in 1000 fresh trials, at least 0.76"
+    assert len(lines) == 6 and lines[-1].endswith("no")

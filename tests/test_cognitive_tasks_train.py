@@ -1,0 +1,54 @@
+"""Small ensembles learn every cognitive task, and untrained ones cannot do it."""
+
+import dataclasses
+
+import pytest
+
+from popsim.experiments import Cognitive
+from popsim.experiments.cognitive_scores import CRITERIA, scores
+from popsim.experiments.cognitive_summary import fresh_trials
+
+N_BATCHES = {
+    "flip-flop": 200,
+    "context-integration": 200,
+    "perceptual-decision": 200,
+    "delayed-comparison": 200,
+    "delayed-match-to-sample": 300,
+    "delayed-non-match-to-sample": 300,
+    "delayed-response": 600,
+    "ready-set-go": 300,
+    "sine-generation": 300,
+    "multi-task": 400,
+}
+SMALL = Cognitive(n_members=2, batch_size=32, n_units=48, log_step=1000)
+
+
+def trained_and_untrained(name):
+    """The scores of each member after and before a short training, in 1,000 fresh trials."""
+    experiment = dataclasses.replace(SMALL, task=name, n_batches=N_BATCHES[name])
+    task, untrained = experiment.build_task(), experiment.build_ensemble()
+    trained, _ = experiment.build_trainer()(
+        task,
+        untrained,
+        experiment.n_batches,
+        experiment.batch_size,
+        experiment.where_train,
+        ensembled=True,
+        log_step=experiment.log_step,
+        disable_tqdm=True,
+        key=experiment.key("training"),
+    )
+    key = experiment.key("evaluation")
+    trials = fresh_trials(task, 1000, key=key)
+    return tuple(
+        scores(ensemble, task, trials, CRITERIA[name], key=key).tolist() for ensemble in (trained, untrained)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", N_BATCHES)
+def test_every_member_learns_the_task_and_no_untrained_one_does_it(name):
+    criterion = CRITERIA[name]
+    trained, untrained = trained_and_untrained(name)
+    assert all(map(criterion.is_met, trained)), (name, criterion, trained)
+    assert not any(map(criterion.is_met, untrained)), (name, criterion, untrained)
