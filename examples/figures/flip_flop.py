@@ -1,0 +1,108 @@
+"""The figure of `flip_flop.py`: three bits in a trial, learning curves, and outputs that stay."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from popsim.analysis.figures import figure_style, save_figure
+
+COLORS = {"GRU": "#0072B2", "tanh": "#D55E00"}  # Okabe & Ito
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """What networks put out.
+
+    - `pulses` [trial, time, bit]: what they received.
+    - `bits` [trial, time, bit]: what was to be put out.
+    - `outputs` [member, trial, time, bit]: what was.
+    """
+
+    pulses: np.ndarray
+    bits: np.ndarray
+    outputs: np.ndarray
+
+    def drifts(self, start: int) -> np.ndarray:
+        """How far an output is from where it was at the step `start` [member, time]: the farthest."""
+        held = self.outputs[:, :, start:]
+        return np.abs(held - held[:, :, :1]).max(axis=(1, 3))
+
+
+def draw_figure(
+    folder: Path,
+    memories: Mapping[str, Mapping[str, Memory]],
+    losses: Mapping[str, np.ndarray],
+    largest_error: float,
+    largest_drift: float,
+    start: int,
+) -> list[Path]:
+    """Draw the figure and write it as PNG and PDF.
+
+    **Arguments:**
+
+    - `folder`: where it is written; made if it does not exist.
+    - `memories`: by cell, what networks did in "trials" and when "holding".
+    - `losses`: by cell, the mean squared error [batch, member] in training.
+    - `largest_error`, `largest_drift`: what passes.
+    - `start`: from which step on the outputs have to stay.
+
+    **Returns:** the files.
+    """
+    with figure_style():
+        figure, axes = plt.subplots(1, 3, figsize=(7.0, 2.5), layout="constrained", width_ratios=[1.5, 1, 1])
+        draw_trial(axes[0], {cell: own["trials"] for cell, own in memories.items()})
+        draw_losses(axes[1], losses, largest_error)
+        drifts = {cell: own["holding"].drifts(start) for cell, own in memories.items()}
+        draw_drifts(axes[2], drifts, largest_drift)
+        for letter, ax in zip("abc", axes, strict=True):
+            ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
+        files = save_figure(figure, folder, "flip_flop")
+        plt.close(figure)
+    return files
+
+
+def draw_trial(ax: Axes, memories: Mapping[str, Memory], trial: int = 0) -> None:
+    """The pulses, the bits and the outputs of one member of each kind in one trial."""
+    first = next(iter(memories.values()))
+    n_bits = first.bits.shape[-1]
+    steps = np.arange(first.bits.shape[1])
+    for bit in range(n_bits):
+        place = 3.0 * (n_bits - 1 - bit)
+        ax.fill_between(
+            steps, place, place + first.pulses[trial, :, bit], step="mid", color="0.6", lw=0, zorder=0
+        )
+        ax.plot(steps, place + first.bits[trial, :, bit], "k", lw=0.8, drawstyle="steps-mid")
+        for at, (cell, memory) in enumerate(memories.items()):
+            shown = steps[at :: len(memories) * 2]
+            style = {"ls": "", "marker": "o", "ms": 1.8, "mew": 0, "color": COLORS[cell]}
+            ax.plot(shown, place + memory.outputs[0, trial, shown, bit], **style)
+        ax.text(-3, place, f"bit {bit + 1}", ha="right", va="center", fontsize=7)
+    ax.set(xlim=(0, len(steps)), ylim=(-1.6, 3 * n_bits - 0.2), yticks=[], xlabel="Time step")
+    ax.spines["left"].set_visible(False)
+
+
+def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray], largest: float) -> None:
+    """Learning curves of all members, smoothed over 20 batches."""
+    for cell, own in losses.items():
+        n_means = len(own) // 20
+        means = own[: 20 * n_means].reshape(n_means, 20, -1).mean(axis=1)
+        ax.plot(20 * np.arange(1, n_means + 1), means, color=COLORS[cell], lw=0.7)
+        ax.plot([], [], color=COLORS[cell], lw=1, label=cell)
+    ax.axhline(largest, color="k", lw=0.8, ls=(0, (3, 3)))
+    ax.text(20, largest * 0.92, "gate", va="top", fontsize=7)
+    ax.legend(loc="upper right", handlelength=1.2, labelspacing=0.2)
+    ax.set(yscale="log", xlim=(0, None), xlabel="Training batch", ylabel="Mean squared error")
+
+
+def draw_drifts(ax: Axes, drifts: Mapping[str, np.ndarray], largest: float) -> None:
+    """How far outputs of each member [member, time] move while nothing comes in."""
+    for cell, own in drifts.items():
+        ax.plot(own.T, color=COLORS[cell], lw=0.8)
+    ax.axhline(largest, color="k", lw=0.8, ls=(0, (3, 3)))
+    ax.text(0, largest * 0.98, "gate", va="top", fontsize=7)
+    ax.set(xlim=(0, None), ylim=(0, 1.15 * largest))
+    ax.set(xlabel="Time steps without a pulse", ylabel="Largest change of an output")
