@@ -59,7 +59,7 @@ class IntegrateInContext(popsim.AbstractTask):
 
     plan: popsim.TrialPlan
     loss: popsim.Loss = eqx.field(
-        default_factory=lambda: 1.0 * popsim.FunctionTerm("logistic", cross_entropy)
+        default_factory=lambda: 1.0 * popsim.FunctionTerm("cross entropy", cross_entropy)
     )
 
     def trial(self, *, batch, key):
@@ -131,7 +131,7 @@ class Choices:
 def build_task(stimulus: float = STIMULUS) -> IntegrateInContext:
     """The task with a stimulus of so many seconds."""
     epochs = (popsim.Epoch("stimulus", stimulus), popsim.Epoch("delay", DELAY))
-    return IntegrateInContext(popsim.TrialPlan(epochs, duration=stimulus + DELAY, dt=DT))
+    return IntegrateInContext(plan=popsim.TrialPlan(epochs, duration=stimulus + DELAY, dt=DT))
 
 
 def build_ensemble(n_members: int, key: Key[Array, ""]) -> popsim.NetworkModel:
@@ -225,6 +225,13 @@ def agreement_rows(choices: Choices) -> list[Row]:
     return [Row("as the ideal observer", str(i), share, 1.0) for i, share in enumerate(agree)]
 
 
+CONTROLS = {
+    "untrained": (slope_rows, accuracy_rows),
+    "context swapped": (slope_rows, other_slope_rows, accuracy_rows),
+    "longer stimulus": (slope_rows,),
+}
+
+
 def control_rows(tested: dict[str, Choices]) -> list[Row]:
     """Gates that are to fail: too low, of the wrong stream, and better than is possible."""
     rows = []
@@ -232,13 +239,6 @@ def control_rows(tested: dict[str, Choices]) -> list[Row]:
         for measure in measures:
             rows += measure(tested[name], name=f"{name}, ")
     return as_control(rows)
-
-
-CONTROLS = {
-    "untrained": (slope_rows, accuracy_rows),
-    "context swapped": (slope_rows, other_slope_rows, accuracy_rows),
-    "longer stimulus": (slope_rows,),
-}
 
 
 def run(size: Size, seed: int) -> dict[str, Choices]:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from popsim.analysis.figures import figure_style, save_figure
 
 COLORS = {"GRU": "#0072B2", "tanh": "#D55E00"}  # Okabe & Ito
+LEAST_DRIFT = 1e-8  # shown; below the rounding of outputs near 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,10 +78,15 @@ def draw_trial(ax: Axes, memories: Mapping[str, Memory], trial: int = 0) -> None
         )
         ax.plot(steps, place + first.bits[trial, :, bit], "k", lw=0.8, drawstyle="steps-mid")
         for at, (cell, memory) in enumerate(memories.items()):
-            shown = steps[at :: len(memories) * 2]
+            shown = steps[2 * at :: 2 * len(memories)]
             style = {"ls": "", "marker": "o", "ms": 1.8, "mew": 0, "color": COLORS[cell]}
             ax.plot(shown, place + memory.outputs[0, trial, shown, bit], **style)
         ax.text(-3, place, f"bit {bit + 1}", ha="right", va="center", fontsize=7)
+    ax.fill_between([], [], color="0.6", lw=0, label="pulse")
+    ax.plot([], [], "k", lw=0.8, label="bit")
+    for cell in memories:
+        ax.plot([], [], "o", ms=2.5, mew=0, color=COLORS[cell], label=f"output, {cell}")
+    ax.legend(loc="upper left", ncols=4, handlelength=1, columnspacing=1, borderaxespad=0)
     ax.set(xlim=(0, len(steps)), ylim=(-1.6, 3 * n_bits - 0.2), yticks=[], xlabel="Time step")
     ax.spines["left"].set_visible(False)
 
@@ -93,7 +99,7 @@ def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray], largest: float) -> N
         ax.plot(20 * np.arange(1, n_means + 1), means, color=COLORS[cell], lw=0.7)
         ax.plot([], [], color=COLORS[cell], lw=1, label=cell)
     ax.axhline(largest, color="k", lw=0.8, ls=(0, (3, 3)))
-    ax.text(20, largest * 0.92, "gate", va="top", fontsize=7)
+    ax.text(0.02, largest * 0.92, "gate", va="top", fontsize=7, transform=ax.get_yaxis_transform())
     ax.legend(loc="upper right", handlelength=1.2, labelspacing=0.2)
     ax.set(yscale="log", xlim=(0, None), xlabel="Training batch", ylabel="Mean squared error")
 
@@ -101,8 +107,8 @@ def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray], largest: float) -> N
 def draw_drifts(ax: Axes, drifts: Mapping[str, np.ndarray], largest: float) -> None:
     """How far outputs of each member [member, time] move while nothing comes in."""
     for cell, own in drifts.items():
-        ax.plot(own.T, color=COLORS[cell], lw=0.8)
+        ax.plot(np.arange(1, own.shape[1]), own[:, 1:].T.clip(LEAST_DRIFT), color=COLORS[cell], lw=0.8)
     ax.axhline(largest, color="k", lw=0.8, ls=(0, (3, 3)))
-    ax.text(0, largest * 0.98, "gate", va="top", fontsize=7)
-    ax.set(xlim=(0, None), ylim=(0, 1.15 * largest))
+    ax.text(0.98, largest * 1.2, "gate", ha="right", fontsize=7, transform=ax.get_yaxis_transform())
+    ax.set(yscale="log", xlim=(0, None), ylim=(LEAST_DRIFT, 1))
     ax.set(xlabel="Time steps without a pulse", ylabel="Largest change of an output")

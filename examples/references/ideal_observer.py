@@ -85,7 +85,7 @@ def fit_psychometric(
     n_trials = np.bincount(which.ravel())
     share = np.bincount(which.ravel(), weights=chose_right) / n_trials
     X = np.hstack([np.ones((len(conditions), 1)), conditions])
-    b = np.zeros(X.shape[1])
+    b, information = np.zeros(X.shape[1]), np.eye(X.shape[1])
     for _ in range(n_iterations):
         eta = np.clip(X @ b, -6.0, 6.0)
         p, density = normal_cdf(eta), np.exp(-(eta**2) / 2) / (2 * np.pi) ** 0.5
