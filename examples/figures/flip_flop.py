@@ -1,4 +1,4 @@
-"""The figure of `flip_flop.py`: three bits in a trial, learning curves, and outputs that stay."""
+"""The figure of `flip_flop.py`: three bits in a trial, learning curves, and bits that are held."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -27,19 +27,17 @@ class Memory:
     bits: np.ndarray
     outputs: np.ndarray
 
-    def drifts(self, start: int) -> np.ndarray:
-        """How far an output is from where it was at the step `start` [member, time]: the farthest."""
-        held = self.outputs[:, :, start:]
-        return np.abs(held - held[:, :, :1]).max(axis=(1, 3))
+    def largest_errors(self) -> np.ndarray:
+        """How far an output is from its bit [member, time]: the farthest, over trials and bits."""
+        return np.abs(self.outputs - self.bits).max(axis=(1, 3))
 
 
 def draw_figure(
     folder: Path,
     memories: Mapping[str, Mapping[str, Memory]],
     losses: Mapping[str, np.ndarray],
-    largest_error: float,
-    largest_drift: float,
-    start: int,
+    largest: tuple[float, float],
+    n_held: int,
 ) -> list[Path]:
     """Draw the figure and write it as PNG and PDF.
 
@@ -48,17 +46,17 @@ def draw_figure(
     - `folder`: where it is written; made if it does not exist.
     - `memories`: by cell, what networks did in "trials" and when "holding".
     - `losses`: by cell, the mean squared error [batch, member] in training.
-    - `largest_error`, `largest_drift`: what passes.
-    - `start`: from which step on the outputs have to stay.
+    - `largest`: which mean squared error passes, and which error of a held output.
+    - `n_held`: how many steps before the end of holding count.
 
     **Returns:** the files.
     """
     with figure_style():
         figure, axes = plt.subplots(1, 3, figsize=(7.0, 2.5), layout="constrained", width_ratios=[1.5, 1, 1])
         draw_trial(axes[0], {cell: own["trials"] for cell, own in memories.items()})
-        draw_losses(axes[1], losses, largest_error)
-        drifts = {cell: own["holding"].drifts(start) for cell, own in memories.items()}
-        draw_drifts(axes[2], drifts, largest_drift)
+        draw_losses(axes[1], losses, largest[0])
+        errors = {cell: own["holding"].largest_errors() for cell, own in memories.items()}
+        draw_held(axes[2], errors, largest[1], n_held)
         for letter, ax in zip("abc", axes, strict=True):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
         files = save_figure(figure, folder, "flip_flop")
@@ -85,8 +83,8 @@ def draw_trial(ax: Axes, memories: Mapping[str, Memory], trial: int = 0) -> None
     ax.fill_between([], [], color="0.6", lw=0, label="pulse")
     ax.plot([], [], "k", lw=0.8, label="bit")
     for cell in memories:
-        ax.plot([], [], "o", ms=2.5, mew=0, color=COLORS[cell], label=f"output, {cell}")
-    ax.legend(loc="upper left", ncols=4, handlelength=1, columnspacing=1, borderaxespad=0)
+        ax.plot([], [], "o", ms=2.5, mew=0, color=COLORS[cell], label=cell)
+    ax.legend(loc="upper left", ncols=4, handlelength=1, columnspacing=1.2, borderaxespad=0)
     ax.set(xlim=(0, len(steps)), ylim=(-1.6, 3 * n_bits - 0.2), yticks=[], xlabel="Time step")
     ax.spines["left"].set_visible(False)
 
@@ -104,11 +102,22 @@ def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray], largest: float) -> N
     ax.set(yscale="log", xlim=(0, None), xlabel="Training batch", ylabel="Mean squared error")
 
 
-def draw_drifts(ax: Axes, drifts: Mapping[str, np.ndarray], largest: float) -> None:
-    """How far outputs of each member [member, time] move while nothing comes in."""
-    for cell, own in drifts.items():
-        ax.plot(np.arange(1, own.shape[1]), own[:, 1:].T.clip(LEAST_DRIFT), color=COLORS[cell], lw=0.8)
-    ax.axhline(largest, color="k", lw=0.8, ls=(0, (3, 3)))
-    ax.text(0.98, largest * 1.2, "gate", ha="right", fontsize=7, transform=ax.get_yaxis_transform())
-    ax.set(yscale="log", xlim=(0, None), ylim=(LEAST_DRIFT, 1))
-    ax.set(xlabel="Time steps without a pulse", ylabel="Largest change of an output")
+def draw_held(ax: Axes, errors: Mapping[str, np.ndarray], largest: float, n_held: int) -> None:
+    """How far outputs of each member [member, time] are from bits that were set once."""
+    n_steps = next(iter(errors.values())).shape[1]
+    for cell, own in errors.items():
+        ax.plot(np.arange(1, n_steps + 1), own.T, color=COLORS[cell], lw=0.8)
+    ax.axvspan(n_steps - n_held, n_steps, color="0.88", lw=0, zorder=0)
+    ax.text(
+        n_steps - n_held,
+        0.97,
+        "has to stay ",
+        ha="right",
+        va="top",
+        fontsize=7,
+        transform=ax.get_xaxis_transform(),
+    )
+    ax.plot([n_steps - n_held, n_steps], 2 * [largest], "k", lw=0.8, ls=(0, (3, 1)))
+    ax.text(n_steps - n_held, largest, "gate ", ha="right", va="center", fontsize=7)
+    ax.set(yscale="log", xlim=(0, n_steps), ylim=(1e-3, 2))
+    ax.set(xlabel="Steps since the pulse", ylabel="Largest error of an output")
