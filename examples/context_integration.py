@@ -184,12 +184,14 @@ def choose(
 
 
 def slope_rows(choices: Choices, *, name: str = "") -> list[Row]:
-    """The slope of each member for the stream that is to be judged, beside the ideal observer's."""
+    """The slope of each member for the stream that is to be judged, beside the ideal one and its error."""
     rows, ideal = [], reference.Evidence(round(STIMULUS / DT), NOISE).slope
     for context, stream in enumerate(STREAMS):
+        coherences = choices.in_context(context).coherences
+        slopes = ideal * np.eye(len(STREAMS))[context]
+        error = float(reference.standard_errors(coherences, 0.0, slopes)[context]) / ideal
+        gate = (LOWEST_SLOPE, 1 + 3 * error)
         for i, fit in enumerate(choices.fits(context)):
-            error = float(fit.errors[context]) / ideal
-            gate = (LOWEST_SLOPE, 1 + 3 * error)
             rows.append(Row(f"{name}{stream}, slope", str(i), fit.slopes[context], ideal, error, gate))
     return rows
 

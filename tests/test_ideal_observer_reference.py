@@ -73,6 +73,16 @@ def test_the_fit_is_the_maximum_of_the_likelihood_and_its_errors_are_right():
     np.testing.assert_allclose([fit.bias, *fit.slopes], found.x, atol=1e-4)
 
 
+def test_the_error_of_a_slope_that_hardly_any_choice_tells_is_no_smaller_than_it():
+    """Such a slope, however large, is within its own error of the ideal one, but not within that one's."""
+    coherences = _drawn_coherences(30_000)
+    chose_right = np.zeros(30_000, bool)
+    chose_right[np.flatnonzero(coherences[:, 0] == 0.5)[:2]] = True
+    fit = ideal_observer.fit_psychometric(coherences, chose_right)
+    ideal = ideal_observer.standard_errors(coherences, 0.0, np.array([5.0, 0.0]))
+    assert fit.slopes[0] - 5.0 > 10 * ideal[0] and fit.errors[0] > fit.slopes[0]
+
+
 @pytest.mark.parametrize("choice", [True, False])
 def test_the_curve_of_choices_that_are_all_the_same_is_flat(choice):
     fit = ideal_observer.fit_psychometric(_drawn_coherences(10), np.full(10, choice))

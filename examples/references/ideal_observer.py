@@ -81,19 +81,38 @@ def fit_psychometric(
     if np.all(chose_right == chose_right[0]):
         flat = np.zeros(coherences.shape[1])
         return PsychometricFit(math.inf if chose_right[0] else -math.inf, flat, flat + math.inf)
-    conditions, which = np.unique(coherences, axis=0, return_inverse=True)
-    n_trials = np.bincount(which.ravel())
-    share = np.bincount(which.ravel(), weights=chose_right) / n_trials
-    X = np.hstack([np.ones((len(conditions), 1)), conditions])
-    b, information = np.zeros(X.shape[1]), np.eye(X.shape[1])
+    X, n_trials, which = _conditions(coherences)
+    share = np.bincount(which, weights=chose_right) / n_trials
+    b = np.zeros(X.shape[1])
     for _ in range(n_iterations):
-        eta = np.clip(X @ b, -6.0, 6.0)
-        p, density = normal_cdf(eta), np.exp(-(eta**2) / 2) / (2 * np.pi) ** 0.5
-        weights = n_trials * density**2 / (p * (1 - p))
-        information = X.T @ (weights[:, None] * X)
-        b = b + np.linalg.solve(information, X.T @ (weights * (share - p) / density))
-    errors = np.sqrt(np.diag(np.linalg.inv(information)))
-    return PsychometricFit(float(b[0]), b[1:], errors[1:])
+        p, density, weights = _weights(X, n_trials, b)
+        b = b + np.linalg.solve(X.T @ (weights[:, None] * X), X.T @ (weights * (share - p) / density))
+    return PsychometricFit(float(b[0]), b[1:], standard_errors(coherences, float(b[0]), b[1:]))
+
+
+def standard_errors(coherences: np.ndarray, bias: float, slopes: np.ndarray) -> np.ndarray:
+    """Of the slopes [stream] fitted to choices of this curve at the coherences [trial, stream].
+
+    Errors of a fit are those of the curve that was fitted: from few choices of one kind, a slope of any
+    size has an error as large. How far chance may take the slope of the ideal observer is told by its own.
+    """
+    X, n_trials, _ = _conditions(coherences)
+    _, _, weights = _weights(X, n_trials, np.array([bias, *slopes]))
+    return np.sqrt(np.diag(np.linalg.inv(X.T @ (weights[:, None] * X))))[1:]
+
+
+def _conditions(coherences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Predictors [condition, 1 + stream], how many trials each has, and which is that of each trial."""
+    conditions, which = np.unique(coherences, axis=0, return_inverse=True)
+    X = np.hstack([np.ones((len(conditions), 1)), conditions])
+    return X, np.bincount(which.ravel()), which.ravel()
+
+
+def _weights(X: np.ndarray, n_trials: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P(right), its slope, and the weight of each condition in the expected curvature."""
+    eta = np.clip(X @ b, -6.0, 6.0)
+    p, density = normal_cdf(eta), np.exp(-(eta**2) / 2) / (2 * np.pi) ** 0.5
+    return p, density, n_trials * density**2 / (p * (1 - p))
 
 
 def simulated_choices(coherences: np.ndarray, evidence: Evidence, judged: int, seed: int) -> np.ndarray:
