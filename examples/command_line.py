@@ -9,26 +9,26 @@ OUT = Path(__file__).parent / "out"
 
 
 def parse_options(
-    script: str, description: str, *, in_fresh_process: bool = False, quick: str = ""
+    script: str, description: str, *, in_fresh_process: bool = False, short_form: str | None = None
 ) -> argparse.Namespace:
-    """The options of a figure's script: `out`, `seed`, `saved` where it runs itself a second time, `quick`
-    where it has a short form.
+    """The options of a figure's script: `out`, `seed`, `quick` where it has a short form, and `saved` where
+    it runs itself a second time.
 
     **Arguments:**
 
     - `script`: the file.
     - `description`: its docstring, of which the first line is shown.
     - `in_fresh_process`: whether the figure is drawn by a process of its own.
-    - `quick`: what the short form leaves out; empty if there is none.
+    - `short_form`: what `--quick` does; None where there is no short form.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     out = OUT / Path(script).stem
     parser.add_argument("--out", type=Path, default=out, help=f"folder of the figure (default: {out.name})")
     parser.add_argument("--seed", type=int, default=0, help="of weights, trials and noise")
+    if short_form is not None:
+        parser.add_argument("--quick", action="store_true", help=short_form)
     if in_fresh_process:
         parser.add_argument("--saved", action="store_true", help="do not train: histories are in the folder")
-    if quick:
-        parser.add_argument("--quick", action="store_true", help=quick)
     return parser.parse_args()
 
 

@@ -248,7 +248,7 @@ def analyse(options: argparse.Namespace) -> int:
 def main() -> int:
     """Train and save; then, in a fresh process, compare and draw."""
     options = parse_options(
-        __file__, __doc__ or "", in_fresh_process=True, quick="fewer batches, one field and one control"
+        __file__, __doc__ or "", in_fresh_process=True, short_form="fewer batches, one field and one control"
     )
     if options.saved:
         return analyse(options)

@@ -257,7 +257,7 @@ def chosen(rows: list[Row], *names: str) -> list[Row]:
 
 def main() -> int:
     """Train on both plants, print the table, draw the figure."""
-    options = parse_options(__file__, __doc__ or "", quick="two members, fewer batches")
+    options = parse_options(__file__, __doc__ or "", short_form="two members, fewer batches")
     n_members, n_batches = QUICK_SIZES if options.quick else SIZES
     rows, speeds = [], {}
     for name, other in zip(REACHES, reversed(REACHES), strict=True):

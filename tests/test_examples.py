@@ -1,5 +1,6 @@
 """The paper figures: their short forms run and pass, and their gates reject what they must."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+import popsim
 
 gates = pytest.importorskip("gates", reason="examples/ is not beside the tests")
 
@@ -53,14 +56,33 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
     assert printed.count(" fail, as it must\n") == n_controls
 
 
+SHORT_FORMS = [
+    ("context_integration", 12, 24),
+    ("flip_flop", 12, 12),
+    ("force_field", 37, 26),
+    ("speed_profiles", 24, 20),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "n_gates", "n_controls"), [("force_field", 37, 26), ("speed_profiles", 24, 20)]
-)
-def test_a_short_form_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n_controls, tmp_path):
+@pytest.mark.parametrize(("name", "n_gates", "n_controls"), SHORT_FORMS)
+def test_trained_networks_pass_in_the_short_form_of_a_figure(name, n_gates, n_controls, tmp_path):
     printed = run_script(name, tmp_path, "--quick")
     assert printed.count(" pass\n") == n_gates
     assert printed.count(" fail, as it must\n") == n_controls
+    if name == "flip_flop":
+        _other_scripts_can_have_the_networks(tmp_path)
+
+
+def _other_scripts_can_have_the_networks(folder):
+    flip_flop = importlib.import_module("flip_flop")
+    ensemble = flip_flop.trained_networks(folder, "GRU", flip_flop.QUICK, seed=0)
+    assert popsim.n_members(ensemble) == 2
+    saved = popsim.training.open_history(folder / "GRU")
+    last = saved["trainables.network.readout.bias"].values[-1]
+    np.testing.assert_array_equal(last, ensemble.network.readout.bias)
+    with pytest.raises(ValueError, match="`folder` must hold networks of .*'seed': 1"):
+        flip_flop.trained_networks(folder, "GRU", flip_flop.QUICK, seed=1)
 
 
 def _row(ratio, error=0.0, *, must_fail=False):
