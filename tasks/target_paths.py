@@ -31,7 +31,7 @@ class AbstractTargetPath(eqx.Module):
         ...         return popsim.HandState(position, jnp.outer((elapsed < 10) / 10, width))
         >>> workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
         >>> task = popsim.tasks.Tracking(workspace, Sideways())
-        >>> task.trial(batch=0, key=jax.random.key(0)).init.position.round(3).tolist()
+        >>> [round(x, 3) for x in task.trial(batch=0, key=jax.random.key(0)).init.position.tolist()]
         [-0.1, 0.0]
 
         ```
