@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from popsim.checks import as_float_array, check_finite
 from popsim.per_member import is_per_member
 
-LAST_BATCH = 2**31 - 1
+LAST_BATCH = 2**30
 """A batch number after which no schedule changes: what holds when training is over."""
 
 
@@ -120,7 +120,8 @@ class Phases(AbstractBatchSchedule):
     def __check_init__(self):
         if not self.starts or self.starts[0] != 0 or np.any(np.diff(self.starts) <= 0):
             raise ValueError(f"`starts` must begin with batch 0 and rise, got {self.starts}.")
-        given = np.shape(self.values)[:1]
+        values: Any = self.values
+        given = np.shape(values.values[0] if is_per_member(values) else values)[:1]
         if given != (len(self.starts),):
             raise ValueError(f"`values` must be one for each of {len(self.starts)} phases, got {given}.")
 

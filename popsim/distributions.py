@@ -8,7 +8,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim.checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced
+from popsim.checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_one_number,
+    check_positive,
+    is_traced,
+)
 from popsim.per_member import is_per_member
 
 
@@ -88,6 +95,7 @@ class Normal(AbstractDistribution):
     def __check_init__(self):
         check_finite("mean", self.mean)
         check_non_negative("std", self.std)
+        _check_same_shape("mean", self.mean, "std", self.std)
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
         return self.mean + self.std * jax.random.normal(key, self.mean.shape, self.mean.dtype)
@@ -120,7 +128,7 @@ class TruncatedExponential(AbstractDistribution):
     The usual choice for fore-periods: between the bounds the hazard rises late only. With F the share of
     the untruncated distribution below `high`, a uniform u gives low - scale log(1 - u F).
 
-    **Raises:** `ValueError` if `scale` is not positive, or `low` above `high`.
+    **Raises:** `ValueError` if one of them is not one number, `scale` is not positive, or `low` above `high`.
     """
 
     low: Float[Array, ""] = eqx.field(converter=as_float_array)
@@ -130,6 +138,8 @@ class TruncatedExponential(AbstractDistribution):
     def __check_init__(self):
         _check_order("low", self.low, "high", self.high)
         check_positive("scale", self.scale)
+        for name in ("low", "scale"):
+            check_one_number(name, getattr(self, name))
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, ""]:
         below = -jnp.expm1(-(self.high - self.low) / self.scale)
@@ -149,10 +159,16 @@ def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> No
     """Raise `ValueError` unless two parameters are finite, of one shape, and in order."""
     check_finite(lower_name, lower)
     check_finite(upper_name, upper)
+    _check_same_shape(lower_name, lower, upper_name, upper)
     own, other = (given.values if is_per_member(given) else given for given in (lower, upper))
-    if not is_per_member(lower) and not is_per_member(upper) and own.shape != other.shape:
-        raise ValueError(
-            f"`{upper_name}` must have the shape of `{lower_name}`, {own.shape}, got {other.shape}."
-        )
     if not is_traced(own) and not is_traced(other) and bool(jnp.any(own > other)):
         raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {own}, got {other}.")
+
+
+def _check_same_shape(name: str, own: Any, other_name: str, other: Any) -> None:
+    """Raise `ValueError` unless two parameters have one shape; of a `PerMember` that of one value."""
+    shape, other_shape = (
+        given.values.shape[1:] if is_per_member(given) else given.shape for given in (own, other)
+    )
+    if shape != other_shape:
+        raise ValueError(f"`{other_name}` must have the shape of `{name}`, {shape}, got {other_shape}.")

@@ -1,17 +1,20 @@
 """The plan of an intervention: in which trials and batches it acts, when, and how strongly."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim.batch_schedules import AbstractBatchSchedule, as_batch_schedule
+from popsim.batch_schedules import AbstractBatchSchedule, Phases, Steady, as_batch_schedule
+from popsim.checks import check_fraction
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
+from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
-from popsim.trial import InterventionSchedule, Trial
+from popsim.trial import InterventionSchedule, Trial, label_trial
 from popsim.windows import AbstractWindow, WholeTrial
 
 
@@ -30,8 +33,15 @@ def _is_rule(node: Any) -> bool:
     return isinstance(node, (AbstractDistribution, AbstractBatchSchedule, FromTrial))
 
 
+def is_parameter_leaf(node: Any) -> bool:
+    """Whether a node of an intervention's parameters stands for one array: also a list, or a `PerMember`."""
+    return _is_rule(node) or is_per_member(node) or isinstance(node, (list, tuple))
+
+
 def _as_rules(parameters: PyTree) -> PyTree:
-    return jax.tree.map(lambda node: node if _is_rule(node) else Constant(node), parameters, is_leaf=_is_rule)
+    return jax.tree.map(
+        lambda node: node if _is_rule(node) else Constant(node), parameters, is_leaf=is_parameter_leaf
+    )
 
 
 class InterventionPlan(eqx.Module):
@@ -40,15 +50,24 @@ class InterventionPlan(eqx.Module):
     **Arguments:**
 
     - `name`: the name of the intervention in the model.
-    - `parameters`: what the intervention takes, in its structure; each leaf a number or an array, a
-        distribution that each trial draws from, a schedule over training batches, or a `FromTrial`.
+    - `parameters`: what the intervention takes, in its structure; each leaf a number, an array, a list of
+        numbers or a `PerMember` of these, a distribution that each trial draws from, a schedule over
+        training batches, or a `FromTrial`.
     - `window`: when in the trial it acts.
-    - `delay`: by how many seconds the window comes later; a number or a distribution.
+    - `delay`: by how many seconds the window comes later (below zero earlier); a number or a distribution.
     - `share`: of which share of the trials; a number, or a schedule over training batches. It may be a
         `PerMember`, so that some members never meet the intervention.
     - `unless`: names of interventions that this one does not act together with; they are planned before it.
     - `told_as`: the name of an input by which the network is told, or None. The input holds the parameters
         in one vector while the intervention acts, and zeros else.
+    - `label`: the name of a condition that holds the parameters in one vector, or, if it is one number, that
+        number; NaN in trials in which it does not act. None for none.
+
+    The condition of the name of the intervention says whether it acts at any step.
+
+    **Raises:** `ValueError` if `window` is no window, or `share` is not from 0 to 1; when trials are drawn,
+    if `unless` names an intervention that is not planned before, `told_as` an input or `label` a condition
+    that there is already, or the trial schedules the intervention already.
     """
 
     name: str = eqx.field(static=True)
@@ -58,10 +77,15 @@ class InterventionPlan(eqx.Module):
     share: AbstractBatchSchedule = eqx.field(kw_only=True, converter=as_batch_schedule, default=1.0)
     unless: tuple[str, ...] = eqx.field(static=True, kw_only=True, converter=tuple, default=())
     told_as: str | None = eqx.field(static=True, kw_only=True, default=None)
+    label: str | None = eqx.field(static=True, kw_only=True, default=None)
 
     def __check_init__(self):
         if not isinstance(self.window, AbstractWindow):
             raise ValueError(f"`window` must be a window such as InEpoch('hold'), got {self.window!r}.")
+        if isinstance(self.share, Steady):
+            check_fraction("share", self.share.value)
+        if isinstance(self.share, Phases):
+            check_fraction("share", self.share.values)
 
     def scheduled(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         """The trial with this intervention, where the trial is one of those in which it acts.
@@ -71,8 +95,6 @@ class InterventionPlan(eqx.Module):
         - `trial`: one trial.
         - `batch`: the number of the training batch.
         - `key`: from which the trial's parameters are drawn.
-
-        The condition of the name of the intervention says whether it acts.
         """
         acts = jax.random.uniform(key_stream(key, "share"), ()) < self.share(batch)
         for other in self.unless:
@@ -81,7 +103,7 @@ class InterventionPlan(eqx.Module):
                     f"`unless` of the plan of {self.name!r} must name interventions that are planned before "
                     f"it, {sorted(trial.interventions)}, got {other!r}."
                 )
-            acts = acts & ~trial.conditions[other]
+            acts = acts & ~jnp.any(trial.interventions[other].active)
         return self.scheduled_if(acts, trial, batch=batch, key=key)
 
     def scheduled_if(
@@ -92,14 +114,24 @@ class InterventionPlan(eqx.Module):
         shift = jnp.round(self.delay.sample(key=key_stream(key, "delay")) / trial.timeline.dt).astype(int)
         active = acts & _shifted(self.window(trial.timeline), shift)
         schedule = InterventionSchedule(parameters, active)
-        return Trial(
-            trial.init,
-            self._with_hint(trial.inputs, schedule),
-            trial.targets,
-            trial.timeline,
-            trial.interventions | {self.name: schedule},
-            trial.conditions | {self.name: acts},
+        if self.name in trial.interventions:
+            raise ValueError(
+                f"`name` must be an intervention that no other plan schedules, got {self.name!r}."
+            )
+        trial = dataclasses.replace(
+            trial,
+            inputs=self._with_hint(trial.inputs, schedule),
+            interventions=trial.interventions | {self.name: schedule},
         )
+        return label_trial(trial, self._labels(schedule))
+
+    def _labels(self, schedule: InterventionSchedule) -> dict[str, Array]:
+        acts = jnp.any(schedule.active)
+        if self.label is None:
+            return {self.name: acts}
+        flat = _flat(schedule.parameters)
+        number = flat[0] if flat.size == 1 else flat
+        return {self.name: acts, self.label: jnp.where(acts, number, jnp.nan)}
 
     def _drawn(self, trial: Trial, batch: int | Int[Array, ""], key: Key[Array, ""]) -> PyTree[Array]:
         rules, structure = jax.tree.flatten(self.parameters, is_leaf=_is_rule)
@@ -115,8 +147,12 @@ class InterventionPlan(eqx.Module):
             raise ValueError(
                 f"`told_as` must be a new name beside inputs that have names, got {self.told_as!r}."
             )
-        flat = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(schedule.parameters)])
-        return inputs | {self.told_as: jnp.where(schedule.active[:, None], flat, 0.0)}
+        told = jnp.where(schedule.active[:, None], _flat(schedule.parameters), 0.0)
+        return inputs | {self.told_as: told}
+
+
+def _flat(parameters: PyTree[Array]) -> Float[Array, " parameter"]:
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(parameters)])
 
 
 def _value(rule: Any, trial: Trial, batch: int | Int[Array, ""], key: Key[Array, ""]) -> PyTree[Array]:
@@ -126,6 +162,6 @@ def _value(rule: Any, trial: Trial, batch: int | Int[Array, ""], key: Key[Array,
 
 
 def _shifted(window: Bool[Array, " time"], n_steps: Int[Array, ""]) -> Bool[Array, " time"]:
-    """The window `n_steps` steps later."""
-    steps = jnp.arange(window.size)
-    return jnp.roll(window, n_steps) & (steps >= n_steps)
+    """The window `n_steps` steps later; what would come before or after the trial is not there."""
+    source = jnp.arange(window.size) - n_steps
+    return (source >= 0) & (source < window.size) & window[jnp.clip(source, 0, window.size - 1)]

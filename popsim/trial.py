@@ -101,6 +101,17 @@ def n_trials(trials: Trial) -> int:
     return jax.tree.leaves(trials)[0].shape[0]
 
 
+def label_trial(trial: Trial, conditions: Mapping[str, Array]) -> Trial:
+    """A trial, or stacked trials, with further conditions.
+
+    **Raises:** `ValueError` if a condition of that name is there already.
+    """
+    twice = sorted(set(conditions) & set(trial.conditions))
+    if twice:
+        raise ValueError(f"`conditions` of a trial must have different names, got {twice} more than once.")
+    return eqx.tree_at(lambda own: own.conditions, trial, trial.conditions | dict(conditions))
+
+
 def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     """Every trial of a stacked `Trial`, `n_repeats` times in a row, to be run with noise of their own.
 

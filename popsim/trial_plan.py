@@ -1,5 +1,6 @@
 """The plan of a trial: its epochs in their order, how long each lasts, and which trials are catch trials."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -9,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim.checks import as_float_array, check_fraction, check_positive, is_traced, n_steps_in
 from popsim.distributions import AbstractDistribution, as_distribution
-from popsim.per_member import has_per_member
+from popsim.per_member import has_per_member, is_per_member
 from popsim.randomness import key_stream
 from popsim.timeline import NEVER, Timeline
 
@@ -32,6 +33,19 @@ class Epoch(eqx.Module):
     name: str = eqx.field(static=True)
     duration: AbstractDistribution | None = eqx.field(converter=_as_duration, default=None)
     event: str | None = eqx.field(static=True, default=None)
+
+
+def _bounds_of_all_members(duration: AbstractDistribution) -> tuple[Array, Array]:
+    """The lowest and the highest time that any member may draw, in seconds."""
+
+    def at(extreme: Callable[..., Array]) -> AbstractDistribution:
+        return jax.tree.map(
+            lambda node: extreme(node.values, axis=0) if is_per_member(node) else node,
+            duration,
+            is_leaf=is_per_member,
+        )
+
+    return at(jnp.min).bounds()[0], at(jnp.max).bounds()[1]
 
 
 class TrialPlan(eqx.Module):
@@ -93,9 +107,9 @@ class TrialPlan(eqx.Module):
     def _check_durations(self) -> None:
         longest = 0.0
         for epoch in self.epochs:
-            if epoch.duration is None or has_per_member(epoch.duration):
+            if epoch.duration is None:
                 continue
-            low, high = epoch.duration.bounds()
+            low, high = _bounds_of_all_members(epoch.duration)
             if is_traced(low) or is_traced(high):
                 return
             if not 0 <= float(low) <= float(high) < float("inf"):
@@ -160,7 +174,7 @@ class TrialPlan(eqx.Module):
         caught = jnp.where(after[:, None], self.n_steps, bounds)
         caught = caught.at[withheld - 1, 1].set(self.n_steps)
         bounds = jnp.where(is_catch, caught, bounds)
-        comes = jnp.where(is_catch & after, NEVER, starts)
+        comes = jnp.where((is_catch & after) | (starts >= self.n_steps), NEVER, starts)
         return Timeline(
             self.dt,
             self.n_steps,

@@ -11,8 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from popsim.batch_schedules import AbstractBatchSchedule, Phases
 from popsim.checks import as_float_array, check_finite, check_fraction, check_positive_int
 from popsim.distributions import AbstractDistribution
-from popsim.intervention_plan import FromTrial, InterventionPlan
-from popsim.per_member import is_per_member
+from popsim.intervention_plan import FromTrial, InterventionPlan, is_parameter_leaf
 from popsim.windows import AbstractWindow, WholeTrial
 
 Phase = tuple[str, int, float]
@@ -118,7 +117,9 @@ def adaptation_plan(
     Force-field adaptation after Shadmehr & Mussa-Ivaldi 1994, J Neurosci 14:3208-3224, is
     `adaptation_plan("curl field", 5.0)`; visuomotor rotation after Krakauer et al. 2000, J Neurosci
     20:8916-8924 (both cited from memory), `adaptation_plan("cursor rotation", jnp.pi / 6)`. The plan goes
-    into `WithInterventions(task, [plan])`, and training lasts as many batches as all phases.
+    into `WithInterventions(task, [plan])`, and training lasts as many batches as all phases. Its validation
+    trials are those without and with the intervention: at its full strength, or, where strengths are not 0
+    or 1 or there is a ramp, as strong as it is at the end of the protocol.
 
     **Arguments:**
 
@@ -158,16 +159,13 @@ def adaptation_plan(
 
 def _graded(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded: bool) -> PyTree:
     def graded(full: Any, nothing: Any) -> Any:
+        if not is_graded:
+            return full
         if not _is_drawn(full):
             return GradedParameter(strength, full, nothing)
-        if is_graded:
-            raise ValueError(f"`parameters` must be numbers where strengths are not 0 or 1, got {full!r}.")
-        return full
+        raise ValueError(f"`parameters` must be numbers where strengths are not 0 or 1, got {full!r}.")
 
-    def is_leaf(node: Any) -> bool:
-        return _is_drawn(node) or is_per_member(node)
-
-    leaves, structure = jax.tree.flatten(parameters, is_leaf=is_leaf)
+    leaves, structure = jax.tree.flatten(parameters, is_leaf=is_parameter_leaf)
     nothing = jax.tree.leaves(null)
     nothing = nothing * len(leaves) if len(nothing) == 1 else nothing
     if len(nothing) != len(leaves):

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from popsim.batch_schedules import AbstractBatchSchedule, Phases
 from popsim.loss import Loss
-from popsim.per_member import without_member_axes
+from popsim.per_member import has_per_member, without_member_axes
 from popsim.task import AbstractTask
-from popsim.trial import Trial, n_trials
+from popsim.trial import Trial, label_trial, n_trials
 
 
 def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
@@ -46,13 +48,26 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
             )
 
 
+def check_shares(shares: AbstractBatchSchedule, n_tasks: int) -> None:
+    """Raise `ValueError` unless every phase has a number for each task, none below zero and one above."""
+    if has_per_member(shares):
+        return
+    given = np.asarray(shares.values if isinstance(shares, Phases) else shares(0)[None])
+    for number in given:
+        if number.shape != (n_tasks,) or np.any(number < 0) or not np.any(number > 0):
+            raise ValueError(
+                f"`shares` must be one number for each of {n_tasks} tasks, none below zero and one above, "
+                f"got {number}."
+            )
+
+
 def validation_trials_of_all(tasks: Sequence[AbstractTask], name: str) -> Trial:
     """The validation trials of all tasks, one task after the other; the condition `name` is its number."""
 
     def of_task(index: int, task: AbstractTask) -> Trial:
         trials = task.validation_trials()
         label = jnp.full(n_trials(trials), index)
-        return eqx.tree_at(lambda own: own.conditions, trials, trials.conditions | {name: label})
+        return label_trial(trials, {name: label})
 
     each = [of_task(index, task) for index, task in enumerate(tasks)]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *each)

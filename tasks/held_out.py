@@ -11,7 +11,7 @@ from popsim.checks import check_positive_int
 from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.trial import Trial
+from popsim.trial import Trial, label_trial
 
 Conditions = Mapping[str, Array]
 
@@ -77,5 +77,4 @@ class HeldOut(AbstractTask):
 
 
 def _labelled(trial: Trial, is_held_out: Bool[Array, ""]) -> Trial:
-    conditions = trial.conditions | {"held out": is_held_out}
-    return eqx.tree_at(lambda own: own.conditions, trial, conditions)
+    return label_trial(trial, {"held out": is_held_out})

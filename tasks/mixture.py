@@ -3,19 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Int, Key
 
 from popsim.batch_schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.loss import Loss
-from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.alternatives import check_same_trials, common_loss, validation_trials_of_all
-from popsim.trial import Trial
+from popsim.tasks.alternatives import (
+    check_same_trials,
+    check_shares,
+    common_loss,
+    validation_trials_of_all,
+)
+from popsim.trial import Trial, label_trial
 
 
 class Mixture(AbstractTask):
@@ -46,18 +48,14 @@ class Mixture(AbstractTask):
 
     def __check_init__(self):
         check_same_trials(self.tasks)
-        if has_per_member(self.shares):
-            return
-        first = np.asarray(self.shares(0))
-        if first.shape != (len(self.tasks),) or np.any(first < 0) or not np.any(first > 0):
-            raise ValueError(f"`shares` must be one number for each of {len(self.tasks)} tasks, got {first}.")
+        check_shares(self.shares, len(self.tasks))
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         log_shares = jnp.log(self.shares(batch))
         index = jax.random.categorical(key_stream(key, "task"), log_shares)
         trials = [task.trial(batch=batch, key=key_stream(key, "trial")) for task in self.tasks]
         drawn = jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *trials)
-        return eqx.tree_at(lambda trial: trial.conditions, drawn, drawn.conditions | {"task": index})
+        return label_trial(drawn, {"task": index})
 
     def validation_trials(self) -> Trial:
         return validation_trials_of_all(self.tasks, "task")

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
@@ -11,7 +10,7 @@ from popsim.batch_schedules import Phases
 from popsim.loss import Loss
 from popsim.task import AbstractTask
 from popsim.tasks.alternatives import check_same_trials, common_loss, validation_trials_of_all
-from popsim.trial import Trial
+from popsim.trial import Trial, label_trial
 
 
 class Phased(AbstractTask):
@@ -49,7 +48,7 @@ class Phased(AbstractTask):
         phase = self.phases.phase(batch)
         branches = [lambda key, task=task: task.trial(batch=batch, key=key) for task in self.tasks]
         trial = jax.lax.switch(phase, branches, key)
-        return eqx.tree_at(lambda own: own.conditions, trial, trial.conditions | {"phase": phase})
+        return label_trial(trial, {"phase": phase})
 
     def validation_trials(self) -> Trial:
         return validation_trials_of_all(self.tasks, "phase")

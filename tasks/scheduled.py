@@ -9,6 +9,7 @@ from jaxtyping import Array, Int, Key
 
 from popsim.batch_schedules import LAST_BATCH, AbstractBatchSchedule
 from popsim.loss import Loss
+from popsim.per_member import without_member_axes
 from popsim.task import AbstractTask
 from popsim.trial import Trial
 
@@ -41,7 +42,7 @@ class Scheduled(AbstractTask):
         picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
             raise ValueError(f"`where` must pick a floating-point array of the task, got {picked!r}.")
-        given = jax.eval_shape(lambda: self.schedule(0)).shape
+        given = jax.eval_shape(lambda: without_member_axes(self.schedule)(0)).shape
         if given != picked.shape:
             raise ValueError(
                 f"`schedule` must give the shape that `where` picks, {picked.shape}, got {given}."

@@ -61,6 +61,43 @@ def test_an_intervention_keeps_to_its_window_and_comes_later_by_its_delay():
     assert set(first) == set(range(5, 16))
 
 
+def test_a_window_may_come_earlier_and_never_wraps_round_the_trial():
+    plan = InterventionPlan("push", jnp.array([1.0, 0.0]), window=popsim.Between(0.05, 0.08), delay=-0.06)
+    active = np.asarray(draws(WithInterventions(TASK, [plan]), 2).interventions["push"].active)
+    np.testing.assert_array_equal(active, np.tile(np.arange(20) < 2, (2, 1)))
+
+
+def test_parameters_may_be_lists_and_differ_between_members():
+    plans = [
+        InterventionPlan("push", [1.0, 2.0]),
+        InterventionPlan("curl field", popsim.PerMember([3.0, 5.0])),
+    ]
+    task = WithInterventions(TASK, plans)
+    trials = [draws(popsim.of_member(task, i), 2).interventions for i in range(2)]
+    np.testing.assert_array_equal(trials[0]["push"].parameters, [[1.0, 2.0]] * 2)
+    assert [float(own["curl field"].parameters[0]) for own in trials] == [3.0, 5.0]
+
+
+def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly():
+    late = InterventionPlan("push", 1.0, window=popsim.Between(0.5, 0.6))
+    field = InterventionPlan("curl field", Uniform(5.0, 10.0), share=0.5, unless=("push",), label="strength")
+    trials = draws(WithInterventions(TASK, [late, field]), 200)
+    assert not trials.conditions["push"].any()
+    acts = np.asarray(trials.conditions["curl field"])
+    assert 70 < acts.sum() < 130
+    strengths = np.where(acts, trials.interventions["curl field"].parameters, np.nan)
+    np.testing.assert_array_equal(trials.conditions["strength"], strengths)
+
+
+def test_what_is_there_already_is_not_overwritten():
+    wrapped = WithInterventions(TASK, [CURL])
+    with pytest.raises(ValueError, match="`name`.*'curl field'"):
+        draws(WithInterventions(wrapped, [CURL]), 2)
+    mixed = Mixture([TASK, FAR])
+    with pytest.raises(ValueError, match="`conditions`.*'task'"):
+        draws(Mixture([mixed, mixed]), 2)
+
+
 def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
     plan = InterventionPlan("curl field", Ramp(0.0, 10.0, last_batch=10), share=popsim.Phases((0, 5), [0, 1]))
     task = WithInterventions(TASK, [plan])
@@ -165,6 +202,10 @@ def test_tasks_that_differ_are_refused(wrap):
 
 
 def test_bad_shares_and_starts_are_refused():
+    with pytest.raises(ValueError, match="`share`.*1.5"):
+        InterventionPlan("push", 1.0, share=1.5)
+    with pytest.raises(ValueError, match="`shares`.*none below zero"):
+        Mixture([TASK, FAR], popsim.Phases((0, 5), [[1.0, 1.0], [-1.0, 1.0]]))
     with pytest.raises(ValueError, match="`shares`.*2 tasks"):
         Mixture([TASK, FAR], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="`starts`.*2 tasks"):

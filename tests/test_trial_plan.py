@@ -159,3 +159,15 @@ REFUSED = {
 def test_plans_that_cannot_be_are_refused(build, message, as_users_run):
     with pytest.raises(ValueError, match=message):
         build()
+
+
+def test_times_that_differ_between_members_are_checked_for_all_of_them():
+    long = popsim.Uniform(0.2, popsim.PerMember([0.6, 3.0]))
+    with pytest.raises(ValueError, match="`epochs` must not last longer"):
+        popsim.TrialPlan((popsim.Epoch("delay", long), popsim.Epoch("move")), duration=1.0, dt=0.01)
+
+
+def test_an_event_at_the_end_of_the_trial_never_comes(getkey):
+    epochs = (popsim.Epoch("delay", 1.0), popsim.Epoch("move", event="go cue"))
+    timeline = popsim.TrialPlan(epochs, duration=1.0, dt=0.01).draw(key=getkey())
+    assert int(timeline.events["go cue"]) == popsim.NEVER
