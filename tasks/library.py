@@ -36,9 +36,9 @@ def _arm_workspace() -> Workspace:
     return TwoLinkArm.arm26().workspace
 
 
-def _in_reach(task: Callable[..., AbstractTask], *settings: object) -> Callable[[], AbstractTask]:
+def _in_reach(task: Callable[[Workspace], AbstractTask]) -> Callable[[], AbstractTask]:
     """A motor task where a two-link arm reaches."""
-    return lambda: task(_arm_workspace(), *settings)
+    return lambda: task(_arm_workspace())
 
 
 def _held_under_pulses() -> AbstractTask:
@@ -78,7 +78,7 @@ MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
     "sequential-reaches": _in_reach(SequentialReaches),
     "target-jump": _in_reach(TargetJump),
     "tracking": _in_reach(Tracking),
-    "tracking-random-walk": _in_reach(Tracking, RandomWalk()),
+    "tracking-random-walk": _in_reach(lambda workspace: Tracking(workspace, RandomWalk())),
     "postural-hold": _held_under_pulses,
     "random-loads": _under_random_loads,
     "force-field-adaptation": _in_field,

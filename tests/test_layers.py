@@ -88,8 +88,9 @@ def test_packages_with_common_names_refuse_to_be_imported_bare(package):
         spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def test_popsim_writes_nothing_at_import(tmp_path):
-    code = "import popsim, popsim.experiments, popsim.cli"
+def test_popsim_writes_nothing_and_computes_nothing_at_import(tmp_path):
+    code = "import popsim, popsim.experiments, popsim.cli; from jax._src import xla_bridge as backend; "
+    code += "assert not backend.backends_are_initialized()"  # or no process could fork, or choose devices
     environment = {
         "PYTHONPATH": str(ROOT.parent),
         "HOME": str(tmp_path),
