@@ -16,6 +16,16 @@ def hand_speed(hand: HandState) -> Float[Array, "*axes time"]:
     return jnp.linalg.norm(hand.velocity, axis=-1)
 
 
+def cursor_error(cursor: HandState, targets: HandState) -> Float[Array, "*axes trial time"]:
+    """Distance from the cursor to the target at each time step, in m.
+
+    `last_in_window` and `mean_in_window` say it of an epoch, or from an event on.
+
+    **Arguments:** as for `end_point_error`.
+    """
+    return jnp.linalg.norm(cursor.position - targets.position, axis=-1)
+
+
 def end_point_error(cursor: HandState, targets: HandState) -> Float[Array, "*axes trial"]:
     """Distance from the cursor to the target at the last time step, in m.
 

@@ -67,11 +67,11 @@ def advance_episode(
     - `episode`: the episode; at least one step is left of it.
     - `action`: commands of the body, or outputs.
     """
-    model = acting(model, action)
-    state = _stepped(model, episode)
+    state = _stepped(acting(model, action), episode)
     states = jax.tree.map(
         lambda all_, now: all_.at[episode.step].set(now), episode.states, model.record(state)
     )
+    # Of the model without the action: what a loss says of weights is not about what the agent does.
     reward = rewards.reward(episode.step, states, episode.reference, episode.trial, model, episode.paid)
     episode = dataclasses.replace(
         episode, step=episode.step + 1, state=state, states=states, paid=episode.paid + reward

@@ -28,7 +28,15 @@ from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, n_network_inputs, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.noise import AbstractNoise, NoNoise
-from popsim.plants import AbstractPlant, AbstractSkeleton, Load, Muscled, advance, check_carries_mass
+from popsim.plants import (
+    AbstractPlant,
+    AbstractSkeleton,
+    Load,
+    Muscled,
+    advance,
+    check_carries_mass,
+    check_feels_torque,
+)
 from popsim.randomness import key_stream
 from popsim.scaling import Scaling
 from popsim.trial import StepInput, Trial
@@ -187,8 +195,11 @@ class SensorimotorLoop(AbstractModel):
         self._check_inputs(trials)
         check_scheduled(self.interventions, trials)
         for intervention in self.interventions:
-            if isinstance(intervention, LoadMass) and intervention.name in trials.interventions:
-                check_carries_mass(self.plant)
+            if intervention.name in trials.interventions:
+                if isinstance(intervention, LoadMass):
+                    check_carries_mass(self.plant)
+                elif isinstance(intervention, AbstractTorqueField):
+                    check_feels_torque(self.plant)
 
     def _check_inputs(self, trials: Trial) -> None:
         inputs = inputs_by_name(trials.inputs)

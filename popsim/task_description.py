@@ -114,7 +114,7 @@ class InterventionDescription:
 class TaskDescription:
     """What a task is made of; `str` makes a table of it. Made by `AbstractTask.describe`.
 
-    - `name`, `summary`: of the task's class, and the first line of its docstring.
+    - `name`, `summary`: as `named_task` gives them.
     - `dt`, `n_steps`: the time step in seconds, and how many steps a trial has.
     - `n_drawn`, `n_validation_trials`: from how many trials all this was found, and how many validate.
     - the rest: by what it is called.
@@ -160,6 +160,35 @@ class TaskDescription:
         yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
 
 
+def innermost_task(task: MakesTrials) -> MakesTrials:
+    """The task within all wrappers that have it as their `task`."""
+    inner = getattr(task, "task", None)
+    return innermost_task(inner) if isinstance(inner, MakesTrials) else task
+
+
+def named_task(task: MakesTrials) -> tuple[str, str]:
+    """What a task is called, and what it is: the class of the innermost task, and its docstring's first line.
+
+    A wrapper is named by the interventions that it adds, "CenterOutReaches with curl field", or by its class,
+    "HeldOut of CenterOutReaches".
+
+    **Arguments:**
+
+    - `task`: the task of one member.
+    """
+    inner = getattr(task, "task", None)
+    if not isinstance(inner, MakesTrials):
+        return type(task).__name__, (inspect.getdoc(type(task)) or "").partition("\n")[0]
+    name, summary = named_task(inner)
+    added = sorted(_intervention_names(task) - _intervention_names(inner))
+    return f"{name} with {', '.join(added)}" if added else f"{type(task).__name__} of {name}", summary
+
+
+def _intervention_names(task: MakesTrials) -> set[str]:
+    """Found without drawing a trial."""
+    return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=jax.random.key(0))).interventions)
+
+
 def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescription:
     """What a task is made of, from 200 training trials that are the same at every call.
 
@@ -174,9 +203,10 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
     check_of_one_member("task", task)
     trials = jax.tree.map(np.asarray, drawn_trials(task, N_DRAWN, batch=batch, key=jax.random.key(0)))
     dt = trials.timeline.dt
+    name, summary = named_task(task)
     return TaskDescription(
-        name=type(task).__name__,
-        summary=(inspect.getdoc(type(task)) or "").partition("\n")[0],
+        name=name,
+        summary=summary,
         dt=dt,
         n_steps=trials.timeline.n_steps,
         n_drawn=N_DRAWN,

@@ -5,6 +5,7 @@ import pytest
 
 from popsim.analysis.figures import (
     direction_colors,
+    draw_channels,
     draw_hand_paths,
     draw_hidden_activity,
     draw_learning_curves,
@@ -62,6 +63,16 @@ def test_speed_profiles_start_at_the_first_step(ax):
     time, mean = ax.lines[1].get_data()
     np.testing.assert_allclose(time, [0.01, 0.02, 0.03, 0.04, 0.05])
     np.testing.assert_allclose(mean, 0.2)
+
+
+def test_inputs_are_drawn_when_they_come_and_outputs_at_the_end_of_a_step(ax):
+    values = np.array([[0.0], [1.0], [2.0]])
+    assert draw_channels(ax, values, dt=0.1, first_at=0.0) is ax
+    draw_channels(ax, values, dt=0.1, targets=values)
+    given, output, target = ax.lines
+    np.testing.assert_allclose(given.get_xdata(), [0.0, 0.1, 0.2])
+    np.testing.assert_allclose([output.get_xdata(), target.get_xdata()], [[0.1, 0.2, 0.3]] * 2)
+    np.testing.assert_allclose(ax.get_xlim(), (0.0, 0.3))
 
 
 def test_hidden_activity_shows_every_unit_on_a_symmetric_scale(ax):

@@ -1,9 +1,11 @@
 """Forces of the world on the hand, and torques on the joints."""
 
+import diffrax
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from relay import DT, reach, relay_loop
+from relay import DT, reach, relay_loop, stacked
 
 import popsim
 from popsim import HandState, InterventionSchedule, plants
@@ -139,3 +141,43 @@ def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
 def test_joints_without_a_load_get_no_operation():
     load = load_of_world((popsim.JointTorque(), popsim.CurlField()), {}, jnp.zeros(2))
     assert load.on_coordinates is None
+
+
+class Puck(plants.AbstractPlant):
+    """A hand that moves as it is commanded and pushed, and has no joints on which torques could act."""
+
+    solver: diffrax.AbstractSolver = diffrax.Euler()
+    n_substeps: int = eqx.field(static=True, default=1)
+    n_commands: int = eqx.field(static=True, default=2)
+    workspace: popsim.Workspace = popsim.Workspace.around(jnp.zeros(2), 0.2)
+
+    def vector_field(self, t, state, command, load):
+        return command + load.hand_force(self.hand(state))
+
+    def end_step(self, state, command, *, dt):
+        return state
+
+    def at_rest(self, position):
+        return position
+
+    def hand(self, state):
+        return HandState(state, jnp.zeros(2))
+
+    def reachable(self, position):
+        return jnp.array(True)
+
+    def proprioception(self, state):
+        return state
+
+
+def test_a_body_on_which_torques_would_not_act_is_refused():
+    torque = popsim.JointTorque()
+    schedule = {torque.name: InterventionSchedule(jnp.ones(2), jnp.ones(12, bool))}
+    trials = stacked(reach(interventions=schedule))
+    for plant in (None, plants.muscled_point_mass()):
+        command = (0.0,) * (2 if plant is None else plant.n_commands)
+        relay_loop({}, plant=plant, command=command, interventions=(torque,)).check(trials)
+    loop = relay_loop({}, plant=Puck(), interventions=(torque,))
+    loop.check(stacked(reach()))
+    with pytest.raises(ValueError, match="`plant`.*torques.*Puck"):
+        loop.check(trials)

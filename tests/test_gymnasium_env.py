@@ -9,6 +9,7 @@ from conftest import small_reach_setup
 from small_tasks import Choose, pushed_reaches
 
 import popsim
+from popsim import losses
 from popsim.agent import agent_loop
 
 gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
@@ -71,6 +72,14 @@ def test_rewards_add_up_to_minus_the_loss(build):
         np.testing.assert_allclose(rewards.sum(), -sum(info["loss"].values()), rtol=1e-4)
         assert len(rewards) == info["step"] == env.episode.trial.timeline.n_steps
     assert set(env.paid_each_step) == set(info["loss"]) - {"final choice"}
+
+
+def test_an_action_is_no_weight_that_a_loss_could_punish():
+    """A penalty on all of the network would find the action among its arrays."""
+    loss = losses.PositionError() + 10.0 * losses.WeightPenalty(lambda model: model.network)
+    _, rewards, info = whole_episode(reach_env(loss=loss))
+    assert info["loss"]["weight penalty"] == 0
+    np.testing.assert_allclose(rewards.sum(), -sum(info["loss"].values()), rtol=1e-4)
 
 
 def test_the_seed_decides_all_that_follows():

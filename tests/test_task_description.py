@@ -53,6 +53,19 @@ def test_interventions_have_their_share_their_time_and_their_parameters():
     assert named(said.conditions)["constant force"].values == (False, True)
 
 
+def test_a_wrapped_task_is_named_by_what_is_in_it_and_what_wraps_it():
+    reach = popsim.tasks.CenterOutReaches(popsim.plants.PointMass().workspace, duration=0.1)
+    plans = [popsim.InterventionPlan(name, 1.0) for name in ("force channel", "curl field")]
+    in_field = popsim.tasks.WithInterventions(reach, plans)
+    said = in_field.describe()
+    assert said.name == "CenterOutReaches with curl field, force channel"
+    assert said.summary == reach.describe().summary
+    assert str(said).startswith(f"{said.name}: {said.summary}\n")
+    fixed = popsim.tasks.WithFixation(in_field, "target on")
+    assert popsim.task_description.named_task(fixed)[0] == f"WithFixation of {said.name}"
+    assert popsim.task_description.innermost_task(fixed) is reach
+
+
 def test_what_never_comes_has_no_time():
     plan = popsim.TrialPlan(
         (popsim.Epoch("wait", 0.2), popsim.Epoch("go", event="go cue")),

@@ -12,6 +12,7 @@ def draw_channels(
     channels: Float[np.ndarray, "time channel"],
     *,
     dt: float,
+    first_at: float | None = None,
     targets: Float[np.ndarray, "time channel"] | None = None,
 ) -> Axes:
     """Each channel over time, and dashed in the same colour what it should be.
@@ -21,15 +22,17 @@ def draw_channels(
     **Arguments:**
 
     - `ax`: where to draw.
-    - `channels`: such as the outputs of a network; the first at time `dt`.
+    - `channels`: such as the outputs of a network.
     - `dt`: the time step in seconds.
+    - `first_at`: the time of the first value, in seconds: 0 for inputs, which are there as a step begins;
+        None for `dt`, as outputs and states are those at the end of a step.
     - `targets`: what they should be, NaN where that does not count; None for none.
     """
-    times = dt * np.arange(1, channels.shape[0] + 1)
+    times = dt * np.arange(channels.shape[0]) + (dt if first_at is None else first_at)
     for index, values in enumerate(channels.T):
         color = COLORS[index % len(COLORS)]
         ax.plot(times, values, color=color, linewidth=0.9)
         if targets is not None:
             ax.plot(times, targets[:, index], color=color, linewidth=1.4, linestyle=(0, (2, 1)), alpha=0.6)
-    ax.set_xlim(0, times[-1])
+    ax.set_xlim(0, dt * channels.shape[0])
     return ax

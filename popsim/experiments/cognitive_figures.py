@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from popsim.analysis.figures import draw_channels, draw_learning_curves, figure_style
+from popsim.analysis.figures.named_times import draw_named_times
 from popsim.network_input import inputs_by_name
 from popsim.trial import Trial, n_trials
 
@@ -40,7 +41,10 @@ def _learning_curves(history: Any) -> Figure:
 
 
 def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
-    """A column for each of a few trials, evenly chosen; above the inputs, below the outputs."""
+    """A column for each of a few trials, evenly chosen; above the inputs, below the outputs.
+
+    Epochs are shaded and events are lines, as `popsim show-task` draws them.
+    """
     count = n_trials(trials)
     shown = np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
     dt = trials.timeline.dt
@@ -58,11 +62,13 @@ def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
     )
     for column, trial in enumerate(shown):
         for row, name in enumerate(sorted(inputs)):
-            draw_channels(axes[row, column], inputs[name][trial], dt=dt)
+            draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
         target = np.where(counts[trial, :, None] > 0, values[trial], np.nan)
         draw_channels(axes[-1, column], outputs[trial], targets=target, dt=dt)
         axes[-1, column].set_xlabel("time (s)")
-        axes[0, column].set_title(f"validation trial {trial}")
+    heights = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
+    for ax, trial in zip(axes[0], shown, strict=True):
+        ax.set_title(f"validation trial {trial}", pad=max(heights) + 4)
     for row, name in enumerate([*sorted(inputs), "outputs"]):
         axes[row, 0].set_ylabel(name)
     return figure

@@ -1,0 +1,35 @@
+"""The figures of a cognitive run agree with those of the task."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+
+from popsim.experiments import cognitive_figures
+from popsim.tasks import PerceptualDecision
+
+
+def test_an_input_comes_at_its_event(monkeypatch):
+    """The cue that goes off at the go cue does so where the line of the event is drawn."""
+    task = PerceptualDecision()
+    trials = task.validation_trials()
+    n_trials, n_steps = trials.targets.values.shape[:2]
+    output = jnp.zeros((1, n_trials, n_steps, trials.targets.values.shape[-1]))
+    states = types.SimpleNamespace(network=types.SimpleNamespace(output=output))
+    run = types.SimpleNamespace(
+        task=task, history=None, evaluate=lambda: types.SimpleNamespace(states=states)
+    )
+    monkeypatch.setattr(cognitive_figures, "_learning_curves", lambda history: plt.figure())
+    figures = cognitive_figures.draw_cognitive_figures(run)
+    name = next(name for name in sorted(trials.inputs) if "fixation" in name)
+    ax = next(ax for ax in figures["trials"].axes if ax.get_ylabel() == name)
+    signal, *events = ax.lines
+    values = np.asarray(jax.tree.leaves(trials.inputs[name])[0])[0, :, 0]
+    changed = signal.get_xdata()[np.flatnonzero(np.diff(values))[-1] + 1]
+    go = float(trials.timeline.events["go cue"][0]) * trials.timeline.dt
+    np.testing.assert_allclose(changed, go, rtol=1e-6)
+    assert any(np.allclose(line.get_xdata(), go) for line in events)
+    for figure in figures.values():
+        plt.close(figure)
