@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from popsim.loss import Loss
+from popsim.output_target import OutputTarget
 from popsim.per_member import without_member_axes
 from popsim.task import AbstractTask
 from popsim.trial import Trial, n_trials
@@ -34,6 +35,8 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
         trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=jax.random.key(0)))
         leaves = jax.tree.leaves_with_path(trial)
         described = [f"{jax.tree_util.keystr(path)}: {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
+        if isinstance(trial.targets, OutputTarget):
+            described.append(f".targets.is_choice: {trial.targets.is_choice}")
         return [*described, f"time step {trial.timeline.dt}"]
 
     first = outline(tasks[0])
