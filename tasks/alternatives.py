@@ -6,6 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from popsim.checks import is_traced
 from popsim.loss import Loss
 from popsim.output_target import OutputTarget
 from popsim.per_member import without_member_axes
@@ -16,13 +17,16 @@ from popsim.trial import Trial, n_trials
 def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
     """The `loss` that is given, or if None the one that all tasks have.
 
+    Weights that JAX is tracing are taken to be the same.
+
     **Raises:** `ValueError` if there is no task, or none is given and they have not the same.
     """
     if not tasks:
         raise ValueError("`tasks` must be at least one, got none.")
     if loss is not None:
         return loss
-    if not all(eqx.tree_equal(task.loss, tasks[0].loss) for task in tasks):
+    same = [eqx.tree_equal(task.loss, tasks[0].loss) for task in tasks]
+    if not all(is_traced(one) or one for one in same):
         raise ValueError("`loss` must be given where `tasks` have not the same loss.")
     return tasks[0].loss
 
