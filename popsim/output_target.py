@@ -13,12 +13,15 @@ class OutputTarget(eqx.Module):
         others, and 0 for all while there is nothing to choose; for a choice between two with one output,
         1 or 0.
     - `counts`: how much each time step counts, from 0 (not at all).
+    - `is_choice`: whether the outputs stand for choices; False where they should follow a course, such as a
+        ramp. What is not a choice has no accuracy.
 
     Leading axes (member, trial) may stand before `time`.
     """
 
     values: Float[Array, "*axes time outputs"]
     counts: Float[Array, "*axes time"]
+    is_choice: bool = eqx.field(static=True, kw_only=True, default=True)
 
 
 def chosen(outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget) -> Int[Array, "..."]:
@@ -32,12 +35,17 @@ def chosen(outputs: Float[Array | np.ndarray, "... time outputs"], target: Outpu
 
     - `outputs`: those of a network; they may have more leading axes (member) than the target.
     - `target`: that of the same trials.
+
+    **Raises:** `ValueError` if the target is not a choice.
     """
     return _choice(outputs, target, threshold=0.0)
 
 
 def right_choice(target: OutputTarget) -> Int[Array, "..."]:
-    """Which choice would be right; -1 in trials that ask for none, such as catch trials."""
+    """Which choice would be right; -1 in trials that ask for none, such as catch trials.
+
+    **Raises:** `ValueError` if the target is not a choice.
+    """
     return _choice(target.values, target, threshold=0.5)
 
 
@@ -47,6 +55,8 @@ def choice_accuracy(
     """The share of right choices among the trials that ask for one; NaN if none does.
 
     Arguments as for `chosen`. **Returns** one share for each member, if members have outputs.
+
+    **Raises:** `ValueError` if the target is not a choice.
     """
     right = right_choice(target)
     is_asked = right >= 0
@@ -58,6 +68,11 @@ def choice_accuracy(
 def _choice(
     outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget, *, threshold: float
 ) -> Int[Array, "..."]:
+    if not target.is_choice:
+        raise ValueError(
+            "`target` must ask for choices in all trials, got one with `is_choice=False`. From a mixture, "
+            "select the trials that do: OutputTarget(values[selected], counts[selected])."
+        )
     counts = target.counts
     if target.values.shape[-1] > 1:
         counts = jnp.where(jnp.any(target.values != 0, axis=-1), counts, 0.0)

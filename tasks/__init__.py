@@ -17,7 +17,6 @@ from popsim.tasks.delayed_response import DelayedResponse as DelayedResponse
 from popsim.tasks.flip_flop import FlipFlop as FlipFlop
 from popsim.tasks.go_response import GoResponse as GoResponse
 from popsim.tasks.held_out import HeldOut as HeldOut
-from popsim.tasks.late_in_epochs import LateInEpochs as LateInEpochs
 from popsim.tasks.library import COGNITIVE_TASKS as COGNITIVE_TASKS
 from popsim.tasks.library import TASKS as TASKS
 from popsim.tasks.mixture import Mixture as Mixture

@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from popsim.batch_schedules import AbstractBatchSchedule, Phases
+from popsim.checks import is_traced
 from popsim.loss import Loss
+from popsim.output_target import OutputTarget
 from popsim.per_member import has_per_member, without_member_axes
 from popsim.task import AbstractTask
 from popsim.trial import Trial, label_trial, n_trials
@@ -17,13 +19,16 @@ from popsim.trial import Trial, label_trial, n_trials
 def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
     """The `loss` that is given, or if None the one that all tasks have.
 
+    Weights that JAX is tracing are taken to be the same.
+
     **Raises:** `ValueError` if there is no task, or none is given and they have not the same.
     """
     if not tasks:
         raise ValueError("`tasks` must be at least one, got none.")
     if loss is not None:
         return loss
-    if not all(eqx.tree_equal(task.loss, tasks[0].loss) for task in tasks):
+    same = [eqx.tree_equal(task.loss, tasks[0].loss) for task in tasks]
+    if not all(is_traced(one) or one for one in same):
         raise ValueError("`loss` must be given where `tasks` have not the same loss.")
     return tasks[0].loss
 
@@ -36,6 +41,8 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
         trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=jax.random.key(0)))
         leaves = jax.tree.leaves_with_path(trial)
         described = [f"{jax.tree_util.keystr(path)}: {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
+        if isinstance(trial.targets, OutputTarget):
+            described.append(f".targets.is_choice: {trial.targets.is_choice}")
         return [*described, f"time step {trial.timeline.dt}"]
 
     first = outline(tasks[0])

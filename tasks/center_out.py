@@ -56,8 +56,9 @@ class CenterOutReaches(AbstractTask):
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         center = self.workspace.center
-        target = at_direction(center, random_direction(self.n_directions, key=key), self.distance)
-        return reach_trial(center, target, n_steps=self.n_steps, dt=self.dt)
+        direction = random_direction(self.n_directions, key=key)
+        target = at_direction(center, direction, self.distance)
+        return reach_trial(center, target, n_steps=self.n_steps, dt=self.dt, direction=direction)
 
     def validation_trials(self) -> Trial:
         return center_out_trials(

@@ -15,8 +15,8 @@ from popsim.output_target import OutputTarget
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.conditions import all_combinations, trials_of_conditions, typical_values
-from popsim.tasks.go_response import check_time_left
 from popsim.tasks.stimuli import sign_or_coin, with_noise
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan

@@ -13,7 +13,8 @@ from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, PositionE
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.drawn import check_drawn, middle_of
-from popsim.tasks.reach import at_direction, even_directions, random_direction
+from popsim.tasks.reach import at_direction, even_directions, random_direction, wrapped
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -58,8 +59,8 @@ class DelayedReaches(AbstractTask):
     - `duration`: how long a trial lasts, in seconds.
     - `dt`: the time step in seconds, that of the model.
 
-    **Raises:** `ValueError` if a distance or time is not positive, hold and delay may last longer than the
-    trial, `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
+    **Raises:** `ValueError` if a distance or time is not positive, hold and delay may leave no step for the
+    movement, `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
     """
 
     workspace: Workspace
@@ -78,7 +79,9 @@ class DelayedReaches(AbstractTask):
         check_drawn("distance", self.distance, check_positive)
         if self.n_directions is not None:
             check_positive_int("n_directions", self.n_directions)
-        _ = self.plan  # which checks the times
+        check_drawn("hold", self.hold, check_positive)
+        check_drawn("delay", self.delay, check_positive)
+        check_time_left(self.plan, self.dt, "a time step of movement")
 
     @property
     def plan(self) -> TrialPlan:
@@ -121,7 +124,7 @@ class DelayedReaches(AbstractTask):
             targets=HandState(goal, jnp.zeros_like(goal)),
             timeline=timeline,
             conditions={
-                "direction": direction,
+                "direction": wrapped(direction),
                 "distance": distance,
                 "catch": ~timeline.happens("go cue"),
             },

@@ -80,7 +80,7 @@ class FlipFlop(AbstractTask):
         return Trial(
             init=(),
             inputs={"pulses": pulses},
-            targets=OutputTarget(_last_nonzero(pulses), jnp.ones(self.n_steps)),
+            targets=OutputTarget(_last_nonzero(pulses), jnp.ones(self.n_steps), is_choice=False),
             timeline=Timeline(self.dt, self.n_steps, epochs={"memory": jnp.array([0, self.n_steps])}),
             conditions={"first bits": first_bits},
         )

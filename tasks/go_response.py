@@ -4,9 +4,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from popsim.checks import as_float_array, check_fraction, check_non_negative, is_traced
+from popsim.checks import as_float_array, check_fraction, check_non_negative
 from popsim.output_target import OutputTarget
-from popsim.per_member import has_per_member
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial_plan import Epoch, TrialPlan
 
@@ -69,28 +69,3 @@ class GoResponse(eqx.Module):
     def is_catch(self, timeline: Timeline) -> Bool[Array, ""]:
         """Whether the go cue does not come."""
         return ~timeline.happens(GO_CUE)
-
-
-def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
-    """Refuse a plan whose last epoch may be too short; durations that are not known are accepted.
-
-    **Arguments:**
-
-    - `plan`: its last epoch has no duration of its own.
-    - `seconds`: how long the last epoch must be.
-    - `needed_for`: what it needs the time for, for the error message.
-
-    **Raises:** `ValueError` if after all other epochs, as long as they may be, less is left.
-    """
-    longest = 0.0
-    for epoch in plan.epochs[:-1]:
-        if epoch.duration is None or has_per_member(epoch.duration):
-            return
-        if is_traced(high := epoch.duration.bounds()[1]):
-            return
-        longest += float(high)
-    if longest + seconds > plan.duration + 1e-6:
-        raise ValueError(
-            f"`duration` must be at least {longest + seconds:.4g} s, which leaves time for {needed_for}, "
-            f"got {plan.duration} s."
-        )

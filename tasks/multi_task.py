@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Int, Key
 from popsim.batch_schedules import AbstractBatchSchedule, Steady, as_batch_schedule
 from popsim.checks import check_non_negative, is_traced
 from popsim.loss import Loss
-from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks.alternatives import common_loss
 from popsim.tasks.trial_layout import TrialLayout
 from popsim.trial import Trial
 
@@ -36,17 +36,19 @@ class MultiTask(AbstractTask):
 
     What counts in each task are its targets; the loss is that of the mixture. Trials are as long as those
     of the longest task; in a shorter one nothing counts after its end. The validation trials are those
-    of all tasks.
+    of all tasks. Where some tasks ask for choices and others do not, `choice_accuracy` refuses the mixture.
 
     **Arguments:**
 
     - `tasks`: by name.
     - `shares`: how often each comes, in the order of `tasks`, in proportion: an array, or a schedule over
         training batches, such as `Phases((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; one number for all alike.
-    - `loss`: what counts as doing well; by default `OutputError`.
+    - `loss`: what counts as doing well; by default the loss that all tasks have.
 
     **Raises:** `ValueError` if there is no task, one needs a body or has interventions, an input or condition
-    is called "task", time steps differ, or `shares` are negative, all zero, or not one for each task.
+    is called "task", time steps differ, one output stands for a choice beside tasks with more outputs,
+    `shares` are negative, all zero, or not one for each task, or the tasks have different losses and none is
+    given.
     """
 
     tasks: tuple[AbstractTask, ...]
@@ -58,11 +60,9 @@ class MultiTask(AbstractTask):
         self.names = tuple(tasks)
         self.tasks = tuple(tasks.values())
         self.shares = as_batch_schedule(shares)
-        self.loss = 1.0 * OutputError() if loss is None else loss
+        self.loss = common_loss(self.tasks, loss)
 
     def __check_init__(self):
-        if not self.tasks:
-            raise ValueError("`tasks` must be at least one, got none.")
         if has_per_member(self.shares):
             return
         shape = jax.eval_shape(self.shares, jnp.asarray(0)).shape
@@ -75,19 +75,20 @@ class MultiTask(AbstractTask):
                 raise ValueError("`shares` must not all be zero.")
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        drawn = [
-            task.trial(batch=batch, key=key_stream(key, f"task {name}"))
+        drawn = {
+            name: task.trial(batch=batch, key=key_stream(key, f"task {name}"))
             for name, task in zip(self.names, self.tasks, strict=True)
-        ]
+        }
         layout = TrialLayout.of(drawn)
-        fitted = [self._told(layout.fit(trial), index) for index, trial in enumerate(drawn)]
+        fitted = [self._told(layout.fit(trial), index) for index, trial in enumerate(drawn.values())]
         log_shares = jnp.log(self._shares(batch))
         index = jax.random.categorical(key_stream(key, "which task"), log_shares)
         return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *fitted)
 
     def validation_trials(self) -> Trial:
         stacked = [task.validation_trials() for task in self.tasks]
-        layout = TrialLayout.of([jax.tree.map(lambda leaf: leaf[0], trials) for trials in stacked])
+        firsts = [jax.tree.map(lambda leaf: leaf[0], trials) for trials in stacked]
+        layout = TrialLayout.of(dict(zip(self.names, firsts, strict=True)))
         fitted = [
             jax.vmap(lambda trial, index=index: self._told(layout.fit(trial), index))(trials)
             for index, trials in enumerate(stacked)

@@ -7,12 +7,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from popsim.checks import check_positive
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks.drawn import check_drawn
+from popsim.tasks.reach import direction_of
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -36,8 +40,9 @@ class PosturalHold(AbstractTask):
     | "target" | (time, space) | m; where the hand is to stay |
 
     Targets: the hand at rest where it starts. Epochs: "hold", "pulse" (begun by the event "pulse on"),
-    "recovery" (begun by "pulse off"). Conditions: none but those of the interventions. The validation trials
-    are nine places in a square half as wide as the workspace, with the middle of each time.
+    "recovery" (begun by "pulse off"). Conditions: "place direction" (rad, 0 at the centre itself) and "place
+    distance" (m) of the place from the centre of the workspace. The validation trials are nine places in a
+    square half as wide as the workspace, with the middle of each time.
 
     **Arguments:**
 
@@ -48,8 +53,8 @@ class PosturalHold(AbstractTask):
     - `duration`: how long a trial lasts, in seconds.
     - `dt`: the time step in seconds, that of the model.
 
-    **Raises:** `ValueError` if a number is not positive, the pulse may end after the trial, or `duration` is
-    not a multiple of `dt`.
+    **Raises:** `ValueError` if a number is not positive, hold and pulse may leave no step for the
+    recovery, or `duration` is not a multiple of `dt`.
     """
 
     workspace: Workspace
@@ -62,7 +67,9 @@ class PosturalHold(AbstractTask):
     dt: float = eqx.field(static=True, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        _ = self.plan  # which checks the times
+        check_drawn("hold", self.hold, check_positive)
+        check_drawn("pulse", self.pulse, check_positive)
+        check_time_left(self.plan, self.dt, "a time step of recovery")
 
     @property
     def plan(self) -> TrialPlan:
@@ -90,9 +97,14 @@ class PosturalHold(AbstractTask):
     def _hold_at(self, place: Float[Array, " space"], timeline: Timeline) -> Trial:
         still = jnp.zeros_like(place)
         shown = jnp.broadcast_to(place, (timeline.n_steps, place.size))
+        from_center = place - self.workspace.center
         return Trial(
             init=HandState(place, still),
             inputs={"target": shown},
             targets=HandState(shown, jnp.zeros_like(shown)),
             timeline=timeline,
+            conditions={
+                "place direction": direction_of(from_center),
+                "place distance": jnp.linalg.norm(from_center),
+            },
         )

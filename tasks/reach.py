@@ -30,13 +30,20 @@ def check_reach_times(duration: float, dt: float) -> int:
 
 
 def reach_trial(
-    start: Float[Array, " space"], target: Float[Array, " space"], *, n_steps: int, dt: float
+    start: Float[Array, " space"],
+    target: Float[Array, " space"],
+    *,
+    n_steps: int,
+    dt: float,
+    direction: Float[Array, ""] | None = None,
 ) -> Trial:
     """A reach from `start` to `target` (both m) whose target is shown from the first step on.
 
     The input "target" is the target's position; the hand is to be there, at rest. The condition
-    "direction" is that of the target from the start, in rad.
+    "direction" is that of the target from the start, in rad, above -pi and up to pi: that from which the
+    target was made, if it is given, otherwise that of the way.
     """
+    direction = direction_of(target - start) if direction is None else wrapped(direction)
     shown = jnp.broadcast_to(target, (n_steps, *target.shape))
     return Trial(
         init=HandState(start, jnp.zeros_like(start)),
@@ -45,7 +52,7 @@ def reach_trial(
         timeline=Timeline(
             dt, n_steps, epochs={"movement": jnp.array([0, n_steps])}, events={"target on": jnp.array(0)}
         ),
-        conditions={"direction": direction_of(target - start)},
+        conditions={"direction": direction},
     )
 
 
@@ -63,7 +70,8 @@ def center_out_trials(
     check_positive_int("n_directions", n_directions)
 
     def reach_toward(angle):
-        return reach_trial(center, at_direction(center, angle, distance), n_steps=n_steps, dt=dt)
+        target = at_direction(center, angle, distance)
+        return reach_trial(center, target, n_steps=n_steps, dt=dt, direction=angle)
 
     return jax.vmap(reach_toward)(even_directions(n_directions))
 
@@ -88,5 +96,14 @@ def random_direction(n_directions: int | None, *, key: Key[Array, ""]) -> Float[
 
 
 def direction_of(toward: Float[Array, " space"]) -> Float[Array, ""]:
-    """The direction of a way in the plane of the first two axes, in rad."""
-    return jnp.arctan2(toward[1], toward[0])
+    """The direction of a way in the plane of the first two axes, in rad, `wrapped`."""
+    return wrapped(jnp.arctan2(toward[1], toward[0]))
+
+
+def wrapped(angle: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+    """The same direction (rad) above -pi and up to pi, as all tasks label it.
+
+    Within 1e-5 rad of the left it is pi, so that rounding does not give one target two labels.
+    """
+    turns = jnp.ceil((angle - jnp.pi - 1e-5) / (2 * jnp.pi))
+    return jnp.minimum(angle - 2 * jnp.pi * turns, jnp.pi)

@@ -13,7 +13,7 @@ from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.conditions import all_combinations, trials_of_conditions, typical_values
-from popsim.tasks.go_response import check_time_left
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import NEVER, Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -30,7 +30,7 @@ class ReadySetGo(AbstractTask):
     - Targets: one output: 0 until set, then a straight ramp that is 1 at go, and goes on for `overshoot`
         times as long; nothing counts after that.
     - Epochs "fixation", "interval", "production"; events "ready", "set", "go" (when 1 is reached).
-    - Conditions: "interval" and "production" (s, infinite in a catch trial), "gain", "catch".
+    - Conditions: "interval" and "production" (s, NaN in a catch trial), "gain", "catch".
 
     In a catch trial set does not come. The validation trials are all combinations of intervals and gains.
 
@@ -128,8 +128,8 @@ class ReadySetGo(AbstractTask):
             targets=self._ramp(timeline, n_production),
             timeline=timeline,
             conditions={
-                "interval": jnp.where(is_catch, jnp.inf, self.dt * n_interval.astype(float)),
-                "production": jnp.where(is_catch, jnp.inf, self.dt * n_production.astype(float)),
+                "interval": jnp.where(is_catch, jnp.nan, self.dt * n_interval.astype(float)),
+                "production": jnp.where(is_catch, jnp.nan, self.dt * n_production.astype(float)),
                 "gain": gain,
                 "catch": is_catch,
             },
@@ -143,4 +143,5 @@ class ReadySetGo(AbstractTask):
         steps = jnp.arange(timeline.n_steps)
         since = jnp.maximum(steps - timeline.events["set"], 0).astype(float)
         ramp = since / jnp.maximum(n_production, 1).astype(float)
-        return OutputTarget(ramp[:, None], (ramp <= 1 + self.overshoot + 1e-6).astype(float))
+        counts = (ramp <= 1 + self.overshoot + 1e-6).astype(float)
+        return OutputTarget(ramp[:, None], counts, is_choice=False)

@@ -11,11 +11,12 @@ from popsim.checks import as_float_array, check_positive, check_positive_int
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, PositionError
+from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, LateInEpochs, PositionError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.late_in_epochs import LateInEpochs
+from popsim.tasks.drawn import check_drawn
 from popsim.tasks.reach import at_direction, direction_of, even_directions
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -62,7 +63,7 @@ class SequentialReaches(AbstractTask):
     - `duration`: how long a trial lasts, in seconds.
     - `dt`: the time step in seconds, that of the model.
 
-    **Raises:** `ValueError` if a number is not positive, the reaches may last longer than the trial,
+    **Raises:** `ValueError` if a number is not positive, no step may be left for the last reach,
     `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
     """
 
@@ -81,7 +82,9 @@ class SequentialReaches(AbstractTask):
     def __check_init__(self):
         check_positive_int("n_targets", self.n_targets)
         check_positive("validation_distance", self.validation_distance)
-        _ = self.plan  # which checks the times
+        check_drawn("delay", self.delay, check_positive)
+        check_drawn("reach", self.reach, check_positive)
+        check_time_left(self.plan, self.dt, "a time step of the last reach")
 
     @property
     def plan(self) -> TrialPlan:

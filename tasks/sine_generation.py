@@ -82,7 +82,7 @@ class SineGeneration(AbstractTask):
         return Trial(
             init=(),
             inputs={"frequency": jnp.broadcast_to(frequency, (self.n_steps, 1))},
-            targets=OutputTarget(wave[:, None], jnp.ones(self.n_steps)),
+            targets=OutputTarget(wave[:, None], jnp.ones(self.n_steps), is_choice=False),
             timeline=Timeline(self.dt, self.n_steps, epochs={"oscillation": jnp.array([0, self.n_steps])}),
             conditions={"frequency": frequency},
         )

@@ -15,7 +15,8 @@ from popsim.per_member import PerMember
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.drawn import check_drawn, middle_of
-from popsim.tasks.reach import at_direction, even_directions, random_direction, reach_loss
+from popsim.tasks.reach import at_direction, even_directions, random_direction, reach_loss, wrapped
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -52,9 +53,9 @@ class TargetJump(AbstractTask):
     - `duration`: how long a trial lasts, in seconds.
     - `dt`: the time step in seconds, that of the model.
 
-    **Raises:** `ValueError` if a distance or time is not positive, the target may jump after the trial,
-    displacements are not two finite numbers, `duration` is not a multiple of `dt`, or a probability not
-    from 0 to 1.
+    **Raises:** `ValueError` if a distance or time is not positive, the jump may leave no step for the
+    correction, displacements are not two finite numbers, `duration` is not a multiple of `dt`, or a
+    probability not from 0 to 1.
     """
 
     workspace: Workspace
@@ -79,7 +80,8 @@ class TargetJump(AbstractTask):
         check_drawn("displacement", self.displacement, _check_displacement)
         if self.n_directions is not None:
             check_positive_int("n_directions", self.n_directions)
-        _ = self.plan  # which checks the times
+        check_drawn("jump_time", self.jump_time, check_positive)
+        check_time_left(self.plan, self.dt, "a time step of correction")
 
     @property
     def plan(self) -> TrialPlan:
@@ -139,7 +141,12 @@ class TargetJump(AbstractTask):
             inputs={"target": target},
             targets=HandState(target, jnp.zeros_like(target)),
             timeline=timeline,
-            conditions={"direction": direction, "jump": jumps, "jump along": along, "jump left": left},
+            conditions={
+                "direction": wrapped(direction),
+                "jump": jumps,
+                "jump along": along,
+                "jump left": left,
+            },
         )
 
 

@@ -12,7 +12,9 @@ from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks.drawn import check_drawn
 from popsim.tasks.target_paths import AbstractTargetPath, SumOfSinusoids
+from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -49,7 +51,7 @@ class Tracking(AbstractTask):
     - `duration`: how long a trial lasts, in seconds.
     - `dt`: the time step in seconds, that of the model.
 
-    **Raises:** `ValueError` if a number is not positive, the start may last longer than the trial, or
+    **Raises:** `ValueError` if a number is not positive, the start may leave no step for the pursuit, or
     `duration` is not a multiple of `dt`.
     """
 
@@ -67,7 +69,8 @@ class Tracking(AbstractTask):
             raise ValueError(f"`path` must be a path such as RandomWalk(), got {self.path!r}.")
         check_positive("ramp", self.ramp)
         check_positive_int("n_validation_trials", self.n_validation_trials)
-        _ = self.plan  # which checks the times
+        check_drawn("start", self.start, check_positive)
+        check_time_left(self.plan, self.dt, "a time step of pursuit")
 
     @property
     def plan(self) -> TrialPlan:

@@ -1,7 +1,7 @@
 """One layout for the trials of several tasks: as many steps, inputs and outputs as the largest has."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ class TrialLayout:
     - `n_steps`, `dt`: as many time steps as the longest trial.
     - `inputs`: by name how many channels; tasks whose inputs have one name share its channels.
     - `n_outputs`: as many as the task with most.
+    - `is_choice`: whether all tasks ask for choices.
     - `epochs`, `events`: the names of all.
     - `conditions`: by name, shape and type; truth values become whole numbers.
     """
@@ -31,17 +32,19 @@ class TrialLayout:
     n_steps: int
     inputs: Mapping[str, int]
     n_outputs: int
+    is_choice: bool
     epochs: frozenset[str]
     events: frozenset[str]
     conditions: Mapping[str, tuple[tuple[int, ...], DTypeLike]]
 
     @classmethod
-    def of(cls, trials: Sequence[Trial]) -> "TrialLayout":
-        """The layout for trials, one of each task.
+    def of(cls, tasks: Mapping[str, Trial]) -> "TrialLayout":
+        """The layout for trials, one of each task, by its name.
 
-        **Raises:** `ValueError` if a task needs a body or has interventions, time steps differ, or
-        conditions of one name have different shapes or types.
+        **Raises:** `ValueError` if a task needs a body or has interventions, time steps differ, one output
+        stands for a choice beside tasks with more, or conditions of one name have different shapes or types.
         """
+        trials = list(tasks.values())
         dt = trials[0].timeline.dt
         inputs: dict[str, int] = {}
         conditions: dict[str, tuple[tuple[int, ...], DTypeLike]] = {}
@@ -57,11 +60,13 @@ class TrialLayout:
                         f"`conditions[{name!r}]` must be alike in all tasks, "
                         f"got {conditions[name]} and {own}."
                     )
+        _check_choices(tasks)
         return cls(
             dt=dt,
             n_steps=max(trial.timeline.n_steps for trial in trials),
             inputs=inputs,
             n_outputs=max(trial.targets.values.shape[-1] for trial in trials),
+            is_choice=all(trial.targets.is_choice for trial in trials),
             epochs=frozenset(name for trial in trials for name in trial.timeline.epochs),
             events=frozenset(name for trial in trials for name in trial.timeline.events),
             conditions=conditions,
@@ -81,7 +86,9 @@ class TrialLayout:
         return Trial(
             init=(),
             inputs=inputs,
-            targets=OutputTarget(self._padded(trial.targets.values, self.n_outputs), counts),
+            targets=OutputTarget(
+                self._padded(trial.targets.values, self.n_outputs), counts, is_choice=self.is_choice
+            ),
             timeline=self._timeline(trial.timeline),
             conditions=self._conditions(trial),
         )
@@ -136,3 +143,15 @@ def _check_cognitive(trial: Trial) -> None:
         )
     if trial.interventions:
         raise ValueError(f"`tasks` must have no interventions, got {sorted(trial.interventions)}.")
+
+
+def _check_choices(tasks: Mapping[str, Trial]) -> None:
+    """Refuse one output that stands for a choice between two where other outputs would stand beside it."""
+    widths = {name: trial.targets.values.shape[-1] for name, trial in tasks.items()}
+    alone = [name for name, trial in tasks.items() if trial.targets.is_choice and widths[name] == 1]
+    wider = [name for name, width in widths.items() if width > 1]
+    if alone and wider:
+        raise ValueError(
+            "`tasks` must not mix choices with one output and tasks with several: "
+            f"{alone} with {wider}. Give each choice an output, as `n_outputs=2` does in ContextIntegration."
+        )

@@ -44,7 +44,7 @@ def test_times_distances_directions_and_catch_trials_are_drawn_as_they_say(getke
     assert_uniform(delay, 0.195, 0.605)
     assert_uniform(trials.conditions["distance"], 0.05, 0.1)
     eighths = np.asarray(trials.conditions["direction"]) / (np.pi / 4)
-    np.testing.assert_allclose(np.bincount(np.round(eighths).astype(int), minlength=8), 250, atol=75)
+    np.testing.assert_allclose(np.bincount(np.round(eighths).astype(int) + 3, minlength=8), 250, atol=75)
     way = np.asarray(trials.targets.position[:, -1])[goes] - CENTER
     np.testing.assert_allclose(np.linalg.norm(way, axis=1), trials.conditions["distance"][goes], rtol=1e-4)
     np.testing.assert_allclose(np.exp(1j * eighths[goes] * np.pi / 4), _unit(way), atol=1e-4)
@@ -87,7 +87,9 @@ def test_the_loss_counts_from_the_go_cue_and_holds_before():
 def test_validation_has_every_direction_with_typical_times(n_directions, expected):
     trials = validation(DelayedReaches(WORKSPACE, n_directions=n_directions))
     np.testing.assert_allclose(
-        trials.conditions["direction"], 2 * np.pi * np.arange(expected) / expected, atol=1e-6
+        np.exp(1j * np.asarray(trials.conditions["direction"])),
+        np.exp(2j * np.pi * np.arange(expected) / expected),
+        atol=1e-6,
     )
     assert not np.any(trials.conditions["catch"])
     assert set(trials.timeline.events["go cue"].tolist()) == {50}
@@ -99,7 +101,9 @@ def test_validation_has_every_direction_with_typical_times(n_directions, expecte
         ({"distance": 0.0}, "distance"),
         ({"distance": Uniform(-0.1, 0.1)}, "distance"),
         ({"n_directions": 0}, "n_directions"),
-        ({"hold": -0.1}, "duration"),
+        ({"hold": 0.0}, "hold"),
+        ({"delay": Uniform(0.0, 0.2)}, "delay"),
+        ({"delay": 1.4}, "duration"),
         ({"delay": 1.45}, "epochs"),
         ({"delay": Uniform(0.1, 2.0)}, "epochs"),
         ({"catch_probability": 1.1}, "catch_probability"),

@@ -7,6 +7,7 @@ from motor_training import DT, WORKSPACE, distance_to_target, train_motor, withi
 import popsim
 from popsim import Uniform
 from popsim.tasks import (
+    CenterOutReaches,
     DelayedReaches,
     PosturalHold,
     RandomReaches,
@@ -47,6 +48,7 @@ def in_pursuit(distance, trials):
 
 
 CASES = {
+    "centre-out": (CenterOutReaches(WORKSPACE, dt=DT), (), 100, at_the_end, 0.01),
     "delayed": (DELAYED, (), 150, at_the_end, 0.01),
     "sequential": (DOUBLE, (), 300, at_the_end_of_each_reach, 0.015),
     "jump": (JUMPS, (), 100, at_the_end, 0.01),

@@ -1,14 +1,18 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from drawn_trials import many_trials, one_hot, share_error, validation_trials
 
 import popsim
+from popsim.losses import CrossEntropy, OutputError
 from popsim.tasks import (
     CenterOutReaches,
+    ContextIntegration,
     DelayedResponse,
     MultiTask,
     PerceptualDecision,
+    ReadySetGo,
     SineGeneration,
     WithInterventions,
 )
@@ -88,8 +92,11 @@ def test_epochs_events_and_conditions_of_other_tasks_are_marked_as_missing(drawn
     np.testing.assert_array_equal(np.isnan(trials.conditions["coherence"]), task != 0)
     np.testing.assert_array_equal(trials.conditions["rule"] == -1, task != 1)
     np.testing.assert_array_equal(trials.conditions["catch"], np.where(is_sine, -1, 0))
-    choice = popsim.right_choice(trials.targets)
-    np.testing.assert_array_equal(choice[~is_sine], trials.conditions["choice"][~is_sine])
+    selected = (jnp.asarray(leaf[~is_sine]) for leaf in (trials.targets.values, trials.targets.counts))
+    choices = popsim.OutputTarget(*selected)
+    np.testing.assert_array_equal(popsim.right_choice(choices), trials.conditions["choice"][~is_sine])
+    with pytest.raises(ValueError, match="`target` must ask for choices"):
+        popsim.right_choice(trials.targets)
 
 
 def test_validation_has_all_trials_of_all_tasks():
@@ -116,6 +123,38 @@ def test_the_order_of_the_tasks_is_as_given_also_under_jit(getkey):
     assert int(compiled.conditions["task"]) == 0 and not np.isnan(float(compiled.conditions["frequency"]))
 
 
+def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):
+    decide = [PerceptualDecision(loss=2.0 * CrossEntropy(), dt=0.02) for _ in range(2)]
+    mixture = MultiTask(dict(zip("ab", decide, strict=True)))
+    assert mixture.loss.weights == {"cross entropy": 2.0}
+    differ = {"entropy": decide[0], "error": PerceptualDecision(dt=0.02)}
+    with pytest.raises(ValueError, match="`loss` must be given"):
+        MultiTask(differ)
+    assert MultiTask(differ, loss=1.0 * OutputError()).loss.weights == {"output error": 1.0}
+
+
+@pytest.mark.parametrize("draw", ["trial", "validation_trials"])
+def test_a_choice_with_one_output_is_refused_beside_tasks_with_several(draw, getkey, as_users_run):
+    one, two = ContextIntegration(), ContextIntegration(n_outputs=2)
+    options = {"trial": {"batch": 0, "key": getkey()}, "validation_trials": {}}[draw]
+    match = r"`tasks` must not mix.*\['context'\] with \['decide'\].*`n_outputs=2`"
+    with pytest.raises(ValueError, match=match):
+        getattr(MultiTask({"context": one, "decide": TASKS["decide"]}, loss=one.loss), draw)(**options)
+    mixed = getattr(MultiTask({"context": two, "decide": TASKS["decide"]}, loss=one.loss), draw)(**options)
+    choice = popsim.right_choice(mixed.targets)
+    np.testing.assert_array_equal(choice, mixed.conditions["choice"])
+
+
+def test_the_accuracy_of_a_mixture_with_what_is_no_choice_is_refused(getkey):
+    mixture = MultiTask({"context": ContextIntegration(), "go": ReadySetGo()}, loss=1.0 * OutputError())
+    trials = many_trials(mixture, getkey(), 20)
+    with pytest.raises(ValueError, match="`is_choice=False`"):
+        popsim.choice_accuracy(trials.targets.values[None], trials.targets)
+    alone = many_trials(MultiTask({"context": ContextIntegration()}), getkey(), 20)
+    outputs = 2 * alone.targets.values[None] - 1
+    assert popsim.choice_accuracy(outputs, alone.targets).tolist() == [1.0]
+
+
 def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
     workspace = popsim.Workspace([0.0, 0.0], [0.1, 0.1])
     plan = popsim.InterventionPlan("noise", 1.0)
@@ -126,7 +165,7 @@ def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
         ({"disturbed": WithInterventions(SineGeneration(), (plan,))}, "interventions"),
     ):
         with pytest.raises(ValueError, match=message):
-            MultiTask(tasks).trial(batch=0, key=getkey())
+            MultiTask(tasks, loss=1.0 * OutputError()).trial(batch=0, key=getkey())
     for options, message in (
         ({"shares": [1.0, 1.0]}, "`shares`"),
         ({"shares": [1.0, -1.0, 1.0]}, "`shares`"),

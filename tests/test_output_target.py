@@ -1,8 +1,10 @@
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import popsim
 from popsim import OutputTarget, choice_accuracy, chosen, right_choice
+from popsim.tasks import FlipFlop, ReadySetGo, SineGeneration
 
 
 def test_the_choice_among_several_is_the_largest_mean_where_one_is_asked_for():
@@ -22,6 +24,16 @@ def test_one_output_is_the_log_odds_of_choice_one():
         assert int(right_choice(target)) == right
         assert int(chosen(jnp.array([[-9.0], [0.4], [-0.3]]), target)) == 1
         assert int(chosen(jnp.array([[9.0], [-0.4], [0.3]]), target)) == 0
+
+
+def test_what_is_no_choice_has_no_accuracy(as_users_run):
+    values = jnp.ones((4, 3, 1))
+    course = OutputTarget(values, jnp.ones((4, 3)), is_choice=False)
+    for ask in (right_choice, lambda target: chosen(values, target), lambda t: choice_accuracy(values, t)):
+        with pytest.raises(ValueError, match="`target` must ask for choices.*`is_choice=False`"):
+            ask(course)
+    for task in (FlipFlop(), ReadySetGo(), SineGeneration()):
+        assert not task.validation_trials().targets.is_choice
 
 
 def test_the_accuracy_of_each_member_leaves_out_trials_that_ask_for_no_choice():

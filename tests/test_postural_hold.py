@@ -13,6 +13,10 @@ def test_the_hand_is_to_stay_wherever_it_is_in_the_workspace(getkey):
     for positions in (trials.inputs["target"], trials.targets.position):
         np.testing.assert_array_equal(positions, np.repeat(place[:, None], 120, axis=1))
     np.testing.assert_array_equal(trials.targets.velocity, 0.0)
+    from_center = (place - CENTER) @ [1, 1j]
+    np.testing.assert_allclose(trials.conditions["place distance"], np.abs(from_center), atol=1e-6)
+    turn = np.asarray(trials.conditions["place direction"]) - np.angle(from_center)
+    np.testing.assert_allclose(np.exp(1j * turn), 1.0, atol=1e-3)
 
 
 def test_a_pulse_may_come_at_a_drawn_time_for_a_drawn_while(getkey):
@@ -29,6 +33,12 @@ def test_validation_is_nine_places_with_typical_times():
     np.testing.assert_allclose(
         trials.init.position, CENTER + np.stack([x.ravel(), y.ravel()], axis=1), atol=1e-6
     )
+    labels = [
+        np.round(np.asarray(trials.conditions[f"place {name}"], float), 5).tolist()
+        for name in ("direction", "distance")
+    ]
+    assert labels[0][4] == labels[1][4] == 0.0 and len(set(zip(*labels, strict=True))) == 9
+    assert labels[0][1] == round(np.pi, 5)
     assert set(trials.timeline.events["pulse on"].tolist()) == {35}
     assert set(trials.timeline.events["pulse off"].tolist()) == {45}
 
@@ -36,7 +46,9 @@ def test_validation_is_nine_places_with_typical_times():
 @pytest.mark.parametrize(
     "options, name",
     [
-        ({"hold": -0.1}, "duration"),
+        ({"hold": -0.1}, "hold"),
+        ({"pulse": 0.0}, "pulse"),
+        ({"pulse": 0.7}, "duration"),
         ({"pulse": 0.8}, "epochs"),
         ({"duration": 0.0}, "duration"),
         ({"dt": 0.7}, "duration"),

@@ -13,7 +13,7 @@ from motor_trials import (
 )
 
 from popsim import Uniform
-from popsim.tasks import LateInEpochs, SequentialReaches
+from popsim.tasks import SequentialReaches
 
 TASK = SequentialReaches(WORKSPACE, n_targets=3, reach=Uniform(0.3, 0.5), duration=2.0)
 
@@ -84,25 +84,15 @@ def test_the_loss_counts_the_end_of_each_reach():
     assert loss_of_hand(task, trial, skips)["position error"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_late_in_epochs_counts_each_epoch_in_its_own_length():
-    timeline = one_of(validation(SequentialReaches(WORKSPACE, delay=0.2)), 0).timeline
-    weights = LateInEpochs("reach", 2.0)(timeline)
-    np.testing.assert_array_equal(weights[:20], 0.0)
-    np.testing.assert_allclose(weights[20:80], (np.arange(1, 61) / 60) ** 2, rtol=1e-5)
-    np.testing.assert_allclose(weights[80:], (np.arange(1, 81) / 80) ** 2, rtol=1e-5)
-    with pytest.raises(ValueError, match="`prefix`.*'delay', 'reach 1'.*'movement'"):
-        LateInEpochs("movement")(timeline)
-    with pytest.raises(ValueError, match="`exponent`"):
-        LateInEpochs("reach", -1.0)
-
-
 @pytest.mark.parametrize(
     "options, name",
     [
         ({"n_targets": 0}, "n_targets"),
         ({"reach": 1.5}, "epochs"),
         ({"n_targets": 4}, "epochs"),
-        ({"reach": -0.1}, "duration"),
+        ({"reach": 0.0}, "reach"),
+        ({"delay": Uniform(-0.1, 0.1)}, "delay"),
+        ({"delay": 0.5, "reach": 1.1}, "duration"),
         ({"catch_probability": -0.1}, "catch_probability"),
         ({"validation_distance": 0.0}, "validation_distance"),
         ({"duration": 1.605}, "duration"),

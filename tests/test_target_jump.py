@@ -49,9 +49,8 @@ def test_a_target_that_does_not_jump_stays_to_the_end(getkey):
 
 def test_validation_has_every_direction_without_and_with_either_jump():
     trials = validation(TargetJump(WORKSPACE))
-    np.testing.assert_allclose(
-        trials.conditions["direction"], np.repeat(np.arange(8) * np.pi / 4, 3), atol=1e-6
-    )
+    eighths = np.repeat([0, 1, 2, 3, 4, -3, -2, -1], 3)
+    np.testing.assert_allclose(trials.conditions["direction"], eighths * np.pi / 4, atol=1e-6)
     np.testing.assert_allclose(trials.conditions["jump left"], np.tile([0.0, -0.03, 0.03], 8))
     np.testing.assert_array_equal(trials.conditions["jump"], np.tile([False, True, True], 8))
     np.testing.assert_array_equal(trials.timeline.events["target jump"], np.tile([popsim.NEVER, 25, 25], 8))
@@ -68,6 +67,8 @@ def test_validation_has_every_direction_without_and_with_either_jump():
         ({"displacement": Choice([[0.0, 0.0, 0.03]])}, "displacement"),
         ({"displacement": Normal([0.0, 0.0], [0.01, 0.01])}, "displacement"),
         ({"jump_time": Uniform(0.1, 1.3)}, "epochs"),
+        ({"jump_time": 0.0}, "jump_time"),
+        ({"jump_time": 1.2}, "duration"),
         ({"distance": -0.1}, "distance"),
         ({"n_directions": 0}, "n_directions"),
         ({"dt": -0.01}, "dt"),

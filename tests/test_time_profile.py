@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim.losses import FinalStep, FinalSteps, InWindow, PowerProfile
+from popsim.losses import FinalStep, FinalSteps, InWindow, LateInEpochs, PowerProfile
 from popsim.windows import Between, FromEvent
 
 TIMELINE = popsim.Timeline(0.01, 10, events={"go cue": jnp.array(4), "catch": jnp.array(popsim.NEVER)})
@@ -49,6 +49,17 @@ def test_in_a_window_the_power_profile_rises_from_its_first_to_its_last_step(win
 @pytest.mark.parametrize("window, shares", WINDOWS.values(), ids=WINDOWS)
 def test_in_a_window_all_steps_count_alike(window, shares):
     np.testing.assert_array_equal(InWindow(window)(TIMELINE), np.isin(np.arange(10), list(shares)))
+
+
+def test_late_in_epochs_counts_each_epoch_in_its_own_length():
+    bounds = {"delay": [0, 2], "reach 1": [2, 5], "reach 2": [5, 10], "reach 3": [10, 10]}
+    timeline = popsim.Timeline(0.01, 10, epochs={name: jnp.array(ends) for name, ends in bounds.items()})
+    expected = [0, 0, *(np.arange(1, 4) / 3) ** 2, *(np.arange(1, 6) / 5) ** 2]
+    np.testing.assert_allclose(LateInEpochs("reach", 2.0)(timeline), expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="`prefix`.*'delay', 'reach 1'.*'movement'"):
+        LateInEpochs("movement")(timeline)
+    with pytest.raises(ValueError, match="`exponent`"):
+        LateInEpochs("reach", -1.0)
 
 
 def test_by_default_all_steps_of_a_trial_count():

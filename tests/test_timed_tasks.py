@@ -49,7 +49,8 @@ def test_without_set_nothing_is_to_be_produced(getkey):
     np.testing.assert_allclose(is_catch.mean(), 0.3, atol=share_error(0.3, 2000))
     assert np.all(trials.targets.values[is_catch] == 0) and np.all(trials.targets.counts[is_catch] == 1)
     np.testing.assert_array_equal(trials.inputs["pulses"].sum((1, 2)), np.where(is_catch, 3, 6))
-    np.testing.assert_array_equal(np.isinf(trials.conditions["production"]), is_catch)
+    np.testing.assert_array_equal(np.isnan(trials.conditions["production"]), is_catch)
+    np.testing.assert_array_equal(np.isnan(trials.conditions["interval"]), is_catch)
     assert np.all(trials.timeline.events["go"][is_catch] == popsim.NEVER)
 
 

@@ -92,6 +92,8 @@ def test_validation_paths_are_the_same_at_every_call(path):
     [
         (lambda: Tracking(WORKSPACE, ramp=0.0), "ramp"),
         (lambda: Tracking(WORKSPACE, start=4.0), "epochs"),
+        (lambda: Tracking(WORKSPACE, start=0.0), "start"),
+        (lambda: Tracking(WORKSPACE, start=3.0), "duration"),
         (lambda: Tracking(WORKSPACE, n_validation_trials=0), "n_validation_trials"),
         (lambda: Tracking(WORKSPACE, duration=0.995), "duration"),
         (lambda: SumOfSinusoids([0.0], [0.1]), "frequencies"),

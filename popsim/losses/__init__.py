@@ -19,10 +19,10 @@
 | `WeightPenalty` | selected weights | 1 |
 
 Those of cursor, hand and muscles need a body, the others do not. What adds up over time takes a `profile`,
-how much each step counts: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `FinalStep()` or
-`FinalSteps(duration)`. What is a distance takes a `distance`: `SquaredDistance()`, `EuclideanDistance()`,
-`L1Distance()` or `HuberDistance(delta)`. A term whose window is empty in a trial is zero there. Any function
-makes a term: `popsim.FunctionTerm(name, function)`.
+how much each step counts: `InWindow(window)`, `PowerProfile(exponent, window=window)`,
+`LateInEpochs(prefix, exponent)`, `FinalStep()` or `FinalSteps(duration)`. What is a distance takes a
+`distance`: `SquaredDistance()`, `EuclideanDistance()`, `L1Distance()` or `HuberDistance(delta)`. A term whose
+window is empty in a trial is zero there. Any function makes a term: `popsim.FunctionTerm(name, function)`.
 """
 
 from popsim.losses.acceleration import Acceleration as Acceleration
@@ -52,6 +52,7 @@ from popsim.losses.time_profile import AbstractTimeProfile as AbstractTimeProfil
 from popsim.losses.time_profile import FinalStep as FinalStep
 from popsim.losses.time_profile import FinalSteps as FinalSteps
 from popsim.losses.time_profile import InWindow as InWindow
+from popsim.losses.time_profile import LateInEpochs as LateInEpochs
 from popsim.losses.time_profile import PowerProfile as PowerProfile
 from popsim.losses.velocity_error import VelocityError as VelocityError
 from popsim.losses.weight_penalty import WeightPenalty as WeightPenalty

@@ -1,6 +1,8 @@
 """How much each time step of a trial counts in a loss."""
 
 import abc
+import functools
+import operator
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,7 +10,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import check_non_negative, check_positive, n_steps_in
 from popsim.timeline import Timeline
-from popsim.windows import AbstractWindow, WholeTrial
+from popsim.windows import AbstractWindow, InEpoch, WholeTrial
 
 
 class AbstractTimeProfile(eqx.Module):
@@ -69,6 +71,37 @@ class PowerProfile(AbstractTimeProfile):
         last = jnp.max(jnp.where(inside, steps, first))
         share = (steps - first + 1).astype(float) / (last - first + 1).astype(float)
         return jnp.where(inside, jnp.where(inside, share, 1.0) ** self.exponent, 0.0)
+
+
+class LateInEpochs(AbstractTimeProfile):
+    """Weights (t / T)^exponent for t = 1 … T in each epoch whose name begins with `prefix`; zero elsewhere.
+
+    A `PowerProfile` for each of these epochs, T its own length; an epoch that a trial is without counts
+    nothing.
+
+    **Arguments:**
+
+    - `prefix`: how the names begin: "reach" for "reach 1" and "reach 2".
+    - `exponent`: 0 for the same weight at all steps.
+
+    **Raises:** `ValueError` if `exponent` is negative and, when it is used, if no epoch is called so.
+    """
+
+    prefix: str = eqx.field(static=True)
+    exponent: float = eqx.field(static=True, default=6.0)
+
+    def __check_init__(self):
+        check_non_negative("exponent", self.exponent)
+
+    def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
+        named = [name for name in timeline.epochs if name.startswith(self.prefix)]
+        if not named:
+            raise ValueError(
+                f"`prefix` must begin the name of one of the epochs {sorted(timeline.epochs)}, "
+                f"got {self.prefix!r}."
+            )
+        profiles = [PowerProfile(self.exponent, window=InEpoch(name)) for name in named]
+        return functools.reduce(operator.add, (profile(timeline) for profile in profiles))
 
 
 class FinalStep(AbstractTimeProfile):
