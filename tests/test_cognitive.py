@@ -42,7 +42,7 @@ def test_settings_of_the_network_are_followed():
     slow = Cognitive(cell="tanh", tau=0.2, hidden_noise=0.1, n_units=5).build_model(key=jax.random.key(0))
     assert float(slow.network.tau) == pytest.approx(0.2) and slow.network.bias.shape == (5,)
     assert float(slow.network.noise.std) == pytest.approx(0.1) and slow.network.n_outputs == 3
-    gated = Cognitive(task="delayed-response", n_units=7).build_model(key=jax.random.key(0))
+    gated = Cognitive(task="delayed-response", cell="gru", n_units=7).build_model(key=jax.random.key(0))
     assert gated.network.cell.hidden_size == 7 and (gated.network.n_inputs, gated.network.n_outputs) == (
         11,
         8,

@@ -9,12 +9,12 @@ from popsim.experiments.cognitive_scores import CRITERIA, scores
 from popsim.experiments.cognitive_summary import fresh_trials
 
 N_BATCHES = {
-    "flip-flop": 200,
+    "flip-flop": 300,
     "context-integration": 200,
     "perceptual-decision": 200,
     "delayed-comparison": 200,
     "delayed-match-to-sample": 300,
-    "delayed-non-match-to-sample": 300,
+    "delayed-non-match-to-sample": 600,
     "delayed-response": 600,
     "ready-set-go": 300,
     "sine-generation": 300,

@@ -111,7 +111,7 @@ def test_the_share_of_anti_trials_may_follow_a_schedule(getkey):
         (DelayedMatchToSample, {"yes_to": "both"}, "yes_to"),
         (DelayedMatchToSample, {"match_probability": 2.0}, "match_probability"),
         (DelayedMatchToSample, {"noise": -1.0}, "noise"),
-        (DelayedMatchToSample, {"dt": 0.03}, "duration"),
+        (DelayedMatchToSample, {"dt": 0.035}, "duration"),
         (DelayedResponse, {"n_directions": 7}, "n_directions"),
         (DelayedResponse, {"anti_probability": -0.1}, "anti_probability"),
         (DelayedResponse, {"noise": -1.0}, "noise"),

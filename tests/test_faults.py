@@ -69,7 +69,7 @@ def test_a_second_signal_while_a_checkpoint_is_written_changes_nothing(left):
 def test_a_full_disk_is_said_and_the_run_goes_on_after_it(left):
     end, verdict = left["full"]
     ours = [line for line in end["said"].splitlines() if line.startswith("popsim: ")]  # orbax logs, too
-    assert end["status"] == 1 and len(ours) == 1
+    assert end["status"] == 1 and len(ours) == 1, end
     assert ours[0].startswith("popsim: error: ") and "too large" in ours[0]
     assert verdict == "equal"
 

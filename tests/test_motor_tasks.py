@@ -26,12 +26,14 @@ TASKS = {
     "walk": lambda workspace, **options: Tracking(workspace, RandomWalk(), **options),
     "hold": PosturalHold,
 }
-BODIES = {
-    "mass in space": lambda: popsim.plants.PointMass(
-        workspace=popsim.Workspace([-0.1, -0.1, 0.1], [0.1, 0.1, 0.3])
+BODIES = [
+    pytest.param(popsim.plants.TwoLinkArm.arm26, id="arm"),
+    pytest.param(
+        lambda: popsim.plants.PointMass(workspace=popsim.Workspace([-0.1, -0.1, 0.1], [0.1, 0.1, 0.3])),
+        id="mass in space",
+        marks=pytest.mark.full,
     ),
-    "arm": lambda: popsim.plants.TwoLinkArm.arm26(),
-}
+]
 PLANE = popsim.Workspace.around(jnp.zeros(2), 0.2)
 
 
@@ -40,7 +42,7 @@ def build_task(request):
     return request.param
 
 
-@pytest.mark.parametrize("build_body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize("build_body", BODIES)
 def test_every_body_can_do_it(build_task, build_body, getkey):
     plant = build_body()
     task = build_task(plant.workspace)
