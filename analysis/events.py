@@ -50,9 +50,12 @@ def aligned_to(
     - `time_axis`: which axis is time, after that of the trials; -2 where features follow it.
 
     **Raises:** `ValueError` if `values` are not of these trials, they have no such event, or a time is
-        negative or no multiple of the time step.
+        negative, longer than a trial or no multiple of the time step.
     """
     n_steps, dt = trials.timeline.n_steps, trials.timeline.dt
+    for name, seconds in (("before", before), ("after", after)):
+        if seconds > n_steps * dt + 1e-6:
+            raise ValueError(f"`{name}` must be within a trial, {n_steps * dt:.4g} s, got {seconds} s.")
     offsets = jnp.arange(-n_steps_in("before", before, dt), n_steps_in("after", after, dt))
     last = trial_time_last(values, trials, time_axis)
     happens = trials.timeline.happens(event)

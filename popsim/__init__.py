@@ -89,6 +89,7 @@ from popsim.simulate import simulate as simulate
 from popsim.task import AbstractTask as AbstractTask
 from popsim.task_description import TaskDescription as TaskDescription
 from popsim.task_description import describe_task as describe_task
+from popsim.task_description import drawn_trials as drawn_trials
 from popsim.timeline import NEVER as NEVER
 from popsim.timeline import Timeline as Timeline
 from popsim.trial import InterventionSchedule as InterventionSchedule

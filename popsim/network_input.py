@@ -43,17 +43,25 @@ def network_input(
     return jnp.concatenate(parts)
 
 
-def n_network_inputs(trials: Trial, plant: AbstractPlant, channels: Mapping[str, SensoryChannel]) -> int:
-    """How many inputs the network of a `SensorimotorLoop` has.
+def n_network_inputs(
+    trials: Trial, plant: AbstractPlant | None = None, channels: Mapping[str, SensoryChannel] | None = None
+) -> int:
+    """How many inputs the network of a `SensorimotorLoop` or, without a body, of a `NetworkModel` has.
 
     **Arguments:**
 
     - `trials`: stacked trials of the task, such as `task.validation_trials()`.
-    - `plant`: the body.
-    - `channels`: the senses, by name.
+    - `plant`: the body; None without one.
+    - `channels`: the senses of the body, by name.
+
+    **Raises:** `ValueError` if one of `plant` and `channels` is given without the other.
     """
+    if (plant is None) != (channels is None):
+        raise ValueError("`plant` and `channels` must be given together, or none of them.")
 
     def received(trial: Trial) -> Array:
+        if plant is None or channels is None:
+            return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
         state = LoopState.at_rest(plant, trial.init.position, idle)
         feedback = {name: channel.sense(state, plant) for name, channel in channels.items()}

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from popsim.checks import check_finite, check_positive, check_same_dt
+from popsim.hand import HandState
 from popsim.interventions import (
     AbstractIntervention,
     check_interventions,
@@ -94,6 +95,11 @@ class NetworkModel(AbstractModel):
 
         **Raises:** `ValueError` naming what does not fit, such as an intervention that the model lacks.
         """
+        if isinstance(trials.init, HandState):
+            raise ValueError(
+                "`model` must be one with a body, such as a SensorimotorLoop, for a task whose trials start "
+                "with a hand, got a NetworkModel."
+            )
         check_same_dt(trials.timeline.dt, self.dt, "model")
         check_finite("inputs", network_input(trials.inputs, {}, {}))
         check_scheduled(self.interventions, trials)

@@ -178,6 +178,8 @@ class SensorimotorLoop(AbstractModel):
                 "`model` must be a single model, got an ensemble: "
                 "say `ensembled=True`, or use evaluate_ensemble."
             )
+        if not isinstance(trials.init, HandState):
+            raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
         check_same_dt(trials.timeline.dt, self.dt, "model")
         for name, channel in self.channels.items():
             if self._delay_steps(name) >= trials.timeline.n_steps:
@@ -185,8 +187,6 @@ class SensorimotorLoop(AbstractModel):
                     f"`channels[{name!r}].delay` must be shorter than a trial, "
                     f"{trials.timeline.n_steps * self.dt:.3g} s, got {channel.delay} s."
                 )
-        if not isinstance(trials.init, HandState):
-            raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
         self._check_hand("init", trials.init)
         if bool(jnp.any(trials.init.velocity != 0)):
             raise ValueError("`init.velocity` of a trial must be zero: a body starts at rest.")

@@ -178,7 +178,11 @@ def named_task(task: MakesTrials) -> tuple[str, str]:
     """
     inner = getattr(task, "task", None)
     if not isinstance(inner, MakesTrials):
-        return type(task).__name__, (inspect.getdoc(type(task)) or "").partition("\n")[0]
+        summary = (inspect.getdoc(type(task)) or "").partition("\n")[0]
+        name = type(task).__name__
+        return name, "" if summary.startswith(
+            f"{name}("
+        ) else summary  # which equinox writes where there is none
     name, summary = named_task(inner)
     added = sorted(_intervention_names(task) - _intervention_names(inner))
     return f"{name} with {', '.join(added)}" if added else f"{type(task).__name__} of {name}", summary
@@ -229,7 +233,15 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
 def drawn_trials(
     task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: Key[Array, ""]
 ) -> Trial:
-    """Training trials of one batch, stacked; trial i depends on `key` and i alone."""
+    """Training trials of one batch, stacked, catch trials among them; trial i depends on `key` and i alone.
+
+    **Arguments:**
+
+    - `task`: the task of one member.
+    - `n_trials`: how many.
+    - `batch`: the number of the training batch, for tasks that change during training.
+    - `key`: from which they are drawn.
+    """
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
     return jax.vmap(lambda own: task.trial(batch=batch, key=own))(keys)
 

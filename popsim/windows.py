@@ -54,7 +54,7 @@ class FromEvent(AbstractWindow):
 
     Where the event never comes, no step is meant.
 
-    **Raises:** `ValueError` if `delay` is not finite, or `duration` negative.
+    **Raises:** `ValueError` if `delay` is not finite, or longer than the trial, or `duration` negative.
     """
 
     event: str = eqx.field(static=True)
@@ -67,6 +67,7 @@ class FromEvent(AbstractWindow):
             check_non_negative("duration", self.duration)
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
+        _check_within("delay", abs(self.delay), timeline)
         begun = timeline.since(self.event, self.delay)
         if self.duration is None:
             return begun
@@ -98,5 +99,13 @@ class Between(AbstractWindow):
             raise ValueError(f"`stop` must be at least `start`, {self.start} s, got {self.stop} s.")
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
+        _check_within("start", self.start, timeline)
         steps = jnp.arange(timeline.n_steps)
         return (steps >= round(self.start / timeline.dt)) & (steps < round(self.stop / timeline.dt))
+
+
+def _check_within(name: str, seconds: float, timeline: Timeline) -> None:
+    """Raise `ValueError` if a time is longer than a trial: most likely it was not given in seconds."""
+    duration = timeline.n_steps * timeline.dt
+    if seconds > duration:
+        raise ValueError(f"`{name}` of a window must be within a trial, {duration:.4g} s, got {seconds} s.")

@@ -1,19 +1,20 @@
 """Decide between two directions from noisy evidence, as with random dots."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from popsim.checks import as_float_array, check_non_negative
+from popsim.checks import as_float_array, check_fraction, check_non_negative
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.conditions import trials_of_conditions, typical_values
+from popsim.tasks.drawn import check_drawn
 from popsim.tasks.go_response import GoResponse
 from popsim.tasks.stimuli import sign_or_coin, with_noise
 from popsim.timeline import Timeline
@@ -24,6 +25,11 @@ from popsim.trial_plan import Epoch, TrialPlan
 def _coherences() -> Choice:
     percent = jnp.array([3.2, 6.4, 12.8, 25.6, 51.2])
     return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
+
+
+def _check_coherence(name: str, value: Any) -> None:
+    """Refuse bounds that are no coherence, such as percents; a normal distribution has none."""
+    check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
 
 
 class PerceptualDecision(AbstractTask):
@@ -74,6 +80,7 @@ class PerceptualDecision(AbstractTask):
 
     def __check_init__(self):
         check_non_negative("noise", self.noise)
+        check_drawn("coherence", self.coherence, _check_coherence)
         if self.n_streams not in (1, 2):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
         self.response.check(self.plan)

@@ -74,3 +74,14 @@ def test_trials_may_schedule_what_the_model_holds_with_numbers_that_are_finite(g
 def test_a_network_built_for_another_time_step_is_refused(getkey):
     with pytest.raises(ValueError, match=r"`dt`.*0\.01"):
         popsim.NetworkModel(LeakyRNN(2, 4, 1, dt=0.01, key=getkey()), dt=0.02)
+
+
+def test_a_task_for_a_hand_needs_a_body(getkey):
+    plant = popsim.plants.PointMass()
+    trials = popsim.tasks.CenterOutReaches(plant.workspace).validation_trials()
+    network = popsim.networks.GRUNetwork(popsim.n_network_inputs(trials), 4, 2, key=getkey())
+    assert network.n_inputs == 2
+    with pytest.raises(ValueError, match="`model` must be one with a body"):
+        popsim.NetworkModel(network, dt=0.01).check(trials)
+    with pytest.raises(ValueError, match="`plant` and `channels` must be given together"):
+        popsim.n_network_inputs(trials, plant)

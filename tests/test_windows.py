@@ -26,7 +26,7 @@ WINDOWS = {
     "for longer than the trial": (FromEvent("go cue", 0.01, 1.0), [4, 5, 6, 7]),
     "from an event that does not come": (FromEvent("catch"), []),
     "after an event that does not come": (FromEvent("catch", 0.01, 0.02), []),
-    "ahead of an event that does not come": (FromEvent("catch", -1.0, 0.5), []),
+    "ahead of an event that does not come": (FromEvent("catch", -0.08, 0.5), []),
     "until an event": (Before("go cue"), [0, 1, 2]),
     "until the start": (Before("start"), []),
     "until an event that does not come": (Before("catch"), range(8)),
@@ -75,3 +75,10 @@ def test_what_the_trial_does_not_have_is_refused(window):
 def test_times_that_mean_nothing_are_refused(build, named):
     with pytest.raises(ValueError, match=f"`{named}`"):
         build()
+
+
+@pytest.mark.parametrize("window", [FromEvent("go cue", delay=200.0), Between(20.0, 50.0)])
+def test_times_that_are_not_in_seconds_are_refused(window):
+    timeline = popsim.Timeline(dt=0.01, n_steps=80, events={"go cue": jnp.array(10)})
+    with pytest.raises(ValueError, match=r"within a trial, 0.8 s, got 20"):
+        window(timeline)
