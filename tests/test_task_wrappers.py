@@ -162,7 +162,7 @@ def test_a_field_in_a_task_bends_reaches_and_leaves_other_trials_alone():
     held = eqx.tree_at(lambda m: m.interventions, model, (popsim.CurlField(),))
     reaches = popsim.evaluate(held, task, key=jax.random.key(2)).states.hand.position
     free = popsim.evaluate(model, plain, key=jax.random.key(2)).states.hand.position
-    np.testing.assert_array_equal(reaches[:8], free)
+    np.testing.assert_allclose(reaches[:8], free, atol=1e-7)  # another program, rounded otherwise
     assert float(jnp.abs(reaches[8:] - reaches[:8]).max()) > 1e-4
 
 
