@@ -79,7 +79,7 @@ def test_parameters_may_be_lists_and_differ_between_members():
 
 
 def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly():
-    late = InterventionPlan("push", 1.0, window=popsim.Between(0.5, 0.6))
+    late = InterventionPlan("push", 1.0, window=popsim.Between(0.1, 0.2), delay=0.5)  # after the trial
     field = InterventionPlan("curl field", Uniform(5.0, 10.0), share=0.5, unless=("push",), label="strength")
     trials = draws(WithInterventions(TASK, [late, field]), 200)
     assert not trials.conditions["push"].any()
