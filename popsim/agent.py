@@ -7,20 +7,20 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim.channels import SensoryChannel
+from popsim.model import AbstractModel
 from popsim.network_input import n_network_inputs, network_input
 from popsim.network_model import NetworkModel
 from popsim.networks import AbstractNetwork
 from popsim.networks.abstract import check_sizes
 from popsim.output_target import OutputTarget
 from popsim.plants import AbstractPlant, Muscled
-from popsim.randomness import key_stream
 from popsim.sensorimotor_loop import SensorimotorLoop
-from popsim.simulate import initial_state
+from popsim.simulate import simulate
 from popsim.task import AbstractTask
-from popsim.trial import Trial
+from popsim.trial import StepInput, Trial
 
 AgentModel = SensorimotorLoop | NetworkModel
 ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
@@ -113,7 +113,28 @@ def default_limits(model: AgentModel) -> tuple[float, float]:
     return (0.0, 1.0) if isinstance(model.plant, Muscled) else (-10.0, 10.0)
 
 
-@eqx.filter_jit
+class Acting(AbstractModel):
+    """A model whose `Agent` puts out a given action at each step: what an episode did, to be simulated.
+
+    **Arguments:**
+
+    - `model`: an `Agent` in a loop, or alone.
+    - `actions`: commands of the body, or outputs.
+    """
+
+    model: AgentModel
+    actions: Float[Array, "time output"]
+
+    def init(self, trial: Trial, *, key: Key[Array, ""]) -> tuple[PyTree[Array], Int[Array, ""]]:
+        return self.model.init(trial, key=key), jnp.array(0)
+
+    def step(
+        self, step_input: StepInput, state: tuple[PyTree[Array], Int[Array, ""]], *, key: Key[Array, ""]
+    ) -> tuple[PyTree[Array], Int[Array, ""]]:
+        own, t = state
+        return acting(self.model, self.actions[t]).step(step_input, own, key=key), t + 1
+
+
 def act_out(
     model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: Key[Array, ""]
 ) -> PyTree[Array]:
@@ -126,15 +147,4 @@ def act_out(
     - `actions`: commands of the body, or outputs.
     - `key`: the key of the trial, for noise.
     """
-    step_key = key_stream(key, "steps")
-
-    def step(state, at_step):
-        t, action, inputs, active = at_step
-        step_input = trial.at_step(inputs, active)
-        state = acting(model, action).step(step_input, state, key=jax.random.fold_in(step_key, t))
-        return state, model.record(state)
-
-    active = {name: schedule.active for name, schedule in trial.interventions.items()}
-    start = initial_state(model, trial, key=key)
-    _, states = jax.lax.scan(step, start, (jnp.arange(trial.timeline.n_steps), actions, trial.inputs, active))
-    return states
+    return simulate(Acting(model, actions), trial, key=key)[0]

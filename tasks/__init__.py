@@ -24,7 +24,6 @@ from popsim.tasks.multi_task import MultiTask as MultiTask
 from popsim.tasks.perceptual_decision import PerceptualDecision as PerceptualDecision
 from popsim.tasks.phased import Phased as Phased
 from popsim.tasks.postural_hold import PosturalHold as PosturalHold
-from popsim.tasks.postural_hold import hold_loss as hold_loss
 from popsim.tasks.random_loads import DirectedVector as DirectedVector
 from popsim.tasks.random_loads import load_pulses as load_pulses
 from popsim.tasks.random_loads import random_curl_fields as random_curl_fields

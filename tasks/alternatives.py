@@ -59,8 +59,10 @@ def check_shares(shares: AbstractBatchSchedule, n_tasks: int) -> None:
     """Raise `ValueError` unless every phase has a number for each task, none below zero and one above."""
     if has_per_member(shares):
         return
-    given = np.asarray(shares.values if isinstance(shares, Phases) else shares(0)[None])
-    for number in given:
+    given = shares.values if isinstance(shares, Phases) else shares(0)[None]
+    if is_traced(given):
+        return
+    for number in np.asarray(given):
         if number.shape != (n_tasks,) or np.any(number < 0) or not np.any(number > 0):
             raise ValueError(
                 f"`shares` must be one number for each of {n_tasks} tasks, none below zero and one above, "

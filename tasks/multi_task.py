@@ -6,16 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Int, Key
 
-from popsim.batch_schedules import AbstractBatchSchedule, Steady, as_batch_schedule
-from popsim.checks import check_non_negative, is_traced
+from popsim.batch_schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.loss import Loss
-from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.alternatives import common_loss
+from popsim.tasks.alternatives import check_shares, common_loss
 from popsim.tasks.trial_layout import TrialLayout
 from popsim.trial import Trial
 
@@ -56,23 +53,14 @@ class MultiTask(AbstractTask):
     loss: Loss
     names: tuple[str, ...] = eqx.field(static=True)
 
-    def __init__(self, tasks: Mapping[str, AbstractTask], *, shares: Any = 1.0, loss: Loss | None = None):
+    def __init__(self, tasks: Mapping[str, AbstractTask], *, shares: Any = None, loss: Loss | None = None):
         self.names = tuple(tasks)
         self.tasks = tuple(tasks.values())
-        self.shares = as_batch_schedule(shares)
+        self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
         self.loss = common_loss(self.tasks, loss)
 
     def __check_init__(self):
-        if has_per_member(self.shares):
-            return
-        shape = jax.eval_shape(self.shares, jnp.asarray(0)).shape
-        if shape not in ((), (len(self.tasks),)):
-            raise ValueError(f"`shares` must be one for each of {len(self.tasks)} tasks, got shape {shape}.")
-        if isinstance(self.shares, Steady):
-            shares = self.shares.value
-            check_non_negative("shares", shares)
-            if not is_traced(shares) and not np.any(shares):
-                raise ValueError("`shares` must not all be zero.")
+        check_shares(self.shares, len(self.tasks))
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         drawn = {
@@ -81,7 +69,7 @@ class MultiTask(AbstractTask):
         }
         layout = TrialLayout.of(drawn)
         fitted = [self._told(layout.fit(trial), index) for index, trial in enumerate(drawn.values())]
-        log_shares = jnp.log(self._shares(batch))
+        log_shares = jnp.log(self.shares(batch))
         index = jax.random.categorical(key_stream(key, "which task"), log_shares)
         return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *fitted)
 
@@ -94,9 +82,6 @@ class MultiTask(AbstractTask):
             for index, trials in enumerate(stacked)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *fitted)
-
-    def _shares(self, batch: int | Int[Array, ""]) -> Float[Array, " task"]:
-        return jnp.broadcast_to(self.shares(batch), (len(self.tasks),))
 
     def _told(self, trial: Trial, index: int) -> Trial:
         """The trial with the input and the condition that tell which task it is of."""

@@ -11,21 +11,16 @@ from popsim.checks import check_positive
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.drawn import check_drawn
 from popsim.tasks.reach import direction_of
 from popsim.tasks.time_left import check_time_left
+from popsim.tasks.tracking import tracking_loss
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.workspace import Workspace
-
-
-def hold_loss() -> Loss:
-    """Position error, the same weight at all time steps, and small costs of effort and of activity."""
-    return PositionError(profile=InWindow()) + 1e-6 * Effort() + 1e-8 * HiddenActivity()
 
 
 class PosturalHold(AbstractTask):
@@ -58,7 +53,7 @@ class PosturalHold(AbstractTask):
     """
 
     workspace: Workspace
-    loss: Loss = eqx.field(kw_only=True, default_factory=hold_loss)
+    loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
     hold: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
     )

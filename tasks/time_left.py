@@ -1,8 +1,6 @@
 """What tasks ask of the times of a trial: that they leave enough for its last epoch."""
 
-from popsim.checks import is_traced
-from popsim.per_member import has_per_member
-from popsim.trial_plan import TrialPlan
+from popsim.trial_plan import TrialPlan, longest_time
 
 
 def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
@@ -16,14 +14,8 @@ def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
 
     **Raises:** `ValueError` if after all other epochs, as long as they may be, less is left.
     """
-    longest = 0.0
-    for epoch in plan.epochs[:-1]:
-        if epoch.duration is None or has_per_member(epoch.duration):
-            return
-        if is_traced(high := epoch.duration.bounds()[1]):
-            return
-        longest += float(high)
-    if longest + seconds > plan.duration + 1e-6:
+    longest = longest_time(plan.epochs[:-1])
+    if longest is not None and longest + seconds > plan.duration + 1e-6:
         raise ValueError(
             f"`duration` must be at least {longest + seconds:.4g} s, which leaves time for {needed_for}, "
             f"got {plan.duration} s."
