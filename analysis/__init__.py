@@ -6,6 +6,13 @@ if __name__ != "popsim.analysis":
 import importlib
 from typing import TYPE_CHECKING
 
+from popsim.analysis import behaviour as behaviour
+from popsim.analysis import dynamics as dynamics
+from popsim.analysis import learning as learning
+from popsim.analysis import population as population
+from popsim.analysis import similarity as similarity
+from popsim.analysis import statistics as statistics
+from popsim.analysis import trainables as trainables
 from popsim.analysis.events import aligned_to as aligned_to
 from popsim.analysis.events import time_from_event as time_from_event
 from popsim.analysis.intervals import produced_interval as produced_interval

@@ -1,0 +1,1 @@
+"""What the hand did, and what was chosen."""

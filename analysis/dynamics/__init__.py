@@ -1,0 +1,1 @@
+"""Where the dynamics of a network rest, and what they do near there."""

@@ -1,0 +1,1 @@
+"""How fast, how far and how lastingly members learned."""

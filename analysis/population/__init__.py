@@ -1,0 +1,1 @@
+"""What the units of a network did together."""

@@ -1,0 +1,1 @@
+"""How alike the members of a population are."""

@@ -1,0 +1,1 @@
+"""What learning did to the weights: measures of saved histories of trainables."""
