@@ -2,7 +2,7 @@
 
 import functools
 
-import pytest
+from short_form import mostly_in_full
 
 from popsim import muscles, plants
 
@@ -21,12 +21,10 @@ BODIES = {
     "point mass, ReLU": plants.muscled_point_mass,
     "point mass, rigid Hill": functools.partial(plants.muscled_point_mass, muscles.RigidTendonHillMuscle),
 }
-IN_SHORT = ("arm26, rigid Hill", "arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
+IN_SHORT = ("arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
 
 
 def each_body():
-    """All bodies as parameters of a test, the short form: arms of three kinds, and a mass."""
-    return [
-        pytest.param(build, id=name, marks=[] if name in IN_SHORT else [pytest.mark.full])
-        for name, build in BODIES.items()
-    ]
+    """All bodies as parameters of a test, the short form: two arms and a mass, with three laws."""
+    names = {build: name for name, build in BODIES.items()}
+    return mostly_in_full(names, IN_SHORT, name_of=names.get)

@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
 from popsim.experiments.cognitive_scores import CRITERIA, scores
@@ -20,6 +21,7 @@ N_BATCHES = {
     "sine-generation": 300,
     "multi-task": 400,
 }
+IN_SHORT = ("perceptual-decision", "delayed-match-to-sample", "ready-set-go")
 SMALL = Cognitive(n_members=2, batch_size=32, n_units=48, log_step=1000)
 
 
@@ -46,7 +48,7 @@ def trained_and_untrained(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", N_BATCHES)
+@pytest.mark.parametrize("name", mostly_in_full(N_BATCHES, IN_SHORT))
 def test_every_member_learns_the_task_and_no_untrained_one_does_it(name):
     criterion = CRITERIA[name]
     trained, untrained = trained_and_untrained(name)

@@ -14,17 +14,19 @@ from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
 
-CODE = """
+START = """
 import sys
 sys.path.insert(0, {tests!r})
 import jax, numpy as np
-jax.config.update("jax_num_cpu_devices", 8)
+jax.config.update("jax_num_cpu_devices", {count})
 from small_training import RunningSum, network, OPTIMIZER, assert_same, train
 import popsim
-from popsim.training import TaskTrainer
+from popsim.training import TaskTrainer, batch_loop
+"""
 
+LONG = """
 one, history = train(100, n_members=5, save_model_trainables=[0, 99])
-for count in {counts}:
+for count in (2, 8):
     devices = jax.local_devices()[:count]
     trainer = TaskTrainer(OPTIMIZER, devices=devices)
     many, own = train(100, n_members=5, trainer=trainer, save_model_trainables=[0, 99])
@@ -33,41 +35,29 @@ for count in {counts}:
     assert_same(own.model_trainables, history.model_trainables, rtol=0, atol=1e-6)
     assert_same(own.opt_state, history.opt_state, rtol=0, atol=1e-5)
     assert own.loss.total.shape == (100, 5) and own.frozen_from.tolist() == [-1] * 5
+"""
 
+FEATURES = """
 task = RunningSum(loss=popsim.PerMember(np.arange(1.0, 6.0)) * RunningSum().loss)
 bounded = lambda model: popsim.training.constraints.Range(lambda m: m.network.bias, -1e-3, 1e-3)(model)
-phases = {{0: lambda m: m.network.readout, 2: network}}
+phases = {0: lambda m: m.network.readout, 2: network}
 options = dict(n_members=5, task=task, reset_opt_state_at=[3], where_train=phases)
 one, history = train(6, trainer=TaskTrainer(OPTIMIZER, post_step_fns=(bounded,)), **options)
 spread = dict(devices=jax.devices()[:3], member_batch_size=1)
 many, own = train(6, trainer=TaskTrainer(OPTIMIZER, post_step_fns=(bounded,), **spread), **options)
 assert_same(many, one, rtol=0, atol=1e-6)
+np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-4)
+assert_same(own.opt_state, history.opt_state, rtol=0, atol=1e-5)
+assert own.loss.total.shape == (6, 5) and own.frozen_from.tolist() == [-1] * 5
 """
 
-
-def test_any_number_of_devices_trains_the_same():
-    """100 batches on 2 and 8 virtual devices, 5 members; and the other features on 3."""
-    root = Path(popsim.__file__).parents[1]
-    code = CODE.format(tests=str(Path(__file__).parent), counts=[2, 8])
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
-
-
 COLLECTIVES = """
-import sys
-sys.path.insert(0, {tests!r})
-import jax
-jax.config.update("jax_num_cpu_devices", 4)
-from popsim.training import batch_loop
 compiled = []
 run = batch_loop._run
 def spy(*arguments):
     compiled.append(run.lower(*arguments).compile().compiled.as_text())
     return run(*arguments)
 batch_loop._run = spy
-from small_training import OPTIMIZER, train
-from popsim.training import TaskTrainer
 train(2, n_members=8, trainer=TaskTrainer(OPTIMIZER, devices=jax.devices()))
 for word in ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter"):
     assert word not in compiled[0], word
@@ -75,11 +65,21 @@ assert "num_partitions=4" in compiled[0]
 """
 
 
-def test_devices_exchange_nothing():
-    root = Path(popsim.__file__).parents[1]
-    code = COLLECTIVES.format(tests=str(Path(__file__).parent))
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        pytest.param(LONG, 8, id="100 batches on 2 and 8", marks=pytest.mark.full),
+        pytest.param(FEATURES, 8, id="phases, constraints and members that differ, on 3"),
+        pytest.param(COLLECTIVES, 4, id="nothing is exchanged"),
+    ],
+)
+def test_devices_train_as_one_does(code, count):
+    """Virtual devices, in a process of their own."""
+    start = START.format(tests=str(Path(__file__).parent), count=count)
+    environment = os.environ | {"PYTHONPATH": str(Path(popsim.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", start + code], env=environment, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
 
 

@@ -33,6 +33,7 @@ def run_script(name, folder, *options):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # in short: force_field, which begins with the same training
 def test_lqr_reaching_runs_in_its_short_form(tmp_path):
     printed = run_script("lqr_reaching", tmp_path, "--quick")
     assert printed.count(" pass\n") == 5
@@ -60,7 +61,7 @@ SHORT_FORMS = [
     ("context_integration", 12, 24),
     ("flip_flop", 12, 12),
     ("force_field", 37, 26),
-    ("speed_profiles", 24, 20),
+    pytest.param("speed_profiles", 24, 20, marks=pytest.mark.full),
 ]
 
 

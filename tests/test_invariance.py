@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import mostly_in_full
 from small_training import (
     KEY,
     OPTIMIZER,
@@ -27,11 +28,6 @@ from popsim.training.train_state import TrainState
 pytestmark = pytest.mark.slow
 
 N_BATCHES = 100
-
-
-def mostly_in_full(values, short):
-    """Parameters of a test, of which those that are not in `short` run with the marker `full`."""
-    return [pytest.param(value, marks=() if value in short else pytest.mark.full) for value in values]
 
 
 def run_in_calls(counts, capacity=128):

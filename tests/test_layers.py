@@ -63,6 +63,7 @@ def test_no_circles():
     assert len(done) == len(MODULES) - 1
 
 
+@pytest.mark.slow
 def test_training_in_memory_needs_no_package_of_the_store():
     """Also on a machine that lacks them: the import of each is made to fail."""
     code = """

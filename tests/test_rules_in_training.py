@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, network, train
 
 import popsim
@@ -106,17 +107,19 @@ def test_the_rate_of_a_rule_may_differ_between_members(as_users_run):
         np.testing.assert_allclose(recurrent(model)[index], recurrent(own)[index], rtol=1e-5)
 
 
+DRAW_OR_CARRY = [
+    rules.NodePerturbation(rules.recurrent_synapses(), 0.01, std=0.05),
+    rules.WeightPerturbation(rules.input_synapses(), 0.01, std=0.05),
+    rules.BCM(rules.recurrent_synapses(), 0.01, time_constant=3.0),
+    rules.RewardModulatedHebb(
+        rules.recurrent_synapses(), 0.01, baseline=rules.RunningBaseline(time_constant=3.0)
+    ),
+]
+IN_SHORT = ("WeightPerturbation", "RewardModulatedHebb")
+
+
 @pytest.mark.parametrize(
-    "rule",
-    [
-        rules.NodePerturbation(rules.recurrent_synapses(), 0.01, std=0.05),
-        rules.WeightPerturbation(rules.input_synapses(), 0.01, std=0.05),
-        rules.BCM(rules.recurrent_synapses(), 0.01, time_constant=3.0),
-        rules.RewardModulatedHebb(
-            rules.recurrent_synapses(), 0.01, baseline=rules.RunningBaseline(time_constant=3.0)
-        ),
-    ],
-    ids=lambda rule: type(rule).__name__,
+    "rule", mostly_in_full(DRAW_OR_CARRY, IN_SHORT, name_of=lambda rule: type(rule).__name__)
 )
 def test_rules_that_draw_or_carry_train_each_member_as_alone(rule):
     trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(rule,))

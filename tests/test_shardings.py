@@ -11,6 +11,7 @@ import numpy as np
 import optax
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from short_form import mostly_in_full
 
 import popsim
 from popsim.training import TrainState, build_train_step_fn
@@ -100,7 +101,7 @@ for shape in {(n_devices // 2, 2), (1, n_devices)}:
 """
 
 
-@pytest.mark.parametrize("n_devices", [2, 4, 8])
+@pytest.mark.parametrize("n_devices", mostly_in_full([2, 4, 8], short=[8]))
 def test_training_over_devices_is_training_on_one(n_devices):
     code = SHARDED_TRAINING.replace("N_DEVICES", str(n_devices))
     environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={n_devices}"}

@@ -1,0 +1,16 @@
+"""Proofs that repeat themselves for many kinds of thing: a few always run, `pytest -m full` runs the rest."""
+
+import pytest
+
+
+def mostly_in_full(values, short, *, name_of=lambda value: None):
+    """Parameters of a test, of which those that are not in `short` run with the marker `full`.
+
+    `name_of` gives what a value is called; where it does, `short` holds names.
+    """
+    parameters = []
+    for value in values:
+        name = name_of(value)
+        marks = () if (value if name is None else name) in short else pytest.mark.full
+        parameters.append(pytest.param(value, id=name, marks=marks))
+    return parameters
