@@ -41,6 +41,5 @@ from popsim.analysis.behaviour.psychometric import fit_psychometric as fit_psych
 from popsim.analysis.behaviour.psychometric import (
     fit_psychometric_with_lapses as fit_psychometric_with_lapses,
 )
-from popsim.analysis.behaviour.psychometric import psychometric_curve as psychometric_curve
 from popsim.analysis.behaviour.reaction_time import reaction_time as reaction_time
 from popsim.analysis.behaviour.speed_peaks import count_speed_peaks as count_speed_peaks

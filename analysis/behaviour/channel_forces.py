@@ -53,10 +53,8 @@ def ideal_channel_force(
     **Raises:** `ValueError` if a number is not finite, or a target is at its start.
     """
     starts = finite_float64("init", init.position)
-    positions, velocities = (
-        _at_start_of_steps(getattr(hand, name), getattr(init, name), name)
-        for name in ("position", "velocity")
-    )
+    positions = _at_start_of_steps(hand.position, init.position, "position")
+    velocities = _at_start_of_steps(hand.velocity, init.velocity, "velocity")
     with jax.enable_x64(True):
         own = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, jnp.float64),

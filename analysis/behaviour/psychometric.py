@@ -24,6 +24,10 @@ class PsychometricFit(NamedTuple):
     bias_error: Float[np.ndarray, "*axes"]
     slope_errors: Float[np.ndarray, "*axes stream"]
 
+    def share_right(self, coherences: Float[AnyArray, "trial stream"]) -> Float[np.ndarray, "*axes trial"]:
+        """P(right) at coherences, of the curve of each member."""
+        return probit_share(_probits(self, coherences), 0.0)
+
 
 class LapsingPsychometricFit(NamedTuple):
     """P(right) = lapse / 2 + (1 - lapse) Phi(bias + sum_j slope_j coherence_j).
@@ -36,6 +40,10 @@ class LapsingPsychometricFit(NamedTuple):
     curve: PsychometricFit
     lapse: Float[np.ndarray, "*axes"]
     lapse_error: Float[np.ndarray, "*axes"]
+
+    def share_right(self, coherences: Float[AnyArray, "trial stream"]) -> Float[np.ndarray, "*axes trial"]:
+        """P(right) at coherences, of the curve of each member."""
+        return probit_share(_probits(self.curve, coherences), self.lapse[..., None])
 
 
 def fit_psychometric(
@@ -79,15 +87,10 @@ def fit_psychometric_with_lapses(
     return LapsingPsychometricFit(_stacked(without, choices.shape[:-1], design.shape[1]), lapse, error)
 
 
-def psychometric_curve(
-    coherences: Float[AnyArray, "trial stream"],
-    bias: Float[AnyArray, "*axes"],
-    slopes: Float[AnyArray, "*axes stream"],
-    lapse: Float[AnyArray, "*axes"],
+def _probits(
+    curve: PsychometricFit, coherences: Float[AnyArray, "trial stream"]
 ) -> Float[np.ndarray, "*axes trial"]:
-    """P(right) at coherences, of curves such as those of a fit; a `lapse` of `np.zeros(n_members)` is none."""
-    eta = np.asarray(bias, np.float64)[..., None] + np.asarray(slopes, np.float64) @ np.asarray(coherences).T
-    return probit_share(eta, np.asarray(lapse, np.float64)[..., None])
+    return curve.bias[..., None] + curve.slopes @ finite_float64("coherences", coherences).T
 
 
 def _checked(coherences: AnyArray, chose_right: AnyArray) -> tuple[np.ndarray, np.ndarray]:
