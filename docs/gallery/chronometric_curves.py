@@ -14,4 +14,4 @@ start = np.zeros(900, int)
 times = np.stack([decision_time(gathered, start, dt=0.01, threshold=bound) for bound in (0.15, 0.25)])
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-draw_chronometric_curves(ax, chronometric_curve(coherence, times))
+draw_chronometric_curves(ax, chronometric_curve(coherence, times), names=["hasty", "careful"])

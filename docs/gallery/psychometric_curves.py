@@ -14,4 +14,5 @@ chose_right = coherence * durations + noise > 0
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
 shares = choice_shares(coherence, chose_right)
-draw_psychometric_curves(ax, shares, fit_psychometric(coherence[:, None], chose_right))
+fit = fit_psychometric(coherence[:, None], chose_right)
+draw_psychometric_curves(ax, shares, fit, names=["0.2 s", "0.5 s", "1 s"])
