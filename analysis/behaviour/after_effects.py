@@ -26,4 +26,4 @@ def after_effect(
         raise ValueError(
             f"`baseline` must be of the trials of `deviation`, shape {after.shape}, got {before.shape}."
         )
-    return np.mean(after - before, axis=-1)
+    return np.asarray(np.mean(after - before, axis=-1))

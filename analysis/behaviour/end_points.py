@@ -56,5 +56,6 @@ def end_point_ellipse(
     quantile = -2 * np.log1p(-coverage)
     semi_axes = np.sqrt(quantile * np.maximum(variances[..., ::-1], 0.0))
     long_axis = directions[..., :, 1]
-    angle = np.mod(np.arctan2(long_axis[..., 1], long_axis[..., 0]), np.pi)
-    return EndPointEllipse(center, covariance, semi_axes, angle, np.pi * semi_axes.prod(axis=-1))
+    angle = np.asarray(np.mod(np.arctan2(long_axis[..., 1], long_axis[..., 0]), np.pi))
+    area = np.asarray(np.pi * semi_axes.prod(axis=-1))
+    return EndPointEllipse(center, covariance, semi_axes, angle, area)

@@ -67,8 +67,8 @@ def movement_onset(
     **Raises:** `ValueError` if `speed` is not finite or `dt` not positive.
     """
     check_positive("dt", dt)
-    from_rest = _with_rest(finite_float64("speed", speed))
-    return dt * onset_step(from_rest, np.argmax(from_rest, axis=-1), threshold)
+    forwards = from_rest(finite_float64("speed", speed))
+    return dt * onset_step(forwards, np.argmax(forwards, axis=-1), threshold)
 
 
 def movement_offset(
@@ -84,7 +84,7 @@ def movement_offset(
     **Raises:** as `movement_onset`.
     """
     check_positive("dt", dt)
-    backwards = _with_rest(finite_float64("speed", speed))[..., ::-1]
+    backwards = from_rest(finite_float64("speed", speed))[..., ::-1]
     step = onset_step(backwards, np.argmax(backwards, axis=-1), threshold)
     return dt * (backwards.shape[-1] - 1 - step)
 
@@ -116,8 +116,8 @@ def onset_step(
     return np.where(found, last_slow + (limit - below) / rise, np.nan)
 
 
-def _with_rest(speed: Float[np.ndarray, "*axes time"]) -> Float[np.ndarray, "*axes time"]:
-    """The speed from time 0 on, where it is zero."""
+def from_rest(speed: Float[np.ndarray, "*axes time"]) -> Float[np.ndarray, "*axes time_and_start"]:
+    """The speed from the beginning of the trial on, where it is zero: row t is then at time t dt."""
     return np.concatenate([np.zeros_like(speed[..., :1]), speed], axis=-1)
 
 

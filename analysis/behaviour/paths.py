@@ -16,7 +16,7 @@ def path_length(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarr
     **Raises:** `ValueError` if `position` is not finite.
     """
     steps = np.diff(finite_float64("position", position), axis=-2)
-    return np.linalg.norm(steps, axis=-1).sum(axis=-1)
+    return np.asarray(np.linalg.norm(steps, axis=-1).sum(axis=-1))
 
 
 def straightness(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarray, "*axes"]:
@@ -30,7 +30,7 @@ def straightness(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndar
     """
     points = finite_float64("position", position)
     distance = np.linalg.norm(points[..., -1, :] - points[..., 0, :], axis=-1)
-    return path_length(points) / np.where(distance > 0, distance, np.nan)
+    return np.asarray(path_length(points) / np.where(distance > 0, distance, np.nan))
 
 
 def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*axes time"]:

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray, finite_float64
-from popsim.analysis.behaviour.movement_times import SpeedThreshold, onset_step
+from popsim.analysis.behaviour.movement_times import SpeedThreshold, from_rest, onset_step
 from popsim.trial import Trial, n_trials
 
 
@@ -32,8 +32,8 @@ def reaction_time(
         raise ValueError(f"`speed` must end with (trial, time) = {expected}, got shape {values.shape}.")
     comes = np.asarray(trials.timeline.happens(event))
     step = np.where(comes, np.asarray(trials.timeline.events[event]), 0)
-    from_rest = np.concatenate([np.zeros_like(values[..., :1]), values], axis=-1)
-    is_after = np.arange(from_rest.shape[-1]) >= step[:, None]
-    peak = np.argmax(np.where(is_after, from_rest, -1.0), axis=-1)
-    onset = onset_step(from_rest, peak, threshold)
+    forwards = from_rest(values)
+    is_after = np.arange(forwards.shape[-1]) >= step[:, None]
+    peak = np.argmax(np.where(is_after, forwards, -1.0), axis=-1)
+    onset = onset_step(forwards, peak, threshold)
     return trials.timeline.dt * np.where(comes, onset - step, np.nan)
