@@ -96,6 +96,8 @@ def test_the_band_of_an_adaptation_course_is_of_the_mean_over_members(ax):
     np.testing.assert_allclose(outline(ax.collections[0])[:, 1].max(), 2 + reach, rtol=1e-6)
     draw_adaptation_course(ax, np.array([3, 9]), values, label="washout")
     assert ax.get_xlim() == (0.0, 9.0)
+    with pytest.raises(ValueError, match="two members or more, got 1"):
+        draw_adaptation_course(ax, np.array([0, 5]), values[:, :1], label="field")
 
 
 def test_a_two_state_course_shows_states_of_trials_and_shades_clamps(ax):

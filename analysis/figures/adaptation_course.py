@@ -26,10 +26,13 @@ def draw_adaptation_course(
     - `values`: such as the adaptation index, or deviations in cm, in the unit of the axis.
     - `label`, `color`: of this course.
     - `confidence`: of the band, above 0 and below 1.
+
+    **Raises:** `ValueError` if there are fewer than two members.
     """
     from scipy.stats import t
 
-    n_members = values.shape[1]
+    if (n_members := values.shape[1]) < 2:
+        raise ValueError(f"`values` must be of two members or more, got {n_members}.")
     mean = values.mean(axis=1)
     error = values.std(axis=1, ddof=1) / np.sqrt(n_members)
     reach = t.ppf((1 + confidence) / 2, n_members - 1) * error
