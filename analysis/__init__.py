@@ -15,10 +15,6 @@ from popsim.analysis import statistics as statistics
 from popsim.analysis import trainables as trainables
 from popsim.analysis.events import aligned_to as aligned_to
 from popsim.analysis.events import time_from_event as time_from_event
-from popsim.analysis.intervals import produced_interval as produced_interval
-from popsim.analysis.kinematics import cursor_error as cursor_error
-from popsim.analysis.kinematics import end_point_error as end_point_error
-from popsim.analysis.kinematics import hand_speed as hand_speed
 from popsim.analysis.tuning import CosineTuning as CosineTuning
 from popsim.analysis.tuning import cosine_tuning as cosine_tuning
 from popsim.analysis.windows import in_window as in_window

@@ -23,6 +23,7 @@ import popsim
 from command_line import parse_options
 from figures.context_integration import draw_figure
 from gates import Row, as_control, exit_code, print_table
+from popsim.analysis.behaviour import PsychometricFit, choice_shares, fit_psychometric
 from popsim.training import TaskTrainer, adam
 from references import ideal_observer as reference
 
@@ -108,23 +109,22 @@ class Choices:
         own = self.contexts == context
         return Choices(self.coherences[own], self.contexts[own], self.chose_right[:, own], self.ideal[own])
 
-    def fits(self, context: int) -> list[reference.PsychometricFit]:
+    def fits(self, context: int) -> PsychometricFit:
         """The psychometric curve of each member in one context."""
         own = self.in_context(context)
-        return [reference.fit_psychometric(own.coherences, chose) for chose in own.chose_right]
+        return fit_psychometric(own.coherences, own.chose_right)
 
     def slopes(self) -> np.ndarray:
         """Slopes [context, member, 2] for the stream that is to be judged and for the other one."""
-        fits = [[fit.slopes for fit in self.fits(context)] for context in range(len(STREAMS))]
+        fits = [self.fits(context).slopes for context in range(len(STREAMS))]
         return np.stack([fits[0], np.flip(fits[1], axis=-1)])
 
     def shares_right(self) -> np.ndarray:
         """The share of choices to the right [context, stream, member, coherence]."""
         shares = np.empty((2, len(STREAMS), len(self.chose_right), len(COHERENCES)))
-        for context, stream, c in np.ndindex(2, len(STREAMS), len(COHERENCES)):
+        for context, stream in np.ndindex(2, len(STREAMS)):
             own = self.in_context(context)
-            shown = np.isclose(own.coherences[:, stream], COHERENCES[c])
-            shares[context, stream, :, c] = own.chose_right[:, shown].mean(axis=1)
+            shares[context, stream] = choice_shares(own.coherences[:, stream], own.chose_right).share
         return shares
 
 
@@ -191,8 +191,8 @@ def slope_rows(choices: Choices, *, name: str = "") -> list[Row]:
         slopes = ideal * np.eye(len(STREAMS))[context]
         error = float(reference.standard_errors(coherences, 0.0, slopes)[context]) / ideal
         gate = (LOWEST_SLOPE, 1 + 3 * error)
-        for i, fit in enumerate(choices.fits(context)):
-            rows.append(Row(f"{name}{stream}, slope", str(i), fit.slopes[context], ideal, error, gate))
+        for i, slope in enumerate(choices.fits(context).slopes[:, context]):
+            rows.append(Row(f"{name}{stream}, slope", str(i), slope, ideal, error, gate))
     return rows
 
 
@@ -200,9 +200,9 @@ def other_slope_rows(choices: Choices, *, name: str = "") -> list[Row]:
     """The slope of each member for the stream that is to be disregarded, beside the steepest that passes."""
     rows = []
     for context, stream in enumerate(STREAMS):
-        for i, fit in enumerate(choices.fits(context)):
-            error = float(fit.errors[1 - context]) / STEEPEST_OTHER
-            found = (str(i), fit.slopes[1 - context], STEEPEST_OTHER, error)
+        fit = choices.fits(context)
+        for i, (slopes, errors) in enumerate(zip(fit.slopes, fit.slope_errors, strict=True)):
+            found = (str(i), slopes[1 - context], STEEPEST_OTHER, float(errors[1 - context]) / STEEPEST_OTHER)
             rows.append(Row(f"{name}{stream}, other slope", *found, gate=(-1.0, 1.0)))
     return rows
 

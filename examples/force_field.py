@@ -26,6 +26,7 @@ from command_line import parse_options, run_on_saved
 from figures.force_field import Course, draw_figure
 from gates import Row, as_control, at_most, cost_rows, exit_code, print_table, within
 from lqr_reaching import BATCH_SIZE, N_MEMBERS, build_ensemble, build_task
+from popsim.analysis.behaviour import maximum_perpendicular_deviation
 from popsim.experiments import RunHistory
 from popsim.training import TaskTrainer, adam, open_history, save_history
 from references import force_field as reference
@@ -163,9 +164,14 @@ def targets() -> np.ndarray:
     return np.asarray(build_task(REACH).validation_trials().targets.position[:, -1])
 
 
+def signed_deviation(paths: np.ndarray) -> np.ndarray:
+    """The largest distance (m) of paths [..., trial, time, 2] (m) from the straight line, left positive."""
+    return maximum_perpendicular_deviation(paths, np.zeros((len(targets()), 2)), targets())
+
+
 def deviations(paths: np.ndarray) -> np.ndarray:
     """The mean over targets of the largest signed distance (cm) of paths [..., trial, time, 2] (m)."""
-    return 100 * reference.deviation(paths, targets()).mean(axis=-1)
+    return 100 * signed_deviation(paths).mean(axis=-1)
 
 
 def phase_rows(name: str, course: Course) -> list[Row]:
@@ -181,7 +187,7 @@ def phase_rows(name: str, course: Course) -> list[Row]:
 
 def mirror_rows(name: str, course: Course) -> list[Row]:
     """In how many directions a catch trial deviates to the other side than the first reach in the field."""
-    first, last = (reference.deviation(paths, targets()) for paths in (course.in_field[0], course.caught[-1]))
+    first, last = (signed_deviation(paths) for paths in (course.in_field[0], course.caught[-1]))
     opposite = np.sum(first * last < 0, axis=-1)
     condition = f"{name}, opposite directions"
     return [Row(condition, str(i), n, first.shape[-1], gate=(1, 1)) for i, n in enumerate(opposite)]

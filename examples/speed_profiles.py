@@ -183,7 +183,7 @@ def evaluate(ensemble: popsim.SensorimotorLoop, reach: reference.Reach) -> tuple
     with jax.enable_x64(True):
         double = jax.tree.map(lambda x: x.astype(float) if eqx.is_inexact_array(x) else x, ensemble)
         tested = popsim.evaluate_ensemble(double, build_task(reach), key=jax.random.key(0))
-        speeds = np.asarray(popsim.analysis.hand_speed(tested.states.hand))
+        speeds = np.asarray(popsim.analysis.behaviour.hand_speed(tested.states.hand))
         by_distance = speeds.reshape(len(speeds), DISTANCES.size, N_DIRECTIONS, -1)
         return by_distance, np.asarray(tested.losses.total)
 

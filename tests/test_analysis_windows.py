@@ -8,14 +8,13 @@ import pytest
 import popsim
 from popsim.analysis import (
     aligned_to,
-    cursor_error,
-    end_point_error,
     in_window,
     last_in_window,
     mean_in_window,
     time_from_event,
     window_mask,
 )
+from popsim.analysis.behaviour import cursor_error, end_point_error
 
 GO = [2, 4, popsim.NEVER]
 

@@ -6,7 +6,7 @@ import pytest
 from drawn_trials import many_trials, share_error, validation_trials
 
 import popsim
-from popsim.analysis import produced_interval
+from popsim.analysis.behaviour import produced_interval
 from popsim.tasks import ReadySetGo, SineGeneration
 
 

@@ -39,6 +39,7 @@ def draw_preferred_directions(
             )
     ax.set_aspect("equal")
     ax.set(xlim=(-1.4 * farthest, 1.4 * farthest), ylim=(-1.8 * farthest, farthest))  # room for the legend
+    ax.locator_params(nbins=5)
     ax.set(xlabel="depth of tuning to the right", ylabel="depth of tuning away")
     ax.legend(fontsize=6, handlelength=1.0, columnspacing=1.0, loc="lower center", ncols=2)
     return ax

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim.analysis import cosine_tuning, hand_speed
+from popsim.analysis import cosine_tuning
+from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import (
     draw_hand_paths,
     draw_hidden_activity,

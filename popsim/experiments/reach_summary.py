@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 
-from popsim.analysis import end_point_error, hand_speed
+from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.evaluate import evaluate_ensemble
 from popsim.experiments.plant_choice import PLANTS
 from popsim.noise import without_noise

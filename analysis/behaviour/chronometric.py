@@ -1,0 +1,88 @@
+"""How long decisions take, by the evidence for them."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from popsim.analysis.arrays import AnyArray, finite_float64
+from popsim.analysis.behaviour.intervals import produced_interval
+from popsim.checks import check_positive
+
+
+class ChronometricCurve(NamedTuple):
+    """How long decisions took at each coherence.
+
+    - `coherence`: those that there are, from the lowest.
+    - `mean`: over the trials that were decided, in s; NaN where none was.
+    - `standard_error`: of that mean over trials, in s; NaN where fewer than two were decided.
+    - `share_decided`: of the trials, from 0 to 1.
+    """
+
+    coherence: Float[np.ndarray, " level"]
+    mean: Float[np.ndarray, "*axes level"]
+    standard_error: Float[np.ndarray, "*axes level"]
+    share_decided: Float[np.ndarray, "*axes level"]
+
+
+def decision_time(
+    output: Float[AnyArray, "*axes trial time"],
+    start: Int[AnyArray, " trial"],
+    *,
+    dt: float,
+    threshold: float,
+) -> Float[np.ndarray, "*axes trial"]:
+    """How long after a step an output is first as far from zero as a threshold, in s; NaN if it never is.
+
+    See `produced_interval`, of |output|.
+
+    **Arguments:**
+
+    - `output`: that stands for one choice above zero and for the other below.
+    - `start`: the step from which time is counted, such as `trials.timeline.epochs["stimulus"][:, 0]`.
+    - `dt`: the time step in s.
+    - `threshold`: in the unit of the output.
+
+    **Raises:** `ValueError` if `output` is not finite, or `dt` or `threshold` is not positive.
+    """
+    check_positive("threshold", threshold)
+    distance = np.abs(finite_float64("output", output))
+    with jax.enable_x64(True):
+        begins = jnp.broadcast_to(jnp.asarray(np.asarray(start)), distance.shape[:-1])
+        taken = produced_interval(jnp.asarray(distance), begins, dt=dt, threshold=threshold)
+        return np.where(np.isfinite(taken), np.asarray(taken), np.nan)
+
+
+def chronometric_curve(
+    coherence: Float[AnyArray, " trial"], times: Float[AnyArray, "*axes trial"]
+) -> ChronometricCurve:
+    """Mean decision or reaction times at each coherence, for each member.
+
+    The unit of replication is the trial: the errors are within a member.
+
+    **Arguments:**
+
+    - `coherence`: of each trial, signed.
+    - `times`: see `decision_time` or `reaction_time`, in s; NaN where there was no decision.
+
+    **Raises:** `ValueError` if `coherence` is not finite, or there are not as many times.
+    """
+    signed, taken = finite_float64("coherence", coherence), np.asarray(times, np.float64)
+    if taken.shape[-1:] != signed.shape:
+        raise ValueError(f"`times` must end with {signed.size} trials, got shape {taken.shape}.")
+    levels = np.unique(signed)
+    columns = [_column(taken[..., signed == level]) for level in levels]
+    mean, error, decided = (np.stack([column[i] for column in columns], axis=-1) for i in range(3))
+    return ChronometricCurve(levels, mean, error, decided)
+
+
+def _column(times: Float[np.ndarray, "*axes trial"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, its error and the share of those that are decided."""
+    decided = np.isfinite(times)
+    count = decided.sum(axis=-1)
+    mean = np.where(decided, times, 0.0).sum(axis=-1) / np.where(count > 0, count, np.nan)
+    squares = np.where(decided, times - mean[..., None], 0.0) ** 2
+    variance = squares.sum(axis=-1) / np.where(count > 1, count - 1, np.nan)
+    return mean, np.sqrt(variance / np.where(count > 0, count, 1)), count / times.shape[-1]

@@ -1,0 +1,118 @@
+"""Bands, exponentials, criteria and savings of courses whose numbers are known."""
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from popsim.analysis.learning import (
+    fit_exponential,
+    learning_curve,
+    savings_in_rate,
+    savings_in_time,
+    smoothed,
+    time_to_criterion,
+)
+
+BATCH = np.arange(0, 300, 2)
+TAUS = np.array([5.0, 30.0, 120.0])
+
+
+def courses(taus, asymptote=0.2, amplitude=1.5):
+    return asymptote + amplitude * np.exp(-BATCH[:, None] / taus)
+
+
+def test_the_band_is_that_of_the_logarithms():
+    loss = np.exp(np.array([[1.0, 2.0, 3.0, np.nan], [0.0, 0.0, 0.0, 1.0]]))
+    found = learning_curve(loss, confidence=0.9)
+    reach = t.ppf(0.95, 2) / np.sqrt(3)
+    np.testing.assert_allclose(np.log(found.mean), [2.0, 0.0], atol=1e-12)
+    np.testing.assert_allclose(np.log([found.low, found.high]), [[2 - reach, 0], [2 + reach, 0]], atol=1e-12)
+    assert found.n_members == 3
+
+
+def test_the_band_holds_the_mean_as_often_as_it_says():
+    drawn = np.exp(np.random.default_rng(0).normal(size=(4000, 5)))  # as if 4000 batches were independent
+    found = learning_curve(drawn, confidence=0.9)
+    assert abs(np.mean((found.low < 1) & (found.high > 1)) - 0.9) < 4 * np.sqrt(0.09 / 4000)
+
+
+@pytest.mark.parametrize("loss", [np.ones((3, 1)), np.full((3, 2), np.nan), np.zeros((3, 2))])
+def test_curves_without_a_band_are_refused(loss):
+    with pytest.raises(ValueError, match="`loss` must be"):
+        learning_curve(loss)
+
+
+def test_exponentials_are_recovered_without_noise():
+    found = fit_exponential(courses(TAUS), BATCH)
+    np.testing.assert_allclose(found.tau, TAUS, rtol=1e-5)
+    np.testing.assert_allclose(found.asymptote, 0.2, rtol=1e-5)
+    np.testing.assert_allclose(found.amplitude, 1.5, rtol=1e-5)
+    assert np.all(found.residual < 1e-6)
+    np.testing.assert_allclose(found.at(BATCH), courses(TAUS), atol=1e-5)
+    later = fit_exponential(courses(TAUS)[10:], BATCH[10:])  # what begins later is the same exponential
+    np.testing.assert_allclose(later.amplitude[1:], 1.5, rtol=1e-4)
+
+
+def test_with_noise_tau_is_within_its_error_and_the_residual_is_the_noise():
+    noise = 0.05 * np.random.default_rng(3).normal(size=(BATCH.size, 40))
+    found = fit_exponential(courses(np.full(40, 30.0)) + noise, BATCH)
+    assert abs(found.tau.mean() - 30) < 4 * found.tau.std() / np.sqrt(40)
+    assert abs(found.tau.std() / found.tau_error.mean() - 1) < 0.4
+    np.testing.assert_allclose(found.residual.mean(), 0.05, rtol=0.03)
+    design = np.stack([np.ones(BATCH.size), np.exp(-BATCH / found.tau[0])])
+    left = found.at(BATCH)[:, 0] - courses(np.full(1, 30.0))[:, 0] - noise[:, 0]
+    np.testing.assert_allclose(design @ left, 0.0, atol=1e-9)  # what is left has none of what was fitted
+
+
+def test_the_criterion_must_be_met_for_good():
+    loss = np.array([[5.0, 5, 5], [1, 5, 5], [5, 5, 1], [1, 5, 1], [1, 5, 1]])
+    batch = np.array([10, 20, 30, 40, 50])
+    np.testing.assert_allclose(time_to_criterion(loss, batch, 1.0), [40, np.nan, 30])
+    np.testing.assert_allclose(time_to_criterion(loss, batch, 3.0, smoothed_over=2), [20, np.nan, 30])
+    np.testing.assert_allclose(time_to_criterion(np.full((5, 1), np.nan), batch, 1.0), [np.nan])
+    np.testing.assert_allclose(smoothed(loss, 2)[:, 0], [5, 3, 3, 3, 1])
+    tau, criterion = TAUS[1], 0.5
+    expected = tau * np.log(1.5 / (criterion - 0.2))
+    found = time_to_criterion(courses(TAUS), BATCH, criterion)[1]
+    assert expected <= found < expected + 2
+
+
+def test_savings_are_paired_over_members():
+    first, second = np.array([40.0, 30.0, 50.0, 45.0]), np.array([20.0, 24.0, 25.0, 30.0])
+    found = savings_in_rate(courses(first), courses(second), BATCH)
+    difference = 1 / second - 1 / first
+    np.testing.assert_allclose(found.difference, difference, rtol=1e-4)
+    expected = difference.mean() / (difference.std(ddof=1) / 2)
+    np.testing.assert_allclose([found.mean, found.t], [difference.mean(), expected], rtol=1e-3)
+    np.testing.assert_allclose(found.p_value, 2 * t.sf(expected, 3), rtol=1e-2)
+    assert found.low < found.mean < found.high and found.n_members == 4
+    sooner = savings_in_time(courses(first), courses(second), BATCH, 0.5)
+    np.testing.assert_allclose(sooner.difference, (first - second) * np.log(5), atol=2)
+    assert sooner.p_value < 0.05
+    none = savings_in_time(courses(first), courses(first), BATCH, 0.5)
+    assert (none.mean, none.t, none.p_value) == (0.0, 0.0, 1.0)
+
+
+def test_members_that_fail_are_left_out_of_the_savings():
+    first, second = courses(np.array([40.0, 30.0, 50.0])), courses(np.array([20.0, 20.0, 20.0]))
+    first[:, 1] = 1.0
+    found = savings_in_time(first, second, BATCH, 0.5)
+    assert found.n_members == 2 and np.isnan(found.difference[1]) and found.mean > 0
+    first[:, 0] = 1.0
+    with pytest.raises(ValueError, match="two members or more, got 1"):
+        savings_in_time(first, second, BATCH, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: learning_curve(courses(TAUS), confidence=1.0), "`confidence` must"),
+        (lambda: fit_exponential(courses(TAUS), BATCH[::-1]), "`batch` must be four ascending"),
+        (lambda: fit_exponential(courses(TAUS)[:3], BATCH[:3]), "`batch` must be four ascending"),
+        (lambda: time_to_criterion(courses(TAUS), BATCH, np.nan), "`criterion` must"),
+        (lambda: smoothed(courses(TAUS), 0), "`n_batches` must be from 1 to the 150"),
+    ],
+)
+def test_what_is_refused(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()

@@ -1,0 +1,120 @@
+"""Curves fitted to choices of observers whose curves are known."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from popsim.analysis.behaviour import (
+    choice_shares,
+    chronometric_curve,
+    decision_time,
+    fit_psychometric,
+    fit_psychometric_with_lapses,
+)
+
+LEVELS = np.array([-0.5, -0.25, -0.12, -0.06, 0.06, 0.12, 0.25, 0.5])
+BIASES, SLOPES = np.array([0.0, 0.4, -0.2]), np.array([[5.0, 0.0], [3.0, 1.0], [8.0, -0.5]])
+
+
+def drawn(n_trials, lapse=0.0):
+    """Coherences of two streams, and the choices of three observers."""
+    rng = np.random.default_rng(1)
+    coherences = rng.choice(LEVELS, size=(n_trials, 2))
+    right = lapse / 2 + (1 - lapse) * norm.cdf(BIASES[:, None] + SLOPES @ coherences.T)
+    return coherences, rng.random((3, n_trials)) < right
+
+
+def within(found, expected, errors, largest=3.0):
+    return np.all(np.abs(found - expected) < largest * errors)
+
+
+def test_the_curves_of_known_observers_are_recovered_within_their_errors():
+    coherences, chose_right = drawn(6000)
+    fit = fit_psychometric(coherences, chose_right)
+    assert within(fit.slopes, SLOPES, fit.slope_errors) and within(fit.bias, BIASES, fit.bias_error)
+    assert np.all(fit.slope_errors < 0.08 * (1 + np.abs(SLOPES))) and np.all(fit.slope_errors > 0.02)
+    expected = norm.cdf(fit.bias[:, None] + fit.slopes @ coherences[:5].T)
+    np.testing.assert_allclose(fit.share_right(coherences[:5]), expected)
+
+
+def test_it_is_the_probit_regression_of_statsmodels():
+    sm = pytest.importorskip("statsmodels.api")
+    coherences, chose_right = drawn(500)
+    fit = fit_psychometric(coherences, chose_right)
+    binomial = sm.families.Binomial(sm.families.links.Probit())
+    for member in range(3):
+        design = sm.add_constant(coherences)
+        other = sm.GLM(chose_right[member].astype(float), design, family=binomial).fit(tol=1e-12)
+        found = [fit.bias[member], *fit.slopes[member]]
+        np.testing.assert_allclose(found, other.params, atol=1e-6)
+        errors = [fit.bias_error[member], *fit.slope_errors[member]]
+        np.testing.assert_allclose(errors, other.bse, rtol=1e-5)
+
+
+def test_errors_are_the_scatter_of_fits_to_further_choices():
+    rng = np.random.default_rng(2)
+    coherences = rng.choice(LEVELS, size=(600, 1))
+    chose_right = rng.random((120, 600)) < norm.cdf(0.2 + 4.0 * coherences[:, 0])
+    fit = fit_psychometric(coherences, chose_right)
+    assert abs(fit.slopes.std() / fit.slope_errors.mean() - 1) < 0.2
+    assert abs(fit.slopes.mean() - 4.0) < 4 * fit.slopes.std() / np.sqrt(120) + 0.03
+
+
+def test_lapses_flatten_a_curve_that_does_not_allow_for_them():
+    coherences, chose_right = drawn(20_000, lapse=0.1)
+    fit = fit_psychometric_with_lapses(coherences, chose_right)
+    assert within(fit.lapse, 0.1, fit.lapse_error) and np.all(fit.lapse_error < 0.02)
+    assert within(fit.curve.slopes, SLOPES, fit.curve.slope_errors)
+    without = fit_psychometric(coherences, chose_right)
+    assert np.all(without.slopes[:, 0] < 0.85 * SLOPES[:, 0])
+    strong = np.array([[5.0, 0.0]])
+    np.testing.assert_allclose(fit.share_right(strong)[:, 0], 1 - fit.lapse / 2, atol=1e-6)
+
+
+def test_choices_that_never_differ_and_choices_that_are_foretold():
+    coherences = np.repeat(LEVELS, 5)[:, None]
+    chose_right = np.stack([np.ones(40, bool), np.zeros(40, bool), coherences[:, 0] > 0])
+    fit = fit_psychometric(coherences, chose_right)
+    np.testing.assert_array_equal(fit.bias, [np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(fit.slopes[:, 0], [0.0, 0.0, np.nan])
+    assert np.isinf(fit.slope_errors).all()
+
+
+def test_the_share_of_each_coherence():
+    coherence = np.array([0.5, -0.5, 0.5, 0.0, 0.5])
+    chose_right = np.array([[1, 0, 1, 1, 0], [1, 1, 1, 0, 1]], bool)
+    found = choice_shares(coherence, chose_right)
+    np.testing.assert_array_equal(found.coherence, [-0.5, 0.0, 0.5])
+    np.testing.assert_allclose(found.share, [[0, 1, 2 / 3], [1, 0, 1]])
+    np.testing.assert_array_equal(found.n_trials, [1, 1, 3])
+
+
+def test_ramps_cross_the_threshold_when_they_must():
+    dt, rates = 0.01, np.array([2.0, -1.0, 0.1])  # per s, from 0.2 s on
+    time = dt * np.arange(100)
+    output = np.stack([np.maximum(time - 0.2, 0) * rates[:, None]] * 2)
+    found = decision_time(output, np.array([20, 20, 20]), dt=dt, threshold=0.5)
+    np.testing.assert_allclose(found, [[0.25, 0.5, np.nan]] * 2, atol=1e-9)
+
+
+def test_a_chronometric_curve_is_of_the_decided_trials():
+    coherence = np.array([0.1, 0.5, 0.1, 0.5, 0.1, -0.1])
+    times = np.array([[0.5, 0.2, 0.7, 0.2, np.nan, np.nan]])
+    found = chronometric_curve(coherence, times)
+    np.testing.assert_array_equal(found.coherence, [-0.1, 0.1, 0.5])
+    np.testing.assert_allclose(found.mean, [[np.nan, 0.6, 0.2]])
+    np.testing.assert_allclose(found.standard_error, [[np.nan, 0.1, 0.0]], atol=1e-12)
+    np.testing.assert_allclose(found.share_decided, [[0, 2 / 3, 1]])
+
+
+@pytest.mark.parametrize(
+    ("coherences", "n_choices", "said"),
+    [
+        (np.ones((4, 1)), 4, "`coherences` must differ"),
+        (np.eye(2)[[0, 1, 0, 1]], 4, "`coherences` must differ"),
+        (LEVELS[:, None], 3, "`chose_right` must end with 8"),
+    ],
+)
+def test_what_is_refused(as_users_run, coherences, n_choices, said):
+    with pytest.raises(ValueError, match=said):
+        fit_psychometric(coherences, np.ones((1, n_choices), bool))
