@@ -77,7 +77,7 @@ class ExpectField(popsim.AbstractIntervention):
 @pytest.mark.slow
 @pytest.mark.parametrize("share", [0.0, 0.6])
 def test_a_body_that_expects_a_share_of_the_field_has_that_index(share, getkey):
-    """A mass against the walls, whose force follows that of the hand within some ms."""
+    """A mass against the walls: they give way and swing back, which makes the index 4 % larger."""
     loop = relay_loop({}, interventions=(popsim.ForceChannel(), ExpectField()))
     walls = popsim.ForceChannelParameters([0.0, 0.0], [1.0, 0.0])
     active = jnp.ones(80, bool)

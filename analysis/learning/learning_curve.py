@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray
 
@@ -73,11 +73,5 @@ def smoothed(values: Float[AnyArray, "batch member"], n_batches: int) -> Float[n
     given = np.asarray(values, np.float64)
     if not 1 <= n_batches <= len(given):
         raise ValueError(f"`n_batches` must be from 1 to the {len(given)} rows, got {n_batches}.")
-    return _trailing_mean(given, np.arange(len(given)), n_batches)
-
-
-def _trailing_mean(
-    values: Float[np.ndarray, "batch member"], rows: Int[np.ndarray, " batch"], n_batches: int
-) -> Float[np.ndarray, "batch member"]:
-    windows = [values[max(row - n_batches + 1, 0) : row + 1].mean(axis=0) for row in rows]
-    return np.stack(windows)
+    ends = range(1, len(given) + 1)
+    return np.stack([given[max(end - n_batches, 0) : end].mean(axis=0) for end in ends])
