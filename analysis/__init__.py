@@ -19,8 +19,6 @@ from popsim.analysis.intervals import produced_interval as produced_interval
 from popsim.analysis.kinematics import cursor_error as cursor_error
 from popsim.analysis.kinematics import end_point_error as end_point_error
 from popsim.analysis.kinematics import hand_speed as hand_speed
-from popsim.analysis.tuning import CosineTuning as CosineTuning
-from popsim.analysis.tuning import cosine_tuning as cosine_tuning
 from popsim.analysis.windows import in_window as in_window
 from popsim.analysis.windows import last_in_window as last_in_window
 from popsim.analysis.windows import mean_in_window as mean_in_window
