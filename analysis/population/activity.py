@@ -36,5 +36,5 @@ def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
     """Raise `ValueError` unless there is one value for each trial of the activity."""
     if np.shape(of_trials) != (n_trials,):
         raise ValueError(
-            f"`{name}` must have one value for each of the {n_trials} trials, got shape {np.shape(of_trials)}."
+            f"`{name}` must have one value for each of {n_trials} trials, got shape {np.shape(of_trials)}."
         )

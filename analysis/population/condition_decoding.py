@@ -21,10 +21,10 @@ def decode_condition(
 ) -> Float[np.ndarray, "member time"]:
     """The share of held-out trials whose condition a linear classifier names from the activity at a time.
 
-    Linear discriminant analysis with the covariance shrunk after Ledoit & Wolf (scikit-learn), fitted for each
-    member and time, and tested on trials that it was not fitted on; each trial is held out once. Trials must
-    differ: run with noise, several trials for each condition. The trials of one network say how well that
-    network can be read; for a statement about networks, members are the unit of replication. Chance is
+    Linear discriminant analysis with the covariance shrunk after Ledoit & Wolf (scikit-learn), fitted for
+    each member and time, and tested on trials that it was not fitted on; each trial is held out once. Trials
+    must differ: run with noise, several trials for each condition. The trials of one network say how well
+    that network can be read; for a statement about networks, members are the unit of replication. Chance is
     `chance_level(condition)`; `decode_shuffled_condition` gives its spread.
 
     **Arguments:**

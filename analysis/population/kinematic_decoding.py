@@ -53,8 +53,9 @@ def decode_kinematics(
     - `n_folds`: in how many parts the trials are split, from 2 to the number of trials.
     - `key`: of the split.
 
-    **Raises:** `ValueError` if the activity has other axes, the kinematics are not of its members, trials and
-        times, a number is not finite, or `lead` or `n_folds` does not fit; `ImportError` without scikit-learn.
+    **Raises:** `ValueError` if the activity has other axes, the kinematics are not of its members, trials
+        and times, a number is not finite, or `lead` or `n_folds` does not fit; `ImportError` without
+        scikit-learn.
     """
     values, wanted = population_activity("activity", activity), finite_float64("kinematics", kinematics)
     n_trials, n_steps = values.shape[1:3]
@@ -98,6 +99,6 @@ def _r_squared(
     error: Float[np.ndarray, "member trial time feature"],
     values: Float[np.ndarray, "member trial time feature"],
     axis: tuple[int, ...],
-) -> Float[np.ndarray, "member *rest"]:
+) -> Float[np.ndarray, "..."]:
     spread = np.sum((values - values.mean(axis=axis, keepdims=True)) ** 2, axis=axis)
     return 1 - np.sum(error**2, axis=axis) / np.where(spread > 0, spread, np.nan)

@@ -58,8 +58,8 @@ def maximum_entropy_activity(activity: Float[AnyArray, "member trial time unit"]
 
     - `activity`: of the units, such as condition means.
 
-    **Raises:** `ValueError` if the activity has other axes, is not finite, or does not vary over trials, times
-        and units.
+    **Raises:** `ValueError` if the activity has other axes, is not finite, or does not vary over trials,
+        times and units.
     """
     values = population_activity("activity", activity)
     mean = _mean_of_each_axis(values)
@@ -98,7 +98,7 @@ def _fit(
 
 
 def _solve(targets: list[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "first second third"]:
-    """Variances 1 / (a_i + b_j + c_k) whose sums over two axes are the targets, each of which sums up to 1."""
+    """Variances 1 / (a_i + b_j + c_k) whose sums over two axes are the targets; each target sums up to 1."""
     sizes = [target.size for target in targets]
     wanted = np.concatenate(targets)
     multipliers = np.concatenate(

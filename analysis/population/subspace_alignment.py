@@ -29,8 +29,8 @@ def alignment_index(
     - `second`: the activity whose variance is looked for in it, of the same units.
     - `n_components`: d, the number of dimensions.
 
-    **Raises:** `ValueError` if the activity has other axes or is not finite, the two have not the same members
-        and units, the second never changes in a member, or there are not so many units.
+    **Raises:** `ValueError` if the activity has other axes or is not finite, the two have not the same
+        members and units, the second never changes in a member, or there are not so many units.
     """
     from_first, from_second = _covariances(first, second, n_components)
     _, directions = np.linalg.eigh(from_first)

@@ -13,9 +13,9 @@ from popsim.checks import check_positive
 class TuningCurves(NamedTuple):
     """The activity of each unit over directions.
 
-    - `direction`: the different ones, in rad, ascending.
-    - `mean`, `deviation`: of the activity over the trials of each direction; the deviation is 0 where there is
-        one trial.
+    - `direction`: the different ones, in rad, ascending, above -pi up to pi.
+    - `mean`, `deviation`: of the activity over the trials of each direction; the deviation is 0 where there
+        is one trial.
     - `n_trials`: of each direction.
     - `depth`: of modulation: the largest minus the smallest mean.
     - `explained`: the share of the variance over trials that lies between the directions, from 0 to 1; NaN
@@ -44,19 +44,19 @@ def tuning_curves(
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
     check_trials("direction", angle, values.shape[-2])
-    turned = np.angle(np.exp(1j * angle)).round(6)
-    different, which = np.unique(
-        np.where(turned == np.round(-np.pi, 6), -turned, turned), return_inverse=True
-    )
-    groups = [values[..., which == index, :] for index in range(different.size)]
+    turned = np.angle(np.exp(1j * angle))
+    turned = np.where(turned < 1e-6 - np.pi, turned + 2 * np.pi, turned)
+    which = np.unique(turned.round(6), return_inverse=True)[1]
+    count = np.bincount(which)
+    groups = [values[..., which == index, :] for index in range(count.size)]
     mean = np.stack([group.mean(axis=-2) for group in groups], axis=-2)
     deviation = np.stack([group.std(axis=-2) for group in groups], axis=-2)
     between, total = mean[..., which, :].var(axis=-2), values.var(axis=-2)
     return TuningCurves(
-        direction=different,
+        direction=np.bincount(which, turned) / count,
         mean=mean,
         deviation=deviation,
-        n_trials=np.bincount(which),
+        n_trials=count,
         depth=np.ptp(mean, axis=-2),
         explained=between / np.where(total > 0, total, np.nan),
     )
@@ -75,8 +75,8 @@ def mean_in_time_bins(
     - `edges`: of the windows in s, ascending; each holds the times above its first up to its last edge.
     - `dt`: the time step in s.
 
-    **Raises:** `ValueError` if the activity has other axes or is not finite, the edges do not ascend, a window
-        has no time, or `dt` is not positive.
+    **Raises:** `ValueError` if the activity has other axes or is not finite, the edges do not ascend, a
+        window has no time, or `dt` is not positive.
     """
     values, limits = population_activity("activity", activity), finite_float64("edges", edges)
     check_positive("dt", dt)
@@ -84,6 +84,7 @@ def mean_in_time_bins(
     inside = (times > limits[:-1, None] + 1e-9) & (times <= limits[1:, None] + 1e-9)
     if limits.size < 2 or np.any(np.diff(limits) <= 0) or not np.all(inside.any(axis=1)):
         raise ValueError(
-            f"`edges` must ascend, with times of the trial, to {times[-1]:.4g} s, between each two, got {limits}."
+            f"`edges` must ascend, with times of the trial, up to {times[-1]:.4g} s, between each two, "
+            f"got {limits}."
         )
     return np.stack([values[:, :, of_bin].mean(axis=2) for of_bin in inside], axis=1)
