@@ -11,7 +11,7 @@ from popsim.checks import check_positive_int
 
 def alignment_index(
     first: Float[AnyArray, "member trial time unit"],
-    second: Float[AnyArray, "member trial other_time unit"],
+    second: Float[AnyArray, "member other_trial other_time unit"],
     *,
     n_components: int = 10,
 ) -> Float[np.ndarray, " member"]:
@@ -40,7 +40,7 @@ def alignment_index(
 
 def random_alignment(
     first: Float[AnyArray, "member trial time unit"],
-    second: Float[AnyArray, "member trial other_time unit"],
+    second: Float[AnyArray, "member other_trial other_time unit"],
     *,
     n_components: int = 10,
     n_draws: int = 1000,

@@ -10,6 +10,10 @@ from popsim.analysis.population.activity import check_trials, population_activit
 from popsim.checks import check_positive
 
 
+_ALIKE = 1e-5
+"""How far apart directions are that count as one, in rad."""
+
+
 class TuningCurves(NamedTuple):
     """The activity of each unit over directions.
 
@@ -38,15 +42,17 @@ def tuning_curves(
     **Arguments:**
 
     - `activity`: of each unit in each trial, such as `mean_in_time_bins` of it.
-    - `direction`: of each trial, in rad; those within 1e-6 rad are one.
+    - `direction`: of each trial, in rad; those within 1e-5 rad are one.
 
     **Raises:** `ValueError` if the trials of both are not equally many, or a number is not finite.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
     check_trials("direction", angle, values.shape[-2])
     turned = np.angle(np.exp(1j * angle))
-    turned = np.where(turned < 1e-6 - np.pi, turned + 2 * np.pi, turned)
-    which = np.unique(turned.round(6), return_inverse=True)[1]
+    turned = np.where(turned < _ALIKE - np.pi, turned + 2 * np.pi, turned)
+    order = np.argsort(turned)
+    which = np.empty(angle.size, int)
+    which[order] = np.cumsum(np.diff(turned[order], prepend=turned[order[0]]) > _ALIKE)
     count = np.bincount(which)
     groups = [values[..., which == index, :] for index in range(count.size)]
     mean = np.stack([group.mean(axis=-2) for group in groups], axis=-2)
