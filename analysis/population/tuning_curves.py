@@ -9,7 +9,6 @@ from popsim.analysis.arrays import AnyArray, finite_float64
 from popsim.analysis.population.activity import check_trials, population_activity
 from popsim.checks import check_positive
 
-
 _ALIKE = 1e-5
 """How far apart directions are that count as one, in rad."""
 
