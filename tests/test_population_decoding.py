@@ -34,6 +34,13 @@ def test_conditions_are_decoded_as_well_as_can_be():
     assert (found[:, 2] < 1).all()  # trials that were fitted would be named better than new ones
 
 
+def test_conditions_without_noise_are_decoded():
+    """As at the first times of a trial, where units have not yet heard of the noise, or do not differ."""
+    activity = np.zeros((1, LABELS.size, 2, 3))
+    activity[:, :, 1, 2] = LABELS
+    np.testing.assert_allclose(decode_condition(activity, LABELS, key=KEY), [[0.5, 1.0]])
+
+
 def test_a_code_that_changes_does_not_generalise_over_times():
     activity = np.random.default_rng(0).normal(size=(1, 60, 4, 3))
     labels = np.tile([0, 1, 2], 20)
