@@ -104,7 +104,7 @@ def test_decoding_across_times_has_the_tested_time_to_the_right(ax):
     assert draw_cross_temporal_decoding(ax, np.array([0.1, 0.3]), accuracy, chance=0.25) is ax
     (image,) = ax.images
     assert image.get_array()[0, 1] == 0.25 and image.origin == "lower" and image.get_clim() == (0.25, 1.0)
-    np.testing.assert_allclose(image.get_extent(), [0, 0.4, 0, 0.4])
+    np.testing.assert_allclose(image.get_extent(), [0, 0.4, 0, 0.4], atol=1e-12)
     assert "tested" in ax.get_xlabel() and "fitted" in ax.get_ylabel()
 
 

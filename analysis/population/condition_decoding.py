@@ -145,10 +145,12 @@ def _discriminant(
     means = np.stack([activity[labels == label].mean(axis=0) for label in range(share.size)])
     within = activity - means[labels]
     scale = np.sqrt(np.mean(within**2, axis=0))
-    scale = np.where(scale > 0, scale, max(float(scale.max()), np.finfo(float).tiny))
-    covariance, _ = optional("sklearn.covariance").ledoit_wolf(within / scale, assume_centered=True)
-    if not np.any(covariance):  # all trials of each condition are alike
+    spread = np.ptp(activity, axis=0)
+    scale = np.where(scale > 0, scale, np.where(spread > 0, spread, 1.0))
+    if not within.any():  # nothing but the means tells the trials apart
         covariance = np.eye(scale.size)
+    else:
+        covariance, _ = optional("sklearn.covariance").ledoit_wolf(within / scale, assume_centered=True)
     weights = np.linalg.lstsq(covariance, (means / scale).T, rcond=None)[0] / scale[:, None]
     return weights, np.log(share) - np.sum(means.T * weights, axis=0) / 2
 
