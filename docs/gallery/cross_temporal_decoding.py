@@ -1,4 +1,4 @@
-"""Whether a decoder of the direction that is fitted at one time works at others."""
+"""Whether a decoder of the direction from three units, fitted at one time, works at others."""
 
 import jax
 import matplotlib.pyplot as plt
@@ -10,7 +10,7 @@ from popsim.analysis.figures import draw_cross_temporal_decoding
 
 run = popsim.open_run("runs/center-out-0")
 trials = popsim.repeat_trials(run.task.validation_trials(), 10)  # each with its own noise
-hidden = np.asarray(run.evaluate(trials=trials).states.network.hidden)[:, :, 4::5]
+hidden = np.asarray(run.evaluate(trials=trials).states.network.hidden)[:, :, 4::5, :3]
 direction = np.asarray(trials.conditions["direction"])
 accuracy = population.decode_condition_across_times(hidden, direction, key=jax.random.key(0))
 
