@@ -21,7 +21,7 @@ def decode_condition(
 
     Linear discriminant analysis with one covariance for all conditions, that of the scaled units within
     conditions, shrunk after Ledoit & Wolf 2004 by scikit-learn. (Its own LinearDiscriminantAnalysis shrinks
-    the covariance of each condition, from fewer trials and twenty times as slowly.) It is fitted for each
+    the covariance of each condition, from fewer trials, and takes about seven times as long.) Fitted for each
     member and time, and tested on trials that it was not fitted on; each trial is held out once. Trials must
     differ: run with noise, several trials for each condition. The trials of one network say how well that
     network can be read; for a statement about networks, members are the unit of replication. Chance is
