@@ -15,8 +15,6 @@ from popsim.analysis import statistics as statistics
 from popsim.analysis import trainables as trainables
 from popsim.analysis.events import aligned_to as aligned_to
 from popsim.analysis.events import time_from_event as time_from_event
-from popsim.analysis.tuning import CosineTuning as CosineTuning
-from popsim.analysis.tuning import cosine_tuning as cosine_tuning
 from popsim.analysis.windows import in_window as in_window
 from popsim.analysis.windows import last_in_window as last_in_window
 from popsim.analysis.windows import mean_in_window as mean_in_window

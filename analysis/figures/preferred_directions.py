@@ -19,7 +19,8 @@ def draw_preferred_directions(
     **Arguments:**
 
     - `ax`: where to draw; right and up are the directions 0 and pi / 2.
-    - `preferred`, `depth`: in rad, and in the unit of the activity; see `popsim.analysis.cosine_tuning`.
+    - `preferred`, `depth`: in rad, and in the unit of the activity; see
+        `popsim.analysis.population.cosine_tuning`.
     - `names`: of the muscles; by default they are numbered.
     """
     farthest = 1.1 * float(np.max(depth))

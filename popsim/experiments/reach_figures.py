@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim.analysis import cosine_tuning
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import (
     draw_hand_paths,
@@ -21,6 +19,7 @@ from popsim.analysis.figures import (
     draw_speed_profiles,
     figure_style,
 )
+from popsim.analysis.population import cosine_tuning
 from popsim.noise import without_noise
 from popsim.plants import Muscled
 from popsim.trial import Trial
@@ -110,7 +109,7 @@ def _muscle_drawings(
     activation: np.ndarray, direction: np.ndarray, dt: float, names: Sequence[str]
 ) -> dict[str, Drawing]:
     """Activations of the muscles, of member 0 in its first reach, and preferred directions of all members."""
-    tuning = cosine_tuning(jnp.asarray(activation.mean(axis=2)), jnp.asarray(direction))
+    tuning = cosine_tuning(activation.mean(axis=2), direction)
 
     def muscle_activations(ax: Axes) -> Axes:
         draw_muscle_activations(ax, activation[0, 0], dt=dt, names=names)
@@ -118,7 +117,7 @@ def _muscle_drawings(
         return ax
 
     def preferred_directions(ax: Axes) -> Axes:
-        draw_preferred_directions(ax, np.asarray(tuning.preferred), np.asarray(tuning.depth), names=names)
+        draw_preferred_directions(ax, tuning.preferred, tuning.depth, names=names)
         ax.set_title("mean activation, noise off")
         return ax
 

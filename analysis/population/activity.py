@@ -1,0 +1,40 @@
+"""The activity that analyses of a population take, with the axes (member, trial, time, unit)."""
+
+import numpy as np
+from jaxtyping import Float
+
+from popsim.analysis.arrays import AnyArray, finite_float64
+
+
+def population_activity(name: str, values: AnyArray) -> Float[np.ndarray, "member trial time unit"]:
+    """The activity in float64.
+
+    **Arguments:**
+
+    - `name`: of the argument, for the error.
+    - `values`: such as `states.network.hidden` of an ensemble.
+
+    **Raises:** `ValueError` if it has other axes, is empty or is not finite.
+    """
+    activity = finite_float64(name, values)
+    if activity.ndim != 4:
+        raise ValueError(
+            f"`{name}` must have the axes (member, trial, time, unit), got shape {activity.shape}."
+        )
+    return activity
+
+
+def centered_samples(
+    activity: Float[np.ndarray, "member trial time unit"],
+) -> Float[np.ndarray, "member sample unit"]:
+    """All trials and times in one row, minus the mean of each unit over them."""
+    samples = activity.reshape(activity.shape[0], -1, activity.shape[-1])
+    return samples - samples.mean(axis=1, keepdims=True)
+
+
+def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
+    """Raise `ValueError` unless there is one value for each trial of the activity."""
+    if np.shape(of_trials) != (n_trials,):
+        raise ValueError(
+            f"`{name}` must have one value for each of {n_trials} trials, got shape {np.shape(of_trials)}."
+        )

@@ -1,0 +1,174 @@
+"""How well the condition of a trial can be read from the activity at each time."""
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int, Key, Shaped
+
+from popsim.analysis.arrays import AnyArray, numpy_generator
+from popsim.analysis.optional_packages import optional
+from popsim.analysis.population.activity import check_trials, population_activity
+from popsim.checks import check_positive_int
+
+
+def decode_condition(
+    activity: Float[AnyArray, "member trial time unit"],
+    condition: Shaped[AnyArray, " trial"],
+    *,
+    n_folds: int = 5,
+    key: Key[jax.Array, ""],
+) -> Float[np.ndarray, "member time"]:
+    """The share of held-out trials whose condition a linear classifier names from the activity at a time.
+
+    Linear discriminant analysis with one covariance for all conditions, that of the scaled units within
+    conditions, shrunk after Ledoit & Wolf 2004 by scikit-learn. (Its own LinearDiscriminantAnalysis shrinks
+    the covariance of each condition, from fewer trials, and takes about seven times as long.) Fitted for each
+    member and time, and tested on trials that it was not fitted on; each trial is held out once. Trials must
+    differ: run with noise, several trials for each condition. The trials of one network say how well that
+    network can be read; for a statement about networks, members are the unit of replication. Chance is
+    `chance_level(condition)`; `decode_shuffled_condition` gives its spread.
+
+    **Arguments:**
+
+    - `activity`: of the units; to save time give every fifth time, `hidden[:, :, ::5]`.
+    - `condition`: the label of each trial; at least `n_folds` trials of each.
+    - `n_folds`: in how many parts the trials are split, each with all conditions.
+    - `key`: of the split.
+
+    **Raises:** `ValueError` if the activity has other axes or is not finite, there is not one label for each
+        trial, one label only, or a label has fewer than `n_folds` trials; `ImportError` without scikit-learn.
+    """
+    values, labels = _checked(activity, condition, n_folds)
+    folds = _folds(labels, n_folds, numpy_generator(key))
+    return np.stack([_accuracy_at_each_time(of_member, labels, folds) for of_member in values])
+
+
+def decode_condition_across_times(
+    activity: Float[AnyArray, "member trial time unit"],
+    condition: Shaped[AnyArray, " trial"],
+    *,
+    n_folds: int = 5,
+    key: Key[jax.Array, ""],
+) -> Float[np.ndarray, "member fitted_time tested_time"]:
+    """As `decode_condition`, with the classifier of each time tested at every time.
+
+    High values only near the diagonal mean that the code for the condition changes; a square of high values
+    that it stays. King & Dehaene 2014, Trends Cogn Sci 18:203 (cited from memory).
+
+    **Arguments:** as for `decode_condition`.
+
+    **Raises:** as `decode_condition`.
+    """
+    values, labels = _checked(activity, condition, n_folds)
+    folds = _folds(labels, n_folds, numpy_generator(key))
+    n_steps, n_units = values.shape[2:]
+    correct = np.zeros((len(values), n_steps, n_steps))
+    for of_member, hits in zip(values, correct, strict=True):
+        for fitted, tested in folds:
+            held_out = of_member[tested].reshape(-1, n_units)
+            for time in range(n_steps):
+                named = _named(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
+                hits[time] += np.sum(named.reshape(-1, n_steps) == labels[tested, None], axis=0)
+    return correct / labels.size
+
+
+def decode_shuffled_condition(
+    activity: Float[AnyArray, "member trial time unit"],
+    condition: Shaped[AnyArray, " trial"],
+    *,
+    n_shuffles: int = 20,
+    n_folds: int = 5,
+    key: Key[jax.Array, ""],
+) -> Float[np.ndarray, "shuffle member time"]:
+    """`decode_condition` with the labels dealt out to the trials at random: what it gives by chance.
+
+    A shuffle is the same for all times and members.
+
+    **Arguments:**
+
+    - `activity`, `condition`, `n_folds`: as for `decode_condition`.
+    - `n_shuffles`: how many times.
+    - `key`: of the shuffles and splits.
+
+    **Raises:** as `decode_condition`, or if `n_shuffles` is not positive.
+    """
+    check_positive_int("n_shuffles", n_shuffles)
+    values, labels = _checked(activity, condition, n_folds)
+    generator = numpy_generator(key)
+    accuracy = []
+    for _ in range(n_shuffles):
+        shuffled = generator.permutation(labels)
+        folds = _folds(shuffled, n_folds, generator)
+        accuracy.append([_accuracy_at_each_time(of_member, shuffled, folds) for of_member in values])
+    return np.asarray(accuracy)
+
+
+def chance_level(condition: Shaped[AnyArray, " trial"]) -> float:
+    """The share of trials named rightly by always naming the most frequent condition.
+
+    **Arguments:**
+
+    - `condition`: the label of each trial.
+    """
+    _, count = np.unique(np.asarray(condition), return_counts=True)
+    return float(count.max() / count.sum())
+
+
+Folds = list[tuple[np.ndarray, np.ndarray]]
+
+
+def _checked(
+    activity: AnyArray, condition: AnyArray, n_folds: int
+) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
+    values, labels = population_activity("activity", activity), np.asarray(condition)
+    check_trials("condition", labels, values.shape[1])
+    different, count = np.unique(labels, return_counts=True)
+    if different.size < 2 or n_folds < 2 or count.min() < n_folds:
+        raise ValueError(
+            f"`condition` must have two labels or more, each in at least `n_folds` = {n_folds} trials (2 or "
+            f"more), got {different.size} labels, the rarest in {count.min()} trials."
+        )
+    return values, np.unique(labels, return_inverse=True)[1]
+
+
+def _folds(labels: Int[np.ndarray, " trial"], n_folds: int, generator: np.random.Generator) -> Folds:
+    selection = optional("sklearn.model_selection")
+    seed = int(generator.integers(2**31))
+    splitter = selection.StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    return list(splitter.split(labels, labels))
+
+
+def _discriminant(
+    activity: Float[np.ndarray, "trial unit"], labels: Int[np.ndarray, " trial"]
+) -> tuple[Float[np.ndarray, "unit label"], Float[np.ndarray, " label"]]:
+    """The weights and the offset whose sum is the log likelihood of each label, up to a constant."""
+    share = np.bincount(labels) / labels.size
+    means = np.stack([activity[labels == label].mean(axis=0) for label in range(share.size)])
+    within = activity - means[labels]
+    scale = np.sqrt(np.mean(within**2, axis=0))
+    spread = np.ptp(activity, axis=0)
+    scale = np.where(scale > 0, scale, np.where(spread > 0, spread, 1.0))
+    if not within.any():  # nothing but the means tells the trials apart
+        covariance = np.eye(scale.size)
+    else:
+        covariance, _ = optional("sklearn.covariance").ledoit_wolf(within / scale, assume_centered=True)
+    weights = np.linalg.lstsq(covariance, (means / scale).T, rcond=None)[0] / scale[:, None]
+    return weights, np.log(share) - np.sum(means.T * weights, axis=0) / 2
+
+
+def _named(
+    activity: Float[np.ndarray, "trial unit"],
+    weights: Float[np.ndarray, "unit label"],
+    offset: Float[np.ndarray, " label"],
+) -> Int[np.ndarray, " trial"]:
+    return np.argmax(activity @ weights + offset, axis=1)
+
+
+def _accuracy_at_each_time(
+    activity: Float[np.ndarray, "trial time unit"], labels: Int[np.ndarray, " trial"], folds: Folds
+) -> Float[np.ndarray, " time"]:
+    correct = np.zeros(activity.shape[1])
+    for fitted, tested in folds:
+        for time in range(correct.size):
+            fit = _discriminant(activity[fitted, time], labels[fitted])
+            correct[time] += np.sum(_named(activity[tested, time], *fit) == labels[tested])
+    return correct / labels.size

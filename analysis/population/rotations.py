@@ -1,0 +1,130 @@
+"""Rotations in the activity of a population (jPCA)."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from popsim.analysis.arrays import AnyArray
+from popsim.analysis.population.activity import population_activity
+from popsim.analysis.population.principal_components import principal_components
+from popsim.checks import check_positive
+
+
+class Rotations(NamedTuple):
+    """The planes in which each member's activity rotates, the fastest rotation first.
+
+    - `axes`: two directions of length 1 for each plane, turned so that the states at the first time vary most
+        along the first, and the rotation goes from the first to the second.
+    - `projections`: the activity in each plane.
+    - `frequency`: of the rotation, in Hz; zero or more.
+    - `explained`: the share of the variance of the activity, over all units, that each plane holds.
+    - `r2_skew`: the share of the change of the state, over all planes, that rotations at these frequencies
+        explain: 1 - |dX - X M|^2 / |dX|^2 for the best skew-symmetric M.
+    - `r2_full`: the same for the best M of any kind, which may also grow, shrink and shear.
+    """
+
+    axes: Float[np.ndarray, "member plane 2 unit"]
+    projections: Float[np.ndarray, "member trial time plane 2"]
+    frequency: Float[np.ndarray, "member plane"]
+    explained: Float[np.ndarray, "member plane"]
+    r2_skew: Float[np.ndarray, " member"]
+    r2_full: Float[np.ndarray, " member"]
+
+
+def rotations(
+    activity: Float[AnyArray, "member trial time unit"], *, dt: float, n_components: int = 6
+) -> Rotations:
+    """The rotations dx/dt = M x, with M = -M^T, that describe best how each member's activity changes.
+
+    jPCA, after Churchland, Cunningham, Kaufman, Foster, Nuyujukian, Ryu & Shenoy 2012, Nature 487:51 (details
+    cited from memory), on the first principal components of the activity. The least-squares M solves
+    S M + M S = A - A^T with S = X^T X and A = X^T dX. Unlike there, the state is taken in the middle of each
+    step, where a rotation of any frequency is skew-symmetric.
+
+    They subtract the mean over conditions first, and scale the units: give
+    `condition_mean_subtracted(soft_normalized(activity, constant=...))`. High values alone say little:
+    `rotation_test` compares them with those of activity that is as smooth and as correlated.
+
+    **Arguments:**
+
+    - `activity`: of the units; each trial is a condition.
+    - `dt`: the time step in s.
+    - `n_components`: the number of principal components, even; half as many planes.
+
+    **Raises:** `ValueError` if the activity has other axes, is not finite, has fewer than three times or does
+        not span that many dimensions, `dt` is not positive, or `n_components` is odd.
+    """
+    values = population_activity("activity", activity)
+    check_positive("dt", dt)
+    if n_components < 2 or n_components % 2:
+        raise ValueError(f"`n_components` must be even, 2 or more, got {n_components}.")
+    if values.shape[2] < 3:
+        raise ValueError(f"`activity` must have three times or more, got {values.shape[2]}.")
+    reduced = principal_components(values, n_components=n_components)
+    if not np.all(reduced.explained[:, -1] > 1e-20):
+        raise ValueError(f"`activity` must span {n_components} dimensions or more in every member.")
+    n_members = values.shape[0]
+    states, changes = (
+        array.reshape(n_members, -1, n_components) for array in _middles_and_changes(reduced.projections)
+    )
+    skew = _skew_symmetric_fit(states, changes)
+    full = np.linalg.pinv(states) @ changes
+    planes, speed = _planes(skew, reduced.projections[:, :, 0])
+    projections = np.einsum("mrtc,mpac->mrtpa", reduced.projections, planes)
+    total = np.sum(values.var(axis=(1, 2)), axis=1)
+    return Rotations(
+        axes=planes @ reduced.components[:, None],
+        projections=projections,
+        frequency=2 * np.arctan(speed / 2) / (2 * np.pi * dt),
+        explained=np.mean(np.sum(projections**2, axis=-1), axis=(1, 2)) / total[:, None],
+        r2_skew=_r_squared(states @ skew, changes),
+        r2_full=_r_squared(states @ full, changes),
+    )
+
+
+def _middles_and_changes(
+    projections: Float[np.ndarray, "member trial time component"],
+) -> tuple[
+    Float[np.ndarray, "member trial step component"], Float[np.ndarray, "member trial step component"]
+]:
+    before, after = projections[:, :, :-1], projections[:, :, 1:]
+    return (before + after) / 2, after - before
+
+
+def _skew_symmetric_fit(
+    states: Float[np.ndarray, "member sample component"],
+    changes: Float[np.ndarray, "member sample component"],
+) -> Float[np.ndarray, "member component component"]:
+    """The skew-symmetric M for which |changes - states M|^2 is smallest, per step."""
+    power, basis = np.linalg.eigh(states.mT @ states)
+    across = states.mT @ changes
+    inner = basis.mT @ (across - across.mT) @ basis / (power[:, :, None] + power[:, None, :])
+    return basis @ inner @ basis.mT
+
+
+def _planes(
+    skew: Float[np.ndarray, "member component component"],
+    first_states: Float[np.ndarray, "member trial component"],
+) -> tuple[Float[np.ndarray, "member plane 2 component"], Float[np.ndarray, "member plane"]]:
+    """The planes of a rotation, and its speed in each, as the rate of turning in rad per step."""
+    frequency, vectors = np.linalg.eigh(1j * skew)
+    n_planes = skew.shape[-1] // 2
+    speed = frequency[:, ::-1][:, :n_planes]
+    fastest = np.sqrt(2) * vectors[:, :, ::-1][:, :, :n_planes].mT
+    planes = np.stack([fastest.real, fastest.imag], axis=2)
+    turning = np.einsum("mpc,mcd,mpd->mp", planes[:, :, 0], skew, planes[:, :, 1])
+    planes[:, :, 1] *= np.where(turning < 0, -1.0, 1.0)[..., None]
+    seen = np.einsum("mrc,mpac->mpra", first_states, planes)
+    seen = seen - seen.mean(axis=2, keepdims=True)
+    _, _, widest = np.linalg.svd(seen, full_matrices=False)
+    first = widest[:, :, 0] if seen.shape[2] > 1 else np.broadcast_to([1.0, 0.0], seen.shape[:2] + (2,))
+    turned = np.stack([first, np.stack([-first[..., 1], first[..., 0]], axis=-1)], axis=2)
+    return turned @ planes, np.maximum(speed, 0.0)
+
+
+def _r_squared(
+    predicted: Float[np.ndarray, "member sample component"],
+    changes: Float[np.ndarray, "member sample component"],
+) -> Float[np.ndarray, " member"]:
+    return 1 - np.sum((changes - predicted) ** 2, axis=(1, 2)) / np.sum(changes**2, axis=(1, 2))

@@ -1,0 +1,14 @@
+"""The activity of all units of one network during a reach."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import popsim
+from popsim.analysis.figures import draw_hidden_activity
+
+run = popsim.open_run("runs/center-out-0")
+states = run.evaluate(popsim.without_noise(run.ensemble)).states
+dt = run.task.validation_trials().timeline.dt
+
+figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+draw_hidden_activity(ax, np.asarray(states.network.hidden)[0, 0], dt=dt)

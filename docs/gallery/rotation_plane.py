@@ -1,0 +1,19 @@
+"""The plane in which the activity of one network rotates fastest."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import popsim
+from popsim.analysis import population
+from popsim.analysis.figures import draw_rotation_plane
+
+run = popsim.open_run("runs/center-out-0")
+trials = run.task.validation_trials()
+hidden = run.evaluate(popsim.without_noise(run.ensemble)).states.network.hidden
+scaled = population.soft_normalized(hidden[:, :, :50], constant=0.1)  # the first half second
+differences = population.condition_mean_subtracted(scaled)
+found = population.rotations(differences, dt=trials.timeline.dt, n_components=4)
+
+figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+direction = np.asarray(trials.conditions["direction"])
+draw_rotation_plane(ax, found.projections[0, :, :, 0], direction=direction, frequency=found.frequency[0, 0])

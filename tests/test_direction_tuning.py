@@ -1,0 +1,66 @@
+"""Tuning curves, changes of preferred directions, and concentrated angles."""
+
+import numpy as np
+import pytest
+
+from popsim.analysis.population import (
+    mean_in_time_bins,
+    preferred_direction_change,
+    rayleigh_test,
+    tuning_curves,
+)
+
+EIGHT = np.arange(8) * np.pi / 4
+
+
+def test_tuning_curves_of_repeated_directions():
+    direction = np.concatenate([EIGHT, EIGHT.astype(np.float32) - 2 * np.pi])  # the same ones, rounded
+    noise = np.repeat([0.5, -0.5], 8)[:, None]
+    activity = np.cos(direction)[:, None] * [2.0, 0.0] + noise
+    found = tuning_curves(activity, direction)
+    np.testing.assert_allclose(found.direction, np.sort(np.angle(np.exp(1j * (EIGHT - 1e-9)))), atol=1e-6)
+    np.testing.assert_allclose(found.mean[:, 0], 2 * np.cos(found.direction), atol=1e-6)
+    np.testing.assert_allclose(found.deviation, 0.5, atol=1e-6)
+    np.testing.assert_allclose(found.depth, [4.0, 0.0], atol=1e-6)
+    np.testing.assert_allclose(found.explained, [2.0 / 2.25, 0.0], atol=1e-6)
+    assert found.n_trials.tolist() == [2] * 8
+
+
+def test_tuning_in_windows_of_time():
+    gain = np.array([0.0, 0.0, 1.0, 3.0])  # at 0.1, 0.2, 0.3 and 0.4 s
+    activity = (gain[:, None] * np.cos(EIGHT)[:, None, None])[None]
+    binned = mean_in_time_bins(activity, np.array([0.0, 0.2, 0.4]), dt=0.1)
+    assert binned.shape == (1, 2, 8, 1)
+    np.testing.assert_allclose(tuning_curves(binned, EIGHT).depth[0, :, 0], [0.0, 4.0], atol=1e-12)
+
+
+@pytest.mark.parametrize("edges", [[0.0], [0.2, 0.1], [0.0, 0.05], [0.3, 0.5, 0.6]])
+def test_edges_that_do_not_fit_are_refused(edges):
+    with pytest.raises(ValueError, match="`edges`"):
+        mean_in_time_bins(np.ones((1, 2, 5, 3)), np.array(edges), dt=0.1)
+
+
+def test_the_change_of_preferred_directions_goes_the_short_way():
+    before, after = (
+        np.array([[3.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
+        np.array([[-3.0, 0.5, 1.0], [0.0, np.pi, 0.0]]),
+    )
+    found = preferred_direction_change(before, after)
+    np.testing.assert_allclose(found.angle[0], [2 * np.pi - 6, 0.5, 0.0], atol=1e-12)
+    np.testing.assert_allclose(found.stability, [np.cos(found.angle[0]).mean(), 1 / 3])
+    tuned = np.array([[False, True, True], [False, False, False]])
+    of_tuned = preferred_direction_change(before, after, tuned=tuned).stability
+    np.testing.assert_allclose(of_tuned, [(1 + np.cos(0.5)) / 2, np.nan])
+
+
+def test_concentrated_angles():
+    found = rayleigh_test(np.stack([EIGHT, np.full(8, 3.0), np.tile([1.0, 1.0 + np.pi / 2], 4)]))
+    np.testing.assert_allclose(found.resultant_length, [0, 1, np.sqrt(0.5)], atol=1e-12)
+    np.testing.assert_allclose(found.direction[1:], [3.0, 1.0 + np.pi / 4])
+    np.testing.assert_allclose(found.p[:2], [1.0, np.exp(np.sqrt(33) - 17)])
+
+
+def test_the_p_values_of_angles_from_all_round_are_even():
+    p = rayleigh_test(np.random.default_rng(0).uniform(0, 2 * np.pi, size=(4000, 20))).p
+    for level in (0.05, 0.2, 0.5):
+        np.testing.assert_allclose(np.mean(p <= level), level, atol=0.015)
