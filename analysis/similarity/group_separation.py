@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -17,7 +18,7 @@ _MOST_PAIRS = 2_000_000  # of members, compared at once
 
 
 def group_separation(
-    distances: Float[AnyArray, "member member"], groups: Shaped[AnyArray, " member"]
+    distances: Float[AnyArray, "member member"], groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> float:
     """The mean distance of two members of different groups, less that of two members of one group.
 
@@ -35,7 +36,7 @@ def group_separation(
 
 def group_permutation_test(
     distances: Float[AnyArray, "member member"],
-    groups: Shaped[AnyArray, " member"],
+    groups: Sequence[Any] | Shaped[AnyArray, " member"],
     *,
     n_permutations: int = 10_000,
     key: Key[jax.Array, ""],
@@ -71,7 +72,7 @@ def group_permutation_test(
 
 
 def _checked(
-    distances: Float[AnyArray, "member member"], groups: Shaped[AnyArray, " member"]
+    distances: Float[AnyArray, "member member"], groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)
     names, codes = np.unique(np.asarray(groups), return_inverse=True)

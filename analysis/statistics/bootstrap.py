@@ -28,8 +28,8 @@ def bootstrap_members(
 
     The unit of replication is the member: members are drawn with replacement, each with all that belongs to
     it. "BCa" corrects for bias and skewness (Efron 1987, J Am Stat Assoc 82:171-185, cited from memory).
-    With few members all bootstraps are too narrow: of 5 members, a 95 % interval of the mean holds the true
-    mean in some 85 % of cases. `mean_interval` is not, if values are normally distributed.
+    With few members all bootstraps are too narrow: with normally distributed values, a 95 % interval of the
+    mean holds the true mean in 84 % of cases for 5 members, and in 93 % for 20; `mean_interval` in 95 %.
 
     **Arguments:**
 
@@ -74,7 +74,7 @@ def _scipy_bootstrap(
 
     from scipy.stats import DegenerateDataWarning, bootstrap
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
         warnings.simplefilter("ignore", DegenerateDataWarning)  # the caller sees to it
         found = bootstrap(
             (members,),
