@@ -11,6 +11,7 @@ from popsim.analysis.similarity import (
     debiased_linear_cka,
     linear_cka,
     pairwise,
+    principal_patterns,
     procrustes_angle,
     procrustes_distance,
     rbf_cka,
@@ -162,6 +163,17 @@ def test_all_pairs_are_measured_of_members_with_different_numbers_of_units(pair)
     np.testing.assert_allclose(found[1, 2], svcca_distance(members[1], members[2]))
     as_array = pairwise(np.stack([pair[0], 2 * pair[0]]), procrustes_distance)
     np.testing.assert_allclose(as_array[0, 1], procrustes_distance(pair[0], 2 * pair[0]))
+
+
+def test_components_can_be_taken_once_for_all_pairs(pair):
+    for share in (0.5, 0.9, 0.99):
+        kept = [principal_patterns(activity, share_of_variance=share) for activity in pair]
+        np.testing.assert_allclose(kept[0].T @ kept[0], np.eye(kept[0].shape[1]), atol=1e-12)
+        expected = svcca_distance(*pair, share_of_variance=share)
+        np.testing.assert_allclose(cca_distance(*kept), expected, atol=1e-12)
+    centred = pair[0].reshape(-1, 5) - pair[0].mean(axis=(0, 1))
+    shares = np.cumsum(np.linalg.svd(centred, compute_uv=False) ** 2) / np.sum(centred**2)
+    assert principal_patterns(pair[0], share_of_variance=0.9).shape[1] == 1 + np.sum(shares < 0.9)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,18 @@
 """Figures: every function takes and returns matplotlib axes. SI units in, readable units out."""
 
 from popsim.analysis.figures.channels import draw_channels as draw_channels
+from popsim.analysis.figures.dendrogram import draw_dendrogram as draw_dendrogram
+from popsim.analysis.figures.ensemble_band import draw_ensemble_band as draw_ensemble_band
 from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
+from popsim.analysis.figures.member_map import draw_member_map as draw_member_map
 from popsim.analysis.figures.muscle_activations import draw_muscle_activations as draw_muscle_activations
+from popsim.analysis.figures.paired_members import draw_paired_members as draw_paired_members
 from popsim.analysis.figures.preferred_directions import (
     draw_preferred_directions as draw_preferred_directions,
 )
+from popsim.analysis.figures.similarity_matrix import draw_similarity_matrix as draw_similarity_matrix
 from popsim.analysis.figures.speed_profiles import draw_speed_profiles as draw_speed_profiles
 from popsim.analysis.figures.style import direction_colors as direction_colors
 from popsim.analysis.figures.style import figure_style as figure_style

@@ -4,6 +4,7 @@ from popsim.analysis.similarity.canonical_correlation import (
     canonical_correlations as canonical_correlations,
 )
 from popsim.analysis.similarity.canonical_correlation import cca_distance as cca_distance
+from popsim.analysis.similarity.canonical_correlation import principal_patterns as principal_patterns
 from popsim.analysis.similarity.canonical_correlation import svcca_distance as svcca_distance
 from popsim.analysis.similarity.dynamical_similarity import dynamical_angle as dynamical_angle
 from popsim.analysis.similarity.dynamical_similarity import eigenvalue_distance as eigenvalue_distance

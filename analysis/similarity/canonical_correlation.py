@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray
-from popsim.analysis.similarity.samples import paired_samples
+from popsim.analysis.similarity.samples import centred_samples, paired_samples
 
 
 def canonical_correlations(
@@ -27,8 +27,7 @@ def canonical_correlations(
     `share_of_variance` is not a share; or if there are no more samples than dimensions, which correlate
     perfectly whatever they are.
     """
-    if not 0 < share_of_variance <= 1:
-        raise ValueError(f"`share_of_variance` must be above 0 and at most 1, got {share_of_variance}.")
+    _check_share(share_of_variance)
     x, y = (_principal_patterns(samples, share_of_variance) for samples in paired_samples(first, second))
     if x.shape[1] + y.shape[1] >= len(x):
         raise ValueError(
@@ -58,7 +57,9 @@ def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: floa
 
     Singular vector canonical correlation analysis (Raghu, Gilmer, Yosinski & Sohl-Dickstein 2017, NeurIPS),
     as a distance as in Maheswaranathan, Williams, Golub, Ganguli & Sussillo 2019, NeurIPS 32:15629-15641.
-    It does not change when either activity is rotated, reflected, moved, or scaled in all units alike.
+    It does not change when either activity is rotated, reflected, moved, or scaled in all units alike. For
+    all pairs of many members it is faster to take `pairwise(kept, cca_distance)` of
+    `kept = [principal_patterns(member) for member in members]`: the same numbers.
 
     **Arguments:**
 
@@ -69,6 +70,30 @@ def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: floa
     """
     kept = canonical_correlations(first, second, share_of_variance=share_of_variance)
     return float(1 - kept.mean())
+
+
+def principal_patterns(
+    activity: AnyArray, *, share_of_variance: float = 0.99
+) -> Float[np.ndarray, "sample pattern"]:
+    """The time courses of the fewest principal components that reach a share of the variance.
+
+    **Arguments:**
+
+    - `activity`: of a member, with axes (sample..., unit).
+    - `share_of_variance`: above 0 and at most 1.
+
+    **Returns:** centred, orthogonal, of length one each, the component with the most variance first.
+
+    **Raises:** `ValueError` if there are no two samples, they do not vary, or `share_of_variance` is not a
+    share.
+    """
+    _check_share(share_of_variance)
+    return _principal_patterns(centred_samples("activity", activity), share_of_variance)
+
+
+def _check_share(share_of_variance: float) -> None:
+    if not 0 < share_of_variance <= 1:
+        raise ValueError(f"`share_of_variance` must be above 0 and at most 1, got {share_of_variance}.")
 
 
 def _principal_patterns(
