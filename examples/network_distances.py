@@ -10,6 +10,7 @@ networks are reported: they are apart as well, so that the distances tell kinds,
 import dataclasses
 from collections.abc import Mapping
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -51,7 +52,8 @@ def network_distances(
 ) -> NetworkDistances:
     """The distances of all networks of all kinds in the same trials."""
     key = popsim.key_stream(jax.random.key(seed), "common trials")
-    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(jax.random.split(key, N_TRIALS))
+    draw = eqx.filter_jit(jax.vmap(lambda key: task.trial(batch=0, key=key)))
+    trials = draw(jax.random.split(key, N_TRIALS))
     members, cells = [], []
     for cell, ensemble in ensembles.items():
         states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key).states

@@ -33,15 +33,16 @@ def test_other_frequencies_are_as_far_apart_as_they_differ():
     np.testing.assert_allclose(angle, 0.4, atol=0.01)
 
 
-def test_the_angle_is_the_same_for_the_same_key_and_leaves_torch_alone():
+def test_the_descent_begins_where_the_key_says_and_leaves_torch_alone():
     torch = pytest.importorskip("torch")
-    first, second = rotating(0.2, seed=1), rotating(0.5, seed=3)
+    first = rotating(0.2, seed=1) + 0.5 * rotating(0.7, seed=4)
+    second = rotating(0.2, seed=2) + 0.5 * rotating(0.7, seed=5)
     before = torch.random.get_rng_state()
-    found = [
-        dynamical_angle(first, second, **FIT, n_iterations=5, key=jax.random.key(seed)) for seed in (0, 0, 1)
-    ]
+    options = {"n_delays": 1, "rank": 4, "n_iterations": 5}
+    found = [dynamical_angle(first, second, **options, key=jax.random.key(seed)) for seed in (0, 0, 1)]
     assert found[0] == found[1] != found[2]
     assert (torch.random.get_rng_state() == before).all()
+    assert dynamical_angle(first, second, **options | {"n_iterations": 400}, key=jax.random.key(0)) < 0.05
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,9 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     check_choice("method", method, METHODS)
     check_confidence(confidence)
     members = member_values("values", values)
-    mean = members.mean(axis=0)
+    mean = np.asarray(members.mean(axis=0))
     if method == "range":
-        return Interval(mean, members.min(axis=0), members.max(axis=0))
+        return Interval(mean, np.asarray(members.min(axis=0)), np.asarray(members.max(axis=0)))
     spread = members.std(axis=0, ddof=1)
     if method != "standard deviation":
         spread = spread / np.sqrt(len(members))
@@ -68,4 +68,4 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
         from scipy.stats import t
 
         spread = spread * t.ppf((1 + confidence) / 2, len(members) - 1)
-    return Interval(mean, mean - spread, mean + spread)
+    return Interval(mean, np.asarray(mean - spread), np.asarray(mean + spread))

@@ -35,4 +35,4 @@ def draw_network_map(
         transform=ax.transAxes,
     )
     ax.legend(loc="upper right", handletextpad=0.1, borderaxespad=0)
-    ax.set(xlabel="SVCCA distance, map dimension 1", ylabel="Map dimension 2")
+    ax.set(xlabel="SVCCA map, dimension 1", ylabel="Dimension 2")
