@@ -50,5 +50,5 @@ def draw_similarity_matrix(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel="member", ylabel="member")
-    ax.figure.colorbar(image, ax=ax, label=label)
+    ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
     return ax

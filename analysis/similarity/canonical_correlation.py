@@ -55,11 +55,12 @@ def cca_distance(first: AnyArray, second: AnyArray) -> float:
 def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: float = 0.99) -> float:
     """One minus the mean canonical correlation of the principal components of two members; from 0 to 1.
 
-    Singular vector canonical correlation analysis (Raghu, Gilmer, Yosinski & Sohl-Dickstein 2017, NeurIPS),
-    as a distance as in Maheswaranathan, Williams, Golub, Ganguli & Sussillo 2019, NeurIPS 32:15629-15641.
-    It does not change when either activity is rotated, reflected, moved, or scaled in all units alike. For
-    all pairs of many members it is faster to take `pairwise(kept, cca_distance)` of
-    `kept = [principal_patterns(member) for member in members]`: the same numbers.
+    Singular vector canonical correlation analysis (Raghu, Gilmer, Yosinski & Sohl-Dickstein 2017, NeurIPS,
+    with 99 % of the variance; cited from memory), as a distance as in Maheswaranathan, Williams, Golub,
+    Ganguli & Sussillo 2019, NeurIPS 32:15629-15641. It does not change when either activity is rotated,
+    reflected, moved, or scaled in all units alike. For all pairs of many members it is faster to take
+    `pairwise(kept, cca_distance)` of `kept = [principal_patterns(member) for member in members]`: the same
+    numbers.
 
     **Arguments:**
 

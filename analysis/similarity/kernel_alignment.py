@@ -12,7 +12,7 @@ def linear_cka(first: AnyArray, second: AnyArray) -> float:
     """Linear centred kernel alignment, the usual biased estimate.
 
     |Y'X|^2 / (|X'X| |Y'Y|) with centred X and Y and Frobenius norms (Kornblith, Norouzi, Lee & Hinton 2019,
-    ICML, section 3 and equation 4). From 0 to 1. It does not change when either activity is rotated,
+    ICML, equation 4; cited from memory). From 0 to 1. It does not change when either activity is rotated,
     reflected, moved, or scaled in all units alike; it does under other linear maps. With few samples and
     many units it is too high: see `debiased_linear_cka`.
 
@@ -59,8 +59,8 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
     """Centred kernel alignment with Gaussian kernels, the biased estimate: it sees also what is not linear.
 
     k(x, z) = exp(-|x - z|^2 / (2 (bandwidth m)^2)), where m is the median distance of two samples of the
-    member (Kornblith, Norouzi, Lee & Hinton 2019, ICML, section 3). From 0 to 1, with the invariances of
-    `linear_cka`. Time and memory grow with the square of the number of samples: give it some thousands.
+    member (Kornblith, Norouzi, Lee & Hinton 2019, ICML; cited from memory). From 0 to 1, with the invariances
+    of `linear_cka`. Time and memory grow with the square of the number of samples: give it some thousands.
 
     **Arguments:**
 
