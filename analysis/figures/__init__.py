@@ -8,19 +8,24 @@ from popsim.analysis.figures.cross_temporal_decoding import (
 )
 from popsim.analysis.figures.decoding import draw_decoding as draw_decoding
 from popsim.analysis.figures.demixed_component import draw_demixed_component as draw_demixed_component
+from popsim.analysis.figures.dendrogram import draw_dendrogram as draw_dendrogram
 from popsim.analysis.figures.end_point_ellipses import draw_end_point_ellipses as draw_end_point_ellipses
+from popsim.analysis.figures.ensemble_band import draw_ensemble_band as draw_ensemble_band
 from popsim.analysis.figures.explained_variance import draw_explained_variance as draw_explained_variance
 from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
 from popsim.analysis.figures.learning_bands import draw_learning_bands as draw_learning_bands
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
+from popsim.analysis.figures.member_map import draw_member_map as draw_member_map
 from popsim.analysis.figures.muscle_activations import draw_muscle_activations as draw_muscle_activations
+from popsim.analysis.figures.paired_members import draw_paired_members as draw_paired_members
 from popsim.analysis.figures.path_deviation import draw_path_deviation as draw_path_deviation
 from popsim.analysis.figures.preferred_directions import (
     draw_preferred_directions as draw_preferred_directions,
 )
 from popsim.analysis.figures.psychometric_curves import draw_psychometric_curves as draw_psychometric_curves
 from popsim.analysis.figures.rotation_plane import draw_rotation_plane as draw_rotation_plane
+from popsim.analysis.figures.similarity_matrix import draw_similarity_matrix as draw_similarity_matrix
 from popsim.analysis.figures.speed_profiles import draw_speed_profiles as draw_speed_profiles
 from popsim.analysis.figures.state_space import draw_state_space as draw_state_space
 from popsim.analysis.figures.style import direction_colors as direction_colors

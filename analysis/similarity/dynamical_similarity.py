@@ -1,0 +1,103 @@
+"""Dynamical similarity: whether two members move through their states by the same rules.
+
+Dynamical similarity analysis (Ostrow, Eisen, Kozachkov & Fiete 2023, NeurIPS, arXiv 2306.10168) by its
+authors' package `dsa-metric`. States with their delays are fitted by a linear map from each step to the
+next, and the maps of two members are compared. Activity is centred first. Time is the whole of it: the
+two may have been at different states, in different trials.
+"""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Complex, Float, Key
+
+from popsim.analysis.arrays import AnyArray, numpy_generator
+from popsim.analysis.optional_packages import optional
+from popsim.analysis.similarity.samples import centred_samples
+from popsim.checks import check_positive_int
+
+
+def dynamical_angle(
+    first: AnyArray,
+    second: AnyArray,
+    *,
+    n_delays: int,
+    rank: int,
+    n_iterations: int = 1500,
+    key: Key[jax.Array, ""],
+) -> float:
+    """The angle between the dynamics of two members after the best rotation, in rad from 0 to pi.
+
+    min over orthogonal C of arccos(tr(A' C B C') / (|A| |B|)), as the package finds it by gradient descent,
+    which takes seconds and may end at a local minimum; smaller is nearer the truth.
+
+    **Arguments:**
+
+    - `first`, `second`: activity of two members, with axes (*trial, time, unit); they may differ in all.
+    - `n_delays`: how many steps, one after the other, make a state.
+    - `rank`: how many principal components of such states are kept.
+    - `n_iterations`: of the gradient descent.
+    - `key`: where it begins.
+
+    **Raises:** `ValueError` if a member has too few time steps, or fewer than `rank` dimensions that vary,
+    or a number is not positive; `ImportError` if the package is missing.
+    """
+    check_positive_int("n_iterations", n_iterations)
+    first_map = _linear_map("first", first, n_delays, rank)
+    second_map = _linear_map("second", second, n_delays, rank)
+    torch = optional("torch", extra="dsa")
+    compare = optional("DSA.simdist", extra="dsa").SimilarityTransformDist(
+        iters=n_iterations, score_method="angular", lr=0.005
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(numpy_generator(key).integers(2**31)))
+        return float(compare.fit_score(first_map, second_map))
+
+
+def eigenvalue_distance(first: AnyArray, second: AnyArray, *, n_delays: int, rank: int) -> float:
+    """How far apart the eigenvalues of the dynamics of two members are; nothing random, and fast.
+
+    The mean squared distance, in the plane of complex numbers, of eigenvalues that are matched so that it is
+    the smallest: the score "wasserstein" of the package, after Redman et al. 2023 (as the package says). It
+    does not change under invertible linear maps of the states that are kept. A rotation by w per step is at
+    exp(iw), and a decay to r of its size at r.
+
+    **Arguments:**
+
+    - `first`, `second`: activity of two members, with axes (*trial, time, unit); they may differ in all.
+    - `n_delays`: how many steps, one after the other, make a state.
+    - `rank`: how many principal components of such states are kept.
+
+    **Raises:** `ValueError` as `dynamical_angle`; `ImportError` if the package is missing.
+    """
+    first_map = _linear_map("first", first, n_delays, rank)
+    second_map = _linear_map("second", second, n_delays, rank)
+    compare = optional("DSA.simdist", extra="dsa").SimilarityTransformDist(score_method="wasserstein")
+    return float(compare.fit_score(_eigenvalues(first_map), _eigenvalues(second_map)))
+
+
+def _linear_map(name: str, activity: AnyArray, n_delays: int, rank: int) -> Any:
+    """The map from a state to that of the next step, of torch, [rank, rank]."""
+    check_positive_int("n_delays", n_delays)
+    check_positive_int("rank", rank)
+    centred = centred_samples(name, activity).reshape(activity.shape)
+    n_steps, n_units = centred.shape[-2:]
+    if n_steps < n_delays + 1:
+        raise ValueError(f"`{name}` must have more than {n_delays} time steps, `n_delays`, got {n_steps}.")
+    trials = centred.reshape(-1, n_steps, n_units)
+    if (n_varied := _n_varied_states(trials, n_delays)) < rank:
+        raise ValueError(f"`{name}` must vary in {rank} dimensions, `rank`, or more, got {n_varied}.")
+    model = optional("DSA.dmd", extra="dsa").DMD(trials, n_delays=n_delays, rank=rank)
+    model.fit()
+    return model.A_v
+
+
+def _n_varied_states(trials: Float[np.ndarray, "trial time unit"], n_delays: int) -> int:
+    n_windows = trials.shape[1] - n_delays + 1
+    delayed = np.concatenate([trials[:, start : start + n_windows] for start in range(n_delays)], axis=-1)
+    return int(np.linalg.matrix_rank(delayed.reshape(-1, delayed.shape[-1])))
+
+
+def _eigenvalues(linear_map: Any) -> Complex[np.ndarray, " rank"]:
+    return np.linalg.eigvals(np.asarray(linear_map, dtype=np.float64)).astype(np.complex128)

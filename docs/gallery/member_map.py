@@ -1,0 +1,20 @@
+"""Trained and untrained members on a map: those whose hidden activity is alike lie near one another."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import popsim
+from popsim.analysis import similarity
+from popsim.analysis.figures import draw_member_map
+
+run = popsim.open_run("runs/center-out-0")
+hidden = {
+    name: np.asarray(run.evaluate(popsim.without_noise(ensemble)).states.network.hidden)
+    for name, ensemble in (("trained", run.ensemble), ("untrained", run.models(batch=-1)))
+}
+distances = similarity.pairwise([*hidden["trained"], *hidden["untrained"]], similarity.svcca_distance)
+chart = similarity.member_map(distances)
+groups = np.repeat(list(hidden), len(hidden["trained"]))
+
+figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+draw_member_map(ax, chart.positions, groups=groups, share=chart.share)

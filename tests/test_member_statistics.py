@@ -1,0 +1,182 @@
+"""Intervals, comparisons and models over members, on data whose truth is known."""
+
+import jax
+import numpy as np
+import pytest
+from scipy import stats
+
+from popsim.analysis.statistics import (
+    bootstrap_members,
+    bootstrap_members_and_trials,
+    fit_mixed_model,
+    long_table,
+    mean_interval,
+    paired_comparison,
+)
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture
+def generator():
+    return np.random.default_rng(7)
+
+
+def coverage(interval, truth):
+    return np.mean((interval.low <= truth) & (truth <= interval.high))
+
+
+def test_intervals_of_the_mean_are_what_their_names_say(generator):
+    values = generator.normal(size=(6, 3))
+    deviation = values.std(axis=0, ddof=1)
+    high = {
+        "standard deviation": values.mean(axis=0) + deviation,
+        "standard error": values.mean(axis=0) + deviation / 6**0.5,
+        "range": values.max(axis=0),
+    }
+    for method, expected in high.items():
+        np.testing.assert_allclose(mean_interval(values, method=method).high, expected)
+    by_scipy = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    np.testing.assert_allclose(mean_interval(values, confidence=0.9).low, by_scipy.low)
+
+
+@pytest.mark.parametrize("method, expected", [("BCa", 0.93), ("percentile", 0.93)])
+def test_bootstrap_intervals_hold_the_true_mean_about_as_often_as_they_say(method, expected, generator):
+    values = 3 + generator.normal(size=(20, 600))
+    found = bootstrap_members(values, method=method, n_resamples=400, key=KEY)
+    assert abs(coverage(found, 3) - expected) < 4 * (0.05 * 0.95 / 600) ** 0.5
+    assert abs(coverage(mean_interval(values), 3) - 0.95) < 4 * (0.05 * 0.95 / 600) ** 0.5
+
+
+def test_the_corrected_bootstrap_leans_to_the_long_tail_and_the_key_decides_the_draws(generator):
+    values = generator.exponential(size=(15, 40))
+    corrected, plain, again, other = (
+        bootstrap_members(values, method=method, n_resamples=500, key=jax.random.key(seed))
+        for method, seed in (("BCa", 0), ("percentile", 0), ("BCa", 0), ("BCa", 1))
+    )
+    assert np.mean(corrected.high > plain.high) > 0.9
+    assert (corrected.low == again.low).all() and (corrected.low != other.low).any()
+
+
+def test_a_statistic_that_does_not_vary_has_an_interval_without_width():
+    values = np.array([[2.0, 1.0], [2.0, 2.0], [2.0, 4.0]])
+    found = bootstrap_members(values, key=KEY)
+    assert found.estimate[0] == found.low[0] == found.high[0] == 2.0 and found.low[1] < found.high[1]
+    single = bootstrap_members(values[:, 1], statistic=np.max, method="percentile", key=KEY)
+    assert single.estimate.shape == () and (single.low, single.high) == (1.0, 4.0)
+
+
+def test_trials_of_a_member_do_not_count_as_members(generator):
+    members = generator.normal(size=(200, 12, 1))
+    values = members + 0.5 * generator.normal(size=(200, 12, 25))
+    found = [bootstrap_members_and_trials(own, n_resamples=300, key=KEY) for own in values]
+    held = np.mean([coverage(one, 0.0) for one in found])
+    assert 0.86 < held < 0.98
+    as_if_members = [mean_interval(own.reshape(-1)) for own in values]
+    assert np.mean([coverage(one, 0.0) for one in as_if_members]) < 0.6
+
+
+def test_members_and_trials_are_both_drawn():
+    """Of two members with two trials, draws are means of 0, 1, 10 or 11 of each of two members."""
+    values = np.array([[0.0, 1.0], [10.0, 11.0]])
+    found = bootstrap_members_and_trials(values, confidence=0.999, key=KEY)
+    assert (float(found.estimate), float(found.low), float(found.high)) == (5.5, 0.0, 11.0)
+
+
+def test_paired_differences_have_the_interval_and_the_p_of_their_signs(generator):
+    first = generator.normal(size=6)
+    second = first + np.array([0.3, 0.1, 0.5, 0.2, 0.4, -0.05])
+    found = paired_comparison(first, second, key=KEY)
+    by_scipy = stats.ttest_rel(second, first)
+    np.testing.assert_allclose(found.difference, 1.45 / 6)
+    np.testing.assert_allclose([found.low, found.high], by_scipy.confidence_interval())
+    np.testing.assert_allclose(found.effect_size, by_scipy.statistic / 6**0.5)
+    assert found.test.exact and found.test.p == 4 / 64  # this one, the small one negated, and mirror images
+    drawn = paired_comparison(first, second, n_permutations=63, key=KEY)
+    assert not drawn.test.exact and len(drawn.test.null) == 63 and drawn.difference == found.difference
+    assert np.isnan(paired_comparison(first, first, key=KEY).effect_size)
+
+
+def test_signs_of_differences_are_uniform_under_the_null(generator):
+    differences = generator.normal(size=(300, 7))
+    p = np.array([paired_comparison(0 * own, own, key=KEY).test.p for own in differences])
+    for level in (1 / 16, 1 / 4):
+        assert abs(np.mean(p <= level + 1e-9) - level) < 4 * (level * (1 - level) / 300) ** 0.5
+
+
+def planted(generator, slope_spread):
+    """40 members with 30 trials: intercept 2, slope .5, trial noise .3."""
+    condition = np.tile([0.0, 1.0], 15)
+    own = 0.8 * generator.normal(size=(40, 1))
+    slopes = 0.5 + slope_spread * generator.normal(size=(40, 1))
+    return condition, 2 + own + slopes * condition + 0.3 * generator.normal(size=(40, 30))
+
+
+def test_planted_effects_and_variances_are_recovered(generator):
+    condition, error = planted(generator, slope_spread=0.0)
+    table = long_table({"error": error}, ("member", "trial"), labels={"condition": ("trial", condition)})
+    found = fit_mixed_model("error ~ condition", table)
+    assert found.names == ("Intercept", "condition") and found.n_groups == 40 and found.warnings == ()
+    assert np.all(abs(found.estimate - [2.0, 0.5]) < 4 * found.standard_error)
+    np.testing.assert_allclose(found.standard_error, [0.8 / 40**0.5, 0.6 / 1200**0.5], rtol=0.3)
+    np.testing.assert_allclose(found.group_covariance**0.5, [[0.8]], rtol=0.35)
+    np.testing.assert_allclose(found.residual_variance, 0.09, rtol=0.15)
+    np.testing.assert_allclose(found.high - found.estimate, 1.96 * found.standard_error, rtol=1e-3)
+    assert found.p[1] < 1e-6
+
+
+def test_slopes_that_differ_over_members_need_a_random_slope(generator):
+    condition, error = planted(generator, slope_spread=0.6)
+    columns = {
+        "error": error.ravel(),
+        "condition": np.tile(condition, 40),
+        "member": np.repeat(np.arange(40), 30),
+    }
+    without = fit_mixed_model("error ~ condition", columns)
+    found = fit_mixed_model("error ~ condition", columns, random_effects="condition")
+    slopes = [np.polyfit(condition, own, 1)[0] for own in error]
+    np.testing.assert_allclose(found.estimate[1], np.mean(slopes), rtol=1e-6)
+    np.testing.assert_allclose(found.standard_error[1], np.std(slopes, ddof=1) / 40**0.5, rtol=0.02)
+    assert without.standard_error[1] < 0.5 * found.standard_error[1]
+
+
+def test_a_table_has_a_row_for_each_place():
+    values = np.arange(6.0).reshape(2, 3)
+    labels = {"condition": ("trial", ["left", "up", "right"])}
+    labels = {name: (axis, np.array(called)) for name, (axis, called) in labels.items()}
+    table = long_table({"error": values, "twice": 2 * values}, ("member", "trial"), labels=labels)
+    assert list(table) == ["member", "trial", "condition", "error", "twice"]
+    row = table[(table.member == 1) & (table.condition == "up")]
+    assert row.error.item() == 4.0 and row.twice.item() == 8.0 and len(table) == 6
+
+
+ONES = np.ones((2, 3))
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda: mean_interval(ONES[:1]), "two members"),
+        (lambda: mean_interval(np.array([1.0, np.nan])), "`values` must be finite"),
+        (lambda: mean_interval(ONES, confidence=1.0), "`confidence`"),
+        (lambda: mean_interval(ONES, method="95 %"), "`method` must be one of"),
+        (lambda: bootstrap_members(ONES, method="basic", key=KEY), "`method` must be one of"),
+        (lambda: bootstrap_members(ONES, n_resamples=0, key=KEY), "`n_resamples`"),
+        (lambda: bootstrap_members_and_trials(ONES[0], key=KEY), r"\(member, trial\)"),
+        (lambda: paired_comparison(ONES[0], ONES[0, :2], key=KEY), "same members"),
+        (lambda: long_table({"a": ONES, "b": ONES[0]}, ("member", "trial")), "same shape"),
+        (lambda: long_table({"a": ONES}, ("member",)), "`axes` must name each axis"),
+        (lambda: long_table({"member": ONES}, ("member", "trial")), "unlike other columns"),
+        (lambda: long_table({"a": ONES}, ("m", "t"), labels={"c": ("t", ONES[0, :2])}), "`labels`"),
+        (lambda: fit_mixed_model("a ~ 1", {"a": ONES[0]}), "`group`"),
+    ],
+)
+def test_what_is_refused(call, message, as_users_run):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_model_that_cannot_be_fitted_is_an_error(generator):
+    columns = {"y": np.zeros(12), "x": np.tile([0.0, 1.0], 6), "member": np.repeat(np.arange(3), 4)}
+    with pytest.raises(ValueError, match="`formula` must be of a model that can be fitted"):
+        fit_mixed_model("y ~ x", columns)

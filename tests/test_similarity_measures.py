@@ -1,0 +1,200 @@
+"""Measures of how alike two members are: what they do not change with, and cases with known answers."""
+
+import numpy as np
+import pytest
+from scipy.spatial import procrustes
+from scipy.stats import ortho_group
+
+from popsim.analysis.similarity import (
+    canonical_correlations,
+    cca_distance,
+    debiased_linear_cka,
+    linear_cka,
+    pairwise,
+    principal_patterns,
+    procrustes_angle,
+    procrustes_distance,
+    rbf_cka,
+    svcca_distance,
+)
+
+MEASURES = [
+    linear_cka,
+    debiased_linear_cka,
+    rbf_cka,
+    procrustes_angle,
+    procrustes_distance,
+    cca_distance,
+    svcca_distance,
+]
+
+
+@pytest.fixture
+def generator():
+    return np.random.default_rng(1)
+
+
+@pytest.fixture
+def pair(generator):
+    """Two members with 5 and 4 units, alike in part, in (trial, time)."""
+    first = generator.normal(size=(10, 12, 5)) * [3, 2, 1, 0.5, 0.3]
+    second = first @ generator.normal(size=(5, 4)) + 2 * generator.normal(size=(10, 12, 4))
+    return first, second
+
+
+def value(measure, first, second):
+    found = measure(first, second)
+    assert isinstance(found, float)
+    return found
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_rotations_reflections_and_moves_change_nothing(measure, pair, generator):
+    first, second = pair
+    expected = value(measure, first, second)
+    turned = 10 + first @ ortho_group.rvs(5, random_state=generator)
+    np.testing.assert_allclose(value(measure, turned, second), expected, atol=1e-10)
+    np.testing.assert_allclose(value(measure, second, first), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_scaling_changes_only_the_distance_in_the_unit_of_activity(measure, pair):
+    first, second = pair
+    changed = abs(value(measure, 3 * first, second) - value(measure, first, second))
+    assert (changed > 0.1) == (measure is procrustes_distance) and (changed > 1e-10) == (changed > 0.1)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_only_canonical_correlations_ignore_other_linear_maps(measure, pair, generator):
+    first, second = pair
+    mapped = first @ (generator.normal(size=(5, 5)) + np.eye(5))
+    changed = abs(value(measure, mapped, second) - value(measure, first, second))
+    assert (changed < 1e-10) == (measure is cca_distance)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_member_is_like_itself(measure, pair):
+    similarity = measure in (linear_cka, debiased_linear_cka, rbf_cka)
+    np.testing.assert_allclose(measure(pair[0], pair[0]), 1.0 if similarity else 0.0, atol=1e-6)
+
+
+def gram_centred(activity):
+    samples = activity.reshape(-1, activity.shape[-1])
+    centring = np.eye(len(samples)) - 1 / len(samples)
+    return centring @ samples @ samples.T @ centring
+
+
+def test_cka_is_the_cosine_of_centred_gram_matrices(pair):
+    k, other = (gram_centred(activity) for activity in pair)
+    cosine = np.trace(k @ other) / np.sqrt(np.trace(k @ k) * np.trace(other @ other))
+    np.testing.assert_allclose(linear_cka(*pair), cosine, rtol=1e-12)
+
+
+def u_centred(activity):
+    """U-centring of Szekely & Rizzo 2014: another way to the unbiased estimate, with an empty diagonal."""
+    gram = activity.reshape(-1, activity.shape[-1]) @ activity.reshape(-1, activity.shape[-1]).T
+    np.fill_diagonal(gram, 0.0)
+    n = len(gram)
+    sums = gram.sum(axis=0) / (n - 2)
+    centred = gram - sums - sums[:, None] + gram.sum() / ((n - 1) * (n - 2))
+    np.fill_diagonal(centred, 0.0)
+    return centred
+
+
+def test_debiased_cka_is_the_cosine_of_u_centred_gram_matrices(pair):
+    k, other = (u_centred(activity) for activity in pair)
+    cosine = np.sum(k * other) / np.sqrt(np.sum(k * k) * np.sum(other * other))
+    np.testing.assert_allclose(debiased_linear_cka(*pair), cosine, rtol=1e-10)
+
+
+def test_unrelated_members_with_many_units_are_alike_only_by_the_biased_estimate(generator):
+    pairs = generator.normal(size=(40, 2, 30, 60))
+    biased, debiased = ([measure(*pair) for pair in pairs] for measure in (linear_cka, debiased_linear_cka))
+    assert min(biased) > 0.5
+    error = np.std(debiased) / len(pairs) ** 0.5
+    assert abs(np.mean(debiased)) < 4 * error < 0.05
+
+
+def test_wide_gaussian_kernels_are_linear_and_narrow_ones_are_not(pair, generator):
+    np.testing.assert_allclose(rbf_cka(*pair, bandwidth=300.0), linear_cka(*pair), rtol=1e-4)
+    position = generator.uniform(-1, 1, size=(150, 1))
+    folded = np.abs(position)
+    assert linear_cka(position, folded) < 0.05 and rbf_cka(position, folded) > 0.2
+
+
+def test_the_procrustes_angle_is_that_of_scipy(generator):
+    first, second = generator.normal(size=(2, 20, 3))
+    *_, disparity = procrustes(first, second)
+    np.testing.assert_allclose(np.sin(procrustes_angle(first, second)) ** 2, disparity, rtol=1e-10)
+
+
+def test_the_procrustes_distance_is_what_a_rotation_cannot_undo(generator):
+    first = generator.normal(size=(50, 3))
+    first -= first.mean(axis=0)
+    assert procrustes_distance(first, first[:, [2, 0, 1]] * [1, -1, 1]) < 1e-7
+    doubled = np.sqrt(np.sum(first**2) / 50)
+    np.testing.assert_allclose(procrustes_distance(first, 2 * first), doubled, rtol=1e-10)
+
+
+def test_canonical_correlations_are_those_that_were_planted(generator):
+    samples, _ = np.linalg.qr(generator.normal(size=(200, 7)) - 0.0)
+    samples, _ = np.linalg.qr(samples - samples.mean(axis=0))
+    planted = np.array([0.9, 0.5, 0.1])
+    first = samples[:, :3]
+    second = planted * first + np.sqrt(1 - planted**2) * samples[:, 3:6]
+    found = canonical_correlations(first @ generator.normal(size=(3, 6)), second)
+    np.testing.assert_allclose(found, planted, atol=1e-10)
+    np.testing.assert_allclose(cca_distance(first, second), 0.5, atol=1e-10)
+
+
+def test_components_that_vary_little_are_left_out_of_svcca(generator):
+    samples, _ = np.linalg.qr(generator.normal(size=(300, 6)))
+    samples, _ = np.linalg.qr(samples - samples.mean(axis=0))
+    first, second = samples[:, :3] * [1, 1, 0.05], samples[:, [0, 1, 3]] * [1, 1, 0.05]
+    np.testing.assert_allclose(cca_distance(first, second), 1 / 3, atol=1e-10)
+    np.testing.assert_allclose(svcca_distance(first, second), 0.0, atol=1e-10)
+    np.testing.assert_allclose(svcca_distance(first, second, share_of_variance=0.9999), 1 / 3, atol=1e-10)
+
+
+def test_all_pairs_are_measured_of_members_with_different_numbers_of_units(pair):
+    members = [*pair, pair[0][..., :2]]
+    found = pairwise(members, svcca_distance)
+    assert found.shape == (3, 3) and (found == found.T).all()
+    np.testing.assert_allclose(found[1, 2], svcca_distance(members[1], members[2]))
+    as_array = pairwise(np.stack([pair[0], 2 * pair[0]]), procrustes_distance)
+    np.testing.assert_allclose(as_array[0, 1], procrustes_distance(pair[0], 2 * pair[0]))
+
+
+def test_components_can_be_taken_once_for_all_pairs(pair):
+    for share in (0.5, 0.9, 0.99):
+        kept = [principal_patterns(activity, share_of_variance=share) for activity in pair]
+        np.testing.assert_allclose(kept[0].T @ kept[0], np.eye(kept[0].shape[1]), atol=1e-12)
+        expected = svcca_distance(*pair, share_of_variance=share)
+        np.testing.assert_allclose(cca_distance(*kept), expected, atol=1e-12)
+    centred = pair[0].reshape(-1, 5) - pair[0].mean(axis=(0, 1))
+    shares = np.cumsum(np.linalg.svd(centred, compute_uv=False) ** 2) / np.sum(centred**2)
+    assert principal_patterns(pair[0], share_of_variance=0.9).shape[1] == 1 + np.sum(shares < 0.9)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda x: x[:5], "same samples"),
+        (lambda x: x * np.nan, "`first` must be finite"),
+        (lambda x: np.ones_like(x), "`first` must vary"),
+    ],
+)
+@pytest.mark.parametrize("measure", MEASURES)
+def test_what_is_refused(measure, change, message, pair):
+    with pytest.raises(ValueError, match=message):
+        measure(change(pair[0]), pair[1])
+
+
+def test_more_dimensions_than_samples_and_shares_that_are_none_are_refused(generator):
+    few = generator.normal(size=(8, 5))
+    with pytest.raises(ValueError, match="more samples"):
+        cca_distance(few, few)
+    with pytest.raises(ValueError, match="`share_of_variance`"):
+        svcca_distance(few, few, share_of_variance=0.0)
+    with pytest.raises(ValueError, match="`measure` must be finite"):
+        pairwise([few, few], lambda x, y: float("nan"))
