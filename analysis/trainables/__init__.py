@@ -14,6 +14,8 @@ from popsim.analysis.trainables.loss_line import loss_along_line as loss_along_l
 from popsim.analysis.trainables.member_alignment import input_output_change as input_output_change
 from popsim.analysis.trainables.member_alignment import member_alignment as member_alignment
 from popsim.analysis.trainables.recorded import arrays_by_name as arrays_by_name
+from popsim.analysis.trainables.recorded import recorded_arrays as recorded_arrays
+from popsim.analysis.trainables.recorded import with_arrays as with_arrays
 from popsim.analysis.trainables.singular_modes import Modes as Modes
 from popsim.analysis.trainables.singular_modes import final_modes as final_modes
 from popsim.analysis.trainables.singular_modes import mode_strengths as mode_strengths
