@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from popsim.analysis.arrays import AnyArray
 
@@ -32,4 +33,5 @@ def draw_weight_history(
     ax.fill_between(x, y.min(axis=1), y.max(axis=1), color=color, alpha=0.25, linewidth=0)
     ax.plot(x, np.median(y, axis=1), color=color, label=label)
     ax.set(xlabel="training batch", ylabel="distance", xscale="log", yscale="log")
+    ax.xaxis.set_minor_formatter(NullFormatter())
     return ax

@@ -6,7 +6,7 @@ from jaxtyping import Float
 from popsim.analysis.arrays import AnyArray, finite_float64
 
 
-def member_alignment(changes: Float[AnyArray, "member *rest"]) -> Float[np.ndarray, "member member"]:
+def member_alignment(changes: Float[AnyArray, "member ..."]) -> Float[np.ndarray, "member member"]:
     """The cosine between the changes of each two members, entry by entry.
 
     The units of one member have nothing to do with those of another that began with its own weights: two
