@@ -61,6 +61,7 @@ SHORT_FORMS = [
     ("flip_flop", 12, 12),
     ("force_field", 37, 26),
     ("speed_profiles", 24, 20),
+    ("weight_change", 13, 10),
 ]
 
 

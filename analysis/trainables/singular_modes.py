@@ -24,8 +24,8 @@ class Modes(NamedTuple):
 
 def mode_strengths(
     weights: Float[Any, "batch member row column"],
-    left: Float[AnyArray, "*member row mode"],
-    right: Float[AnyArray, "*member column mode"],
+    left: Float[AnyArray, "*members row mode"],
+    right: Float[AnyArray, "*members column mode"],
 ) -> Float[np.ndarray, "batch member mode"]:
     """The strength u_a' W(t) v_a of given modes at each recorded batch.
 

@@ -44,7 +44,7 @@ def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.n
     values = _not_negative(singular_values)
     total = values.sum(axis=-1, keepdims=True)
     shares = values / np.where(total > 0, total, np.nan)
-    return np.exp(-np.sum(shares * np.log(np.where(shares == 0, 1.0, shares)), axis=-1))
+    return np.asarray(np.exp(-np.sum(shares * np.log(np.where(shares == 0, 1.0, shares)), axis=-1)))
 
 
 def participation_ratio(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.ndarray, "*axes"]:
@@ -57,7 +57,7 @@ def participation_ratio(singular_values: Float[AnyArray, "*axes mode"]) -> Float
     values = _not_negative(singular_values)
     largest = values.max(axis=-1, keepdims=True)
     squares = (values / np.where(largest > 0, largest, np.nan)) ** 2
-    return squares.sum(axis=-1) ** 2 / np.sum(squares**2, axis=-1)
+    return np.asarray(squares.sum(axis=-1) ** 2 / np.sum(squares**2, axis=-1))
 
 
 def truncated(
