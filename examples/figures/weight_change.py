@@ -71,7 +71,7 @@ def draw_figure(folder: Path, changes: Mapping[str, Change], least_kept: float, 
         tell_apart(axes[1, 0], list(changes))
         axes[1, 1].plot(first.ranks.max() / 4, least_kept, "k^", markersize=4, label="gate")
         axes[1, 1].axhline(1.0, color="0.6", linewidth=0.7, zorder=0)
-        axes[1, 1].set(title="dW truncated", xlabel="rank", ylabel="improvement kept", ylim=(-1.5, 1.2))
+        axes[1, 1].set(title="dW truncated", xlabel="rank", ylabel="improvement kept", ylim=(None, 1.2))
         axes[1, 1].legend(loc="lower right")
         return save_figure(figure, folder, "weight_change")
 
