@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -34,6 +35,7 @@ from force_field import FORCE_NOISE, INITIAL_RATE, REACH, build_untrained, evalu
 from gates import Row, as_control, at_most, cost_rows, exit_code, print_table, within
 from lqr_reaching import BATCH_SIZE, N_MEMBERS, build_task
 from popsim.analysis import trainables
+from popsim.store import load_model, save_model
 from popsim.training import TaskTrainer, adam, open_history, save_history, sgd
 from references import force_field as controllers
 from references import weight_change as reference
@@ -58,7 +60,7 @@ class Size:
     highest_cost: float
 
 
-FULL, QUICK = Size(N_MEMBERS, 2000, 1000, 5e-3, 1.06), Size(2, 400, 150, 1e-2, 1.2)
+FULL, QUICK = Size(N_MEMBERS, 2000, 1000, 5e-3, 1.06), Size(2, 300, 100, 1e-2, 1.3)
 
 
 def untrained(options: argparse.Namespace, size: Size) -> popsim.SensorimotorLoop:
@@ -103,6 +105,7 @@ def train_all(options: argparse.Namespace, size: Size) -> None:
     start = adam(optax.cosine_decay_schedule(INITIAL_RATE, size.n_initial), clip_norm=1.0)
     last = np.array([size.n_initial - 1])
     trained = train(options, "initial", untrained(options, size), start, lambda m: m.network, last)
+    save_model(options.out / "initial.safetensors", trained, overwrite=True)
     kept = np.arange(KEPT_EVERY - 1, size.n_adaptation, KEPT_EVERY)
     for name, optimizer in optimizers(options, size).items():
         train(options, name, trained, optimizer, lambda m: m.network.cell.weight_hh, kept)
@@ -119,12 +122,9 @@ def read_initial(
 ) -> tuple[popsim.SensorimotorLoop, np.ndarray, np.ndarray]:
     """The networks that had learned to reach, and their recurrent weights [member, row, column] before and
     after that."""
-    saved = open_history(options.out / "initial")
-    arrays = {
-        name: jnp.asarray(array.values[-1]) for name, array in trainables.recorded_arrays(saved).items()
-    }
-    own = saved[f"trainables.{RECURRENT}"].values.astype(float)
-    return trainables.with_arrays(untrained(options, size), arrays), own[0], own[-1]
+    template = eqx.filter_eval_shape(untrained, options, size)
+    own = open_history(options.out / "initial")[f"trainables.{RECURRENT}"].values.astype(float)
+    return load_model(options.out / "initial.safetensors", template), own[0], own[-1]
 
 
 def costs_in_field(ensemble: popsim.SensorimotorLoop, change: np.ndarray) -> np.ndarray:
