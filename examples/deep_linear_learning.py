@@ -23,6 +23,7 @@ import popsim
 from command_line import parse_options, run_on_saved
 from figures.deep_linear_learning import Course, draw_figure
 from gates import Row, as_control, at_most, exit_code, print_table, within, within_errors
+from popsim.analysis.trainables import mode_strengths
 from popsim.training import TaskTrainer, adam, open_history, save_history, sgd
 from references import deep_linear_learning as reference
 
@@ -123,7 +124,7 @@ def read_course(options: argparse.Namespace, name: str) -> Course:
     saved = open_history(options.out / name)
     first, second = (saved[f"trainables.{layer}"].values for layer in ("first", "second"))
     U, V = modes(options.seed)
-    strengths = np.einsum("os,tmoh,tmhi,is->mst", U, second, first, V)
+    strengths = np.moveaxis(mode_strengths(second @ first, U, V), 0, -1)
     imbalance = reference.imbalance(first, second)
     drift = np.abs(imbalance - imbalance[0]).max(axis=(0, 2, 3))
     return Course(RATES[name] * (saved.trainables_batch.values + 1), strengths, drift)

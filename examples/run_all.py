@@ -16,6 +16,7 @@ FOLDER = Path(__file__).parent
 SCRIPTS = (
     "lqr_reaching",
     "force_field",
+    "weight_change",
     "speed_profiles",
     "deep_linear_learning",
     "perturbation_learning",

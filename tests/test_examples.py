@@ -62,6 +62,7 @@ SHORT_FORMS = [
     ("flip_flop", 12, 12),
     ("force_field", 37, 26),
     pytest.param("speed_profiles", 24, 20, marks=pytest.mark.full),
+    ("weight_change", 13, 10),
 ]
 
 

@@ -1,0 +1,37 @@
+"""How weights change in the course of training."""
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
+
+from popsim.analysis.arrays import AnyArray
+
+
+def draw_weight_history(
+    ax: Axes,
+    batch: Int[AnyArray, " batch"],
+    values: Float[AnyArray, "batch member"],
+    *,
+    label: str,
+    color: str = "#0072B2",
+) -> Axes:
+    """A distance or a norm over training batches: the median of the members, and a band that holds them all.
+
+    Both axes are logarithmic; a row before training (batch -1) and a value of zero are not on them.
+
+    **Arguments:**
+
+    - `ax`: where to draw, again and again for several groups of parameters.
+    - `batch`: the numbers of the training batches, such as `run.history.trainables_batch.values`.
+    - `values`: such as `distance_from_start(run.history.dataset)[name].relative`.
+    - `label`, `color`: of this group.
+    """
+    made, numbers = np.asarray(batch) + 1, np.asarray(values, np.float64)
+    shown = (made > 0) & np.all(numbers > 0, axis=1)
+    x, y = made[shown], numbers[shown]
+    ax.fill_between(x, y.min(axis=1), y.max(axis=1), color=color, alpha=0.25, linewidth=0)
+    ax.plot(x, np.median(y, axis=1), color=color, label=label)
+    ax.set(xlabel="training batch", ylabel="distance", xscale="log", yscale="log")
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    return ax

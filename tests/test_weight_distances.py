@@ -1,0 +1,65 @@
+"""Distances of known ways: a circle, a straight line, groups."""
+
+import numpy as np
+import pytest
+
+from popsim.analysis.trainables import distance_from_start, distance_travelled
+
+
+def circle(n_rows, radius):
+    """Once round, by a member of radius 1 and one of the given radius; starts at (radius, 0)."""
+    angles = np.linspace(0, 2 * np.pi, n_rows)
+    return np.stack([r * np.stack([np.cos(angles), np.sin(angles)], axis=1) for r in (1.0, radius)], axis=1)
+
+
+def test_the_way_round_a_circle_is_its_length_and_leads_back():
+    history = {"w": circle(2001, 3.0)}
+    travelled, away = distance_travelled(history)["w"], distance_from_start(history)["w"]
+    np.testing.assert_allclose(travelled.absolute[-1], [2 * np.pi, 6 * np.pi], rtol=1e-6)
+    np.testing.assert_allclose(travelled.relative[-1], 2 * np.pi, rtol=1e-6)
+    np.testing.assert_allclose(away.absolute[[0, 1000, 2000]], [[0, 0], [2, 6], [0, 0]], atol=1e-12)
+    np.testing.assert_allclose(away.relative[1000], 2.0)
+    n_sides = distance_travelled({"w": circle(7, 3.0)})["w"].absolute[-1]
+    np.testing.assert_allclose(n_sides, [6, 18])  # a hexagon: what is between rows is taken as straight
+
+
+def test_on_a_straight_line_both_are_the_same_and_groups_add_in_squares():
+    steps = np.arange(5.0)[:, None]
+    history = {"a": 3 * steps[..., None] + np.ones((1, 2, 1)), "b": -4 * steps + np.zeros((1, 2))}
+    groups = {"both": ["a", "b"], "a": ["a"]}
+    travelled, away = distance_travelled(history, groups=groups), distance_from_start(history, groups=groups)
+    np.testing.assert_allclose(travelled["both"].absolute, 5 * steps * np.ones(2))
+    np.testing.assert_allclose(away["both"].absolute, travelled["both"].absolute)
+    np.testing.assert_allclose(travelled["a"].absolute, 3 * steps * np.ones(2))
+    assert np.all(np.isnan(distance_from_start(history)["b"].relative))  # began at zero
+
+
+def test_weights_before_training_are_the_start_where_they_are_given():
+    history = {"w": np.array([[[3.0, 4.0]], [[3.0, 5.0]]])}
+    initial = {"w": np.array([[0.0, 2.0]]), "other": np.zeros(3)}
+    np.testing.assert_allclose(
+        distance_travelled(history, initial=initial)["w"].absolute[:, 0], [13**0.5, 13**0.5 + 1]
+    )
+    np.testing.assert_allclose(
+        distance_from_start(history, initial=initial)["w"].relative[:, 0], [13**0.5 / 2, 18**0.5 / 2]
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments, name",
+    [
+        ({"groups": {"g": ["nothing"]}}, "groups"),
+        ({"groups": {"g": []}}, "groups"),
+        ({"initial": {"w": np.zeros((2, 2))}}, "initial"),
+        ({"initial": {}}, "initial"),
+    ],
+)
+def test_what_was_not_recorded_is_refused_by_name(arguments, name):
+    with pytest.raises(ValueError, match=f"`{name}"):
+        distance_travelled({"w": np.zeros((3, 2, 4))}, **arguments)
+
+
+@pytest.mark.parametrize("history", [{}, {"a": np.zeros((3, 2)), "b": np.zeros((4, 2))}, {"a": np.zeros(3)}])
+def test_arrays_that_are_no_history_are_refused(history):
+    with pytest.raises(ValueError, match="`history`"):
+        distance_from_start(history)

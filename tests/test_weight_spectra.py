@@ -1,0 +1,102 @@
+"""Planted singular values, the null of Gaussian matrices, truncation, modes over training."""
+
+import jax
+import numpy as np
+import pytest
+
+from popsim.analysis import trainables
+
+PLANTED = np.array([4.0, 2.0, 1.0])
+
+
+def orthonormal(n_rows, n_columns, seed=0):
+    return np.linalg.qr(np.random.default_rng(seed).normal(size=(n_rows, n_columns)))[0]
+
+
+@pytest.fixture
+def planted():
+    """A 7 x 5 matrix of rank 3."""
+    return orthonormal(7, 3, 1) * PLANTED @ orthonormal(5, 3, 2).T
+
+
+def test_planted_singular_values_of_a_change_are_found(planted):
+    start = np.random.default_rng(3).normal(size=(2, 7, 5))
+    weights = np.stack([start, start + planted, start + [0.5 * planted, 3 * planted]])
+    found = trainables.change_singular_values(weights)
+    expected = np.array([[0, 0], [1, 1], [0.5, 3]])[..., None] * np.append(PLANTED, [0, 0])
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    from_zero = trainables.change_singular_values(weights[:1] * 0 + planted, initial=np.zeros((2, 7, 5)))
+    np.testing.assert_allclose(from_zero[0, :, :3], [PLANTED] * 2)
+
+
+def test_numbers_of_dimensions_by_hand():
+    values = np.array([[4.0, 2.0, 1.0, 0.0], [1.0, 1.0, 1.0, 0.0], [5.0, 0.0, 0.0, 0.0]])
+    shares = np.array([4, 2, 1]) / 7
+    np.testing.assert_allclose(
+        trainables.effective_rank(values), [np.prod(shares**-shares), 3, 1], rtol=1e-12
+    )
+    np.testing.assert_allclose(trainables.participation_ratio(values), [21**2 / 273, 3, 1], rtol=1e-12)
+    for measure in (trainables.effective_rank, trainables.participation_ratio):
+        np.testing.assert_allclose(measure(1e-200 * values), measure(values))
+        assert np.isnan(measure(np.zeros(4)))
+        with pytest.raises(ValueError, match="`singular_values` must be zero or more"):
+            measure(np.array([1.0, -1.0]))
+
+
+@pytest.mark.parametrize("shape", [(96, 32), (8, 8), (1, 20)])
+def test_the_closed_null_is_what_drawn_gaussian_matrices_have(shape):
+    drawn = trainables.gaussian_singular_values(*shape, n_draws=400, norm=2.5, key=jax.random.key(0))
+    np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 2.5)
+    ratios = trainables.participation_ratio(drawn)
+    closed = trainables.gaussian_participation_ratio(*shape)
+    error = ratios.std() / 20 + 0.3 * closed / np.prod(shape)
+    assert abs(ratios.mean() - closed) < 4 * error
+    assert np.all(np.diff(drawn, axis=1) <= 0)
+
+
+def test_the_null_of_large_matrices_is_the_harmonic_one():
+    assert trainables.gaussian_participation_ratio(1, 1) == 1.0
+    np.testing.assert_allclose(trainables.gaussian_participation_ratio(3000, 1000), 750, rtol=1e-3)
+    with pytest.raises(ValueError, match="`n_columns`"):
+        trainables.gaussian_participation_ratio(3, 0)
+
+
+def test_a_truncated_change_is_the_nearest_of_its_rank(planted):
+    for rank, left in ((0, 21), (1, 5), (2, 1), (3, 0), (5, 0)):
+        nearest = trainables.truncated(np.stack([planted, 2 * planted]), rank)
+        np.testing.assert_allclose(np.sum((nearest[0] - planted) ** 2), left, atol=1e-12)
+        np.testing.assert_allclose(nearest[1], 2 * nearest[0], atol=1e-12)
+        assert np.linalg.matrix_rank(nearest[0], tol=1e-9) == min(rank, 3)
+    with pytest.raises(ValueError, match="`rank` must be from 0 to 5"):
+        trainables.truncated(planted, 6)
+
+
+def test_strengths_of_given_modes_are_the_planted_ones():
+    left, right = orthonormal(7, 3, 1), orthonormal(5, 3, 2)
+    strengths = np.array([[0.0, 1.0, 2.0], [3.0, 2.0, -1.0]])[:, None] * np.array([1.0, 2.0])[:, None]
+    weights = np.einsum("ra,tma,ca->tmrc", left, strengths, right)
+    np.testing.assert_allclose(trainables.mode_strengths(weights, left, right), strengths, atol=1e-12)
+    own = np.stack([left, -left]), np.stack([right, right])
+    signs = np.array([1, -1])[:, None]
+    np.testing.assert_allclose(trainables.mode_strengths(weights, *own), signs * strengths, atol=1e-12)
+
+
+def test_modes_that_do_not_fit_are_refused(as_users_run):
+    weights, left, right = np.zeros((2, 2, 7, 5)), orthonormal(7, 3), orthonormal(5, 3)
+    with pytest.raises(ValueError, match="`right`"):
+        trainables.mode_strengths(weights, left, right[:, :2])
+    with pytest.raises(ValueError, match="`left`"):
+        trainables.mode_strengths(weights, left[:5], right)
+
+
+def test_the_modes_that_training_ended_with(planted):
+    weights = np.stack([0.1 * planted, planted])[:, None]
+    modes = trainables.final_modes(weights, 3)
+    np.testing.assert_allclose(modes.strengths, [PLANTED])
+    found = trainables.mode_strengths(weights, modes.left, modes.right)
+    np.testing.assert_allclose(found[:, 0], [0.1 * PLANTED, PLANTED])
+    np.testing.assert_allclose(
+        (modes.left * modes.strengths[:, None]) @ np.swapaxes(modes.right, 1, 2), [planted], atol=1e-12
+    )
+    with pytest.raises(ValueError, match="`n_modes` must be from 1 to 5"):
+        trainables.final_modes(weights, 6)
