@@ -16,7 +16,7 @@ from popsim.analysis.trainables.member_alignment import member_alignment as memb
 from popsim.analysis.trainables.recorded import arrays_by_name as arrays_by_name
 from popsim.analysis.trainables.recorded import recorded_arrays as recorded_arrays
 from popsim.analysis.trainables.recorded import with_arrays as with_arrays
-from popsim.analysis.trainables.singular_modes import Modes as Modes
+from popsim.analysis.trainables.singular_modes import SingularModes as SingularModes
 from popsim.analysis.trainables.singular_modes import final_modes as final_modes
 from popsim.analysis.trainables.singular_modes import mode_strengths as mode_strengths
 from popsim.analysis.trainables.spectra import change_singular_values as change_singular_values

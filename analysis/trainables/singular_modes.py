@@ -9,7 +9,7 @@ from popsim.analysis.arrays import AnyArray, finite_float64
 from popsim.analysis.trainables.blocks import Block, over_blocks
 
 
-class Modes(NamedTuple):
+class SingularModes(NamedTuple):
     """Singular modes of a matrix of each member, W = sum_a u_a s_a v_a', the strongest first.
 
     - `left` [member, row, mode]: u, orthonormal columns.
@@ -52,7 +52,7 @@ def mode_strengths(
     return over_blocks(of_block, weights)
 
 
-def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) -> Modes:
+def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) -> SingularModes:
     """The strongest singular modes of each member's matrix at the last recorded batch.
 
     **Arguments:**
@@ -66,7 +66,9 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     if not 1 <= n_modes <= most:
         raise ValueError(f"`n_modes` must be from 1 to {most}, got {n_modes}.")
     left, strengths, right = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
-    return Modes(left[..., :n_modes], strengths[..., :n_modes], np.swapaxes(right[..., :n_modes, :], -1, -2))
+    return SingularModes(
+        left[..., :n_modes], strengths[..., :n_modes], np.swapaxes(right[..., :n_modes, :], -1, -2)
+    )
 
 
 def _of_members(name: str, vectors: AnyArray, n_members: int, length: int) -> np.ndarray:
