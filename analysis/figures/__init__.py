@@ -4,6 +4,9 @@ from popsim.analysis.figures.channels import draw_channels as draw_channels
 from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
+from popsim.analysis.figures.loss_bands import draw_loss_bands as draw_loss_bands
+from popsim.analysis.figures.mean_speed import draw_mean_speed as draw_mean_speed
+from popsim.analysis.figures.member_values import draw_member_values as draw_member_values
 from popsim.analysis.figures.muscle_activations import draw_muscle_activations as draw_muscle_activations
 from popsim.analysis.figures.preferred_directions import (
     draw_preferred_directions as draw_preferred_directions,
