@@ -1,5 +1,6 @@
 """A headless Chromium without a network, and what a page looks like in it."""
 
+import base64
 import contextlib
 import dataclasses
 import json
@@ -76,6 +77,7 @@ def chromium(profile: Path) -> Iterator:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    driver.get("about:blank")
     try:
         yield driver
     finally:
@@ -92,8 +94,6 @@ def look_at(driver, page: Path, width: int, screenshot: Path | None = None) -> L
     seen = driver.execute_script(LOOK)
     if screenshot is not None:
         taken = driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-        import base64
-
         screenshot.write_bytes(base64.b64decode(taken["data"]))
     messages = [json.loads(line["message"])["message"] for line in driver.get_log("performance")]
     sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]

@@ -23,6 +23,6 @@ def draw_mean_speed(
     time = dt * np.arange(1, speed.shape[-1] + 1)
     ax.plot(time, of_members.mean(axis=0), color=color, label=label)
     ax.fill_between(time, of_members.min(axis=0), of_members.max(axis=0), color=color, alpha=0.2, linewidth=0)
-    ax.set(xlabel="time (s)", ylabel="hand speed (m/s)", xlim=(0, max(ax.dataLim.x1, time[-1])))
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
+    ax.set(xlim=(0, ax.dataLim.x1), ylim=(0, 1.05 * ax.dataLim.y1))  # of all that is there by now
     return ax

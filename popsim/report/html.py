@@ -1,7 +1,7 @@
 """Pieces of HTML. Whatever is not HTML already is text, and is escaped."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from popsim.experiments.result_table import ResultTable, Row, cell_text, is_numeric
 
@@ -64,12 +64,13 @@ def table(results: ResultTable, name: str) -> Html:
     - `name`: what it is, read out and not seen.
     """
     caption = [element("caption", results.caption)] if results.caption else []
-    body = element("tbody", *(_row(results, row, before) for before, row in _with_row_before(results.rows)))
-    return wide(name, element("table", *caption, element("thead", *_head(results)), body))
-
-
-def _with_row_before(rows: Sequence[Row]) -> list[tuple[Row | None, Row]]:
-    return list(zip([None, *rows], rows, strict=False))
+    labels = [row.label for row in results.rows]
+    begins = [
+        results.has_members and label != before for label, before in zip(labels, ["", *labels], strict=False)
+    ]
+    rows = [_row(results, row, first) for row, first in zip(results.rows, begins, strict=True)]
+    whole = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
+    return wide(name, element("table", *whole, attributes={"class": "results"}))
 
 
 def _head(results: ResultTable) -> list[Html]:
@@ -91,15 +92,15 @@ def _heading(title: str, scope: str = "col", **attributes: str) -> Html:
     return element("th", title, attributes={"scope": scope, **attributes})
 
 
-def _row(results: ResultTable, row: Row, before: Row | None) -> Html:
+def _row(results: ResultTable, row: Row, first: bool) -> Html:
+    """A row, with a line above the first one of an ensemble."""
     cells = [element("th", row.label, attributes={"scope": "row"})]
     if results.has_members:
         cells.append(element("td", "" if row.member is None else str(row.member), attributes=_look(True)))
     for index, (column, value) in enumerate(zip(results.columns, row.values, strict=True)):
         numeric = is_numeric([other.values[index] for other in results.rows])
         cells.append(element("td", cell_text(value, column), attributes=_look(numeric)))
-    first = {"class": "first"} if before is not None and before.label != row.label else {}
-    return element("tr", *cells, attributes=first)
+    return element("tr", *cells, attributes={"class": "first"} if first else {})
 
 
 def _look(numeric: bool) -> dict[str, str]:

@@ -30,7 +30,8 @@ thead th { border-bottom: 1px solid #999; vertical-align: bottom; }
 tbody th { font-weight: normal; white-space: nowrap; }
 .named tbody th { white-space: normal; color: #444; }
 tr.first > * { border-top: 1px solid #ddd; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.results td { white-space: nowrap; }
+td.number { text-align: right; font-variant-numeric: tabular-nums; }
 figure { margin: 1.5rem 0; }
 figcaption { font-size: 0.875rem; color: #333; max-width: 45rem; }
 img { display: block; height: auto; max-width: 100%; }
