@@ -59,17 +59,15 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
     """
     if not 2 <= len(paths) <= len(COLORS):
         raise ValueError(f"`runs` must be 2 to {len(COLORS)}, got {len(paths)}.")
+    for path in paths:
+        if [other.resolve() for other in paths].count(path.resolve()) > 1:
+            raise ValueError(f"`runs` must be different runs, got {path} twice.")
     names = _names(paths) if names is None else names
     if len(names) != len(paths) or len(set(names)) != len(names) or not all(name.strip() for name in names):
         raise ValueError(
             f"`names` must be {len(paths)} different names, one for each run, got {list(names)}."
         )
-    opened: dict[Path, ComparedRun] = {}
-    for path, name, color in zip(paths, names, COLORS, strict=False):
-        if path.resolve() in opened:
-            raise ValueError(f"`runs` must be different runs, got {path} twice.")
-        opened[path.resolve()] = _open(path, name, color)
-    runs = list(opened.values())
+    runs = [_open(*given) for given in zip(paths, names, COLORS, strict=False)]
     _check_one_task(runs)
     return runs
 
