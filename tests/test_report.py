@@ -29,14 +29,14 @@ def folder(tmp_path_factory):
     """With the finished runs <b>&$x and "wide", and "short", which was stopped."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(EXPERIMENTS, "reported", Reported)
-        patch.setattr("popsim.experiments.run_experiment.save_figures", lambda run: [])
         made = tmp_path_factory.mktemp("reports")
-        run_experiment(SMALL, made / "<b>&$x", quiet=True)
-        run_experiment(dataclasses.replace(SMALL, n_members=3, seed=1), made / "wide", quiet=True)
+        with pytest.MonkeyPatch.context() as training:
+            training.setattr(Reported, "draw_figures", lambda own, run: {})
+            run_experiment(SMALL, made / "<b>&$x", quiet=True)
+            run_experiment(dataclasses.replace(SMALL, n_members=3, seed=1), made / "wide", quiet=True)
+        longer = dataclasses.replace(SMALL, n_batches=400)
         with pytest.raises(RunStopped):
-            run_experiment(
-                dataclasses.replace(SMALL, n_batches=400), made / "short", quiet=True, stop=stopping_after(2)
-            )
+            run_experiment(longer, made / "short", quiet=True, stop=stopping_after(2))
         yield made
 
 
