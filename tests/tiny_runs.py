@@ -2,16 +2,21 @@
 
 import contextlib
 import dataclasses
-import functools
 from pathlib import Path
 
 import diffrax
 import pytest
 
+from popsim import muscles, plants
 from popsim.experiments import PLANTS, CenterOut, Recording, run_experiment
 
 SETTINGS = {"n_members": 2, "n_batches": 4, "batch_size": 2, "n_units": 6, "log_step": 2, "duration": 0.3}
 RUNS = {"center-out-0": CenterOut(**SETTINGS), "arm26": CenterOut(plant="arm26", **SETTINGS)}
+EULER = {"solver": diffrax.Euler(), "n_substeps": 1}
+BODIES = {
+    "two-link-arm": lambda: plants.TwoLinkArm.arm26(**EULER),
+    "arm26": lambda: plants.arm26(muscles.ReluMuscle, **EULER),
+}
 GIVEN = {"end_point_error_m": 0.1, "final_speed_m_per_s": 0.1}
 
 
@@ -19,12 +24,11 @@ GIVEN = {"end_point_error_m": 0.1, "final_speed_m_per_s": 0.1}
 def tiny_runs(tmp_path_factory):
     """A folder with runs/center-out-0 and runs/arm26, finished, every batch kept, their figures not drawn.
 
-    They have two members, four batches and six units. Within the context the bodies are integrated by Euler's
-    method, which is compiled sooner, and what the summary says is given and not measured.
+    They have two members, four batches and six units. Within the context the bodies are integrated by
+    Euler's method and have the muscles that are compiled soonest; the summary is given and not measured.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("two-link-arm", "arm26"):
-            build = functools.partial(PLANTS[name].build, solver=diffrax.Euler())
+        for name, build in BODIES.items():
             patch.setitem(PLANTS, name, dataclasses.replace(PLANTS[name], build=build))
         yield _made(tmp_path_factory)
 

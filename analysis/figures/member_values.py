@@ -30,10 +30,11 @@ def draw_member_values(
     for place, of_members in enumerate(values):
         color = COLORS[place % len(COLORS)]
         finite = of_members[np.isfinite(of_members)]
-        offsets = 0.18 * np.linspace(-1, 1, finite.size) if finite.size > 1 else np.zeros(finite.size)
+        if finite.size == 0:
+            continue
+        offsets = 0.18 * np.linspace(-1, 1, finite.size) if finite.size > 1 else np.zeros(1)
         ax.plot(finite, place + offsets, "o", color=color, markersize=3.5, alpha=0.7, markeredgewidth=0)
-        if finite.size:
-            ax.plot([finite.mean()] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
+        ax.plot([finite.mean()] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set(xlabel=label)
