@@ -30,6 +30,12 @@ PLANTS = {
 }
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--require-browser", action="store_true", help="fail where there is no Chromium to test pages with"
+    )
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_programs():
     """Between modules, before the mappings of compiled programs are more than a process may have."""

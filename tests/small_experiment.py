@@ -6,7 +6,7 @@ import itertools
 import matplotlib.pyplot as plt
 import small_training
 
-from popsim.experiments import AbstractExperiment
+from popsim.experiments import AbstractExperiment, Column, ResultTable, Row, RunFigure
 from popsim.training import TaskTrainer
 
 
@@ -35,10 +35,10 @@ class Sum(AbstractExperiment):
         return {"networks": self.n_members}
 
     def table(self, summary):
-        return f"{summary['networks']} networks"
+        return ResultTable([Column("networks", digits=0)], [Row("all", [summary["networks"]])])
 
     def draw_figures(self, run):
-        return {name: plt.figure() for name in ("one", "two")}
+        return {name: RunFigure(plt.figure(), name, "empty") for name in ("one", "two")}
 
 
 def stopping_after(n_calls):

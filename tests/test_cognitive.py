@@ -59,6 +59,6 @@ def test_a_run_is_saved_with_scores_and_figures_and_reopened(tmp_path):
     assert rows.keys() == {"trained", "control: untrained"} and len(rows["trained"]) == 2
     for row in rows["control: untrained"]:
         assert 0.35 < row["fresh"] < 0.65 and not row["does_the_task"]
-    lines = SMALL.table(run.summary).splitlines()
+    lines = str(SMALL.table(run.summary)).splitlines()
     assert lines[0] == "context-integration: accuracy in 1000 fresh trials, at least 0.76"
     assert len(lines) == 6 and lines[-1].endswith("no")

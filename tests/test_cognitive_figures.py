@@ -21,15 +21,16 @@ def test_an_input_comes_at_its_event(monkeypatch):
     run = types.SimpleNamespace(
         task=task, history=None, evaluate=lambda: types.SimpleNamespace(states=states)
     )
-    monkeypatch.setattr(cognitive_figures, "_learning_curves", lambda history: plt.figure())
+    monkeypatch.setattr(cognitive_figures, "draw_learning", lambda run: lambda ax: ax)
+    monkeypatch.setattr(cognitive_figures, "learning_caption", lambda run: "")
     figures = cognitive_figures.draw_cognitive_figures(run)
     name = next(name for name in sorted(trials.inputs) if "fixation" in name)
-    ax = next(ax for ax in figures["trials"].axes if ax.get_ylabel() == name)
+    ax = next(ax for ax in figures["trials"].figure.axes if ax.get_ylabel() == name)
     signal, *events = ax.lines
     values = np.asarray(jax.tree.leaves(trials.inputs[name])[0])[0, :, 0]
     changed = signal.get_xdata()[np.flatnonzero(np.diff(values))[-1] + 1]
     go = float(trials.timeline.events["go cue"][0]) * trials.timeline.dt
     np.testing.assert_allclose(changed, go, rtol=1e-6)
     assert any(np.allclose(line.get_xdata(), go) for line in events)
-    for figure in figures.values():
-        plt.close(figure)
+    for drawn in figures.values():
+        plt.close(drawn.figure)

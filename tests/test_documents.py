@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -68,6 +69,7 @@ def saved_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("documents")
     small = CenterOut(n_members=3, n_batches=100, batch_size=2, n_units=4, duration=0.1, plant="point-mass")
     run_experiment(small, folder / "runs" / "center-out-0", quiet=True)
+    shutil.copytree(folder / "runs" / "center-out-0", folder / "runs" / "slower")
     return folder
 
 

@@ -203,4 +203,4 @@ def test_a_member_that_has_diverged_is_reported(small_run):
     assert rows[0]["noise_on_mean"]["end_point_error_m"] > 0
     assert rows[1]["noise_on_mean"]["end_point_error_m"] is None and not rows[1]["within_limits"]
     json.dumps(summary, allow_nan=False)
-    assert SMALL.table(summary).splitlines()[3].split()[2:] == ["-", "-", "-", "-", "no"]
+    assert str(SMALL.table(summary)).splitlines()[3].split()[2:] == ["-", "-", "-", "-", "no"]

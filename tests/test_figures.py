@@ -9,6 +9,9 @@ from popsim.analysis.figures import (
     draw_hand_paths,
     draw_hidden_activity,
     draw_learning_curves,
+    draw_loss_bands,
+    draw_mean_speed,
+    draw_member_values,
     draw_muscle_activations,
     draw_preferred_directions,
     draw_speed_profiles,
@@ -63,6 +66,39 @@ def test_speed_profiles_start_at_the_first_step(ax):
     time, mean = ax.lines[1].get_data()
     np.testing.assert_allclose(time, [0.01, 0.02, 0.03, 0.04, 0.05])
     np.testing.assert_allclose(mean, 0.2)
+
+
+def test_loss_bands_are_the_mean_and_the_range_of_members_that_stayed_finite(ax):
+    loss = np.array([[1.0, 4.0, 9.0], [0.01, 0.04, np.nan]])
+    assert draw_loss_bands(ax, np.arange(2), loss, label="one", color="C0") is ax
+    np.testing.assert_allclose(ax.lines[0].get_xydata(), [[1, 2.0], [2, 0.02]])
+    edges = ax.collections[0].get_paths()[0].vertices
+    assert {1.0, 4.0, 0.01, 0.04} == set(edges[:, 1]) and ax.get_yscale() == "log"
+    with pytest.raises(ValueError, match="finite for at least one member"):
+        draw_loss_bands(ax, np.arange(1), np.full((1, 2), np.nan), label="none", color="C1")
+
+
+def test_member_values_are_points_with_a_bar_at_the_mean_of_the_finite(ax):
+    values = [np.array([1.0, 3.0]), np.array([np.nan, 5.0]), np.zeros(0)]
+    assert draw_member_values(ax, values, names=["a", "b", "c"], label="error (mm)") is ax
+    points, bar, other, _ = ax.lines  # none of the third
+    np.testing.assert_allclose(points.get_xdata(), [1, 3])
+    np.testing.assert_allclose(bar.get_xdata(), [2, 2])
+    np.testing.assert_allclose(other.get_xydata(), [[5, 1]])
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "b", "c"]
+    assert ax.get_ylim()[0] > ax.get_ylim()[1]
+    with pytest.raises(ValueError, match="`names` must be 3"):
+        draw_member_values(ax, values, names=["a"], label="error (mm)")
+
+
+def test_mean_speed_shows_all_of_each_ensemble(ax):
+    for peak in (0.1, 0.4):
+        speed = peak * np.array([[[1.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [5.0, 6.0]]])
+        assert draw_mean_speed(ax, speed, dt=0.01, label="one", color="C0") is ax
+    np.testing.assert_allclose(ax.lines[1].get_xydata(), [[0.01, 1.2], [0.02, 1.6]])
+    edges = ax.collections[1].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([edges.min(), edges.max()], [0.8, 2.0])
+    assert ax.get_ylim()[1] >= 2.0
 
 
 def test_inputs_are_drawn_when_they_come_and_outputs_at_the_end_of_a_step(ax):

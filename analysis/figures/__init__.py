@@ -17,8 +17,11 @@ from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_path
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
 from popsim.analysis.figures.learning_bands import draw_learning_bands as draw_learning_bands
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
+from popsim.analysis.figures.loss_bands import draw_loss_bands as draw_loss_bands
 from popsim.analysis.figures.loss_line import draw_loss_line as draw_loss_line
+from popsim.analysis.figures.mean_speed import draw_mean_speed as draw_mean_speed
 from popsim.analysis.figures.member_map import draw_member_map as draw_member_map
+from popsim.analysis.figures.member_values import draw_member_values as draw_member_values
 from popsim.analysis.figures.muscle_activations import draw_muscle_activations as draw_muscle_activations
 from popsim.analysis.figures.paired_members import draw_paired_members as draw_paired_members
 from popsim.analysis.figures.path_deviation import draw_path_deviation as draw_path_deviation

@@ -54,9 +54,9 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Path]:
         taken = [path for path in paths if path.exists()]
         if taken and not overwrite:
             raise ValueError(f"`figures` must hold none of these figures, got {taken[0]}; use --overwrite.")
-        return [path for name, figure in figures.items() for path in save_figure(figure, folder, name)]
+        return [path for name, drawn in figures.items() for path in save_figure(drawn.figure, folder, name)]
     except OSError as error:
         raise SaveError(f"{folder} could not be written: {error}") from error
     finally:
-        for figure in figures.values():
-            plt.close(figure)
+        for drawn in figures.values():
+            plt.close(drawn.figure)

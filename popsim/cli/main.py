@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from popsim.cli.compare import Compare
 from popsim.cli.export import Export
 from popsim.cli.info import Info
 from popsim.cli.list import List
@@ -25,6 +26,7 @@ Command = (
     | Annotated[Resume, tyro.conf.subcommand("resume")]
     | Annotated[Info, tyro.conf.subcommand("info")]
     | Annotated[Show, tyro.conf.subcommand("show")]
+    | Annotated[Compare, tyro.conf.subcommand("compare")]
     | Annotated[ShowTask, tyro.conf.subcommand("show-task")]
     | Annotated[Export, tyro.conf.subcommand("export")]
     | Annotated[List, tyro.conf.subcommand("list")]

@@ -7,18 +7,22 @@ from typing import Annotated
 import tyro
 
 from popsim.experiments import open_run
-from popsim.experiments.run_experiment import save_figures
+from popsim.experiments.info_table import size_text
+from popsim.report import report_run
 
 
 @dataclasses.dataclass(frozen=True)
 class Show:
-    """Print a run's table and draw all its figures again."""
+    """Print a run's table, draw all its figures, and write a report that opens in any browser."""
 
     path: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
+    """where report.html and figures/ are written; by default into the run"""
 
     def run(self) -> None:
-        """Print the table and the paths of the figures."""
-        run = open_run(self.path)
-        print(run.experiment.table(run.summary))
-        for path in save_figures(run):
+        """Print the table, and the paths of the figures and of the report."""
+        report = report_run(open_run(self.path), self.out)
+        print(report.table)
+        for path in report.figures:
             print(path)
+        print(f"{report.page} ({size_text(report.n_bytes)})")

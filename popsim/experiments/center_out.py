@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Key
-from matplotlib.figure import Figure
 
 from popsim.channels import SensoryChannel
 from popsim.checks import check_non_negative, check_positive, check_positive_int, n_steps_in
@@ -15,6 +14,8 @@ from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.plant_choice import PLANTS
 from popsim.experiments.reach_figures import draw_reach_figures
 from popsim.experiments.reach_summary import reach_table, summarize_reaches
+from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.network_input import n_network_inputs
 from popsim.networks import GRUNetwork
 from popsim.noise import GaussianNoise, MotorNoise
@@ -136,10 +137,10 @@ class CenterOut(AbstractExperiment):
     def summarize(self, ensemble: Any) -> dict[str, Any]:
         return summarize_reaches(self, ensemble)
 
-    def table(self, summary: dict[str, Any]) -> str:
+    def table(self, summary: dict[str, Any]) -> ResultTable:
         return reach_table(summary)
 
-    def draw_figures(self, run: Any) -> dict[str, Figure]:
+    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
         return draw_reach_figures(run)
 
 

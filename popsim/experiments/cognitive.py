@@ -7,13 +7,14 @@ import equinox as eqx
 import jax
 import optax
 from jaxtyping import Array, Key
-from matplotlib.figure import Figure
 
 from popsim.checks import check_non_negative, check_positive, check_positive_int
 from popsim.experiments.cognitive_figures import draw_cognitive_figures
 from popsim.experiments.cognitive_scores import CELLS, CRITERIA
 from popsim.experiments.cognitive_summary import cognitive_table, summarize_cognitive
 from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.network_input import network_input
 from popsim.network_model import NetworkModel
 from popsim.networks import AbstractNetwork, GRUNetwork, LeakyRNN
@@ -92,8 +93,8 @@ class Cognitive(AbstractExperiment):
     def summarize(self, ensemble: Any) -> dict[str, Any]:
         return summarize_cognitive(self, ensemble, CRITERIA[self.task])
 
-    def table(self, summary: dict[str, Any]) -> str:
+    def table(self, summary: dict[str, Any]) -> ResultTable:
         return cognitive_table(summary)
 
-    def draw_figures(self, run: Any) -> dict[str, Figure]:
+    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
         return draw_cognitive_figures(run)

@@ -7,15 +7,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from popsim.analysis.figures import draw_channels, draw_learning_curves, figure_style
+from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.named_times import draw_named_times
+from popsim.experiments.learning_figure import LEARNING_TITLE, draw_learning, learning_caption
+from popsim.experiments.run_figure import RunFigure
 from popsim.network_input import inputs_by_name
 from popsim.trial import Trial, n_trials
 
 N_SHOWN = 4
 
 
-def draw_cognitive_figures(run: Any) -> dict[str, Figure]:
+def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     """Learning curves, and what member 0 receives, puts out and should put out in a few validation trials.
 
     **Arguments:**
@@ -25,19 +27,26 @@ def draw_cognitive_figures(run: Any) -> dict[str, Figure]:
     trials = run.task.validation_trials()
     outputs = np.asarray(run.evaluate().states.network.output)[0]
     with figure_style():
-        return {"learning_curves": _learning_curves(run.history), "trials": _trials(trials, outputs)}
+        learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        draw_learning(run)(ax)
+        return {
+            "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
+            "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
+        }
 
 
-def _learning_curves(history: Any) -> Figure:
-    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-    draw_learning_curves(ax, history.batch.values, history.loss.sum("term").values)
-    validation = history.validation_loss.sum("term")
-    draw_learning_curves(
-        ax, history.validation_batch.values, validation.values, label="validation", color="#D55E00"
+def _shown(count: int) -> np.ndarray:
+    """Which of so many trials are shown: a few, evenly chosen."""
+    return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
+
+
+def _caption(trials: Trial) -> str:
+    count = n_trials(trials)
+    return (
+        f"{len(_shown(count))} of {count} validation trials: what a network receives, and below it what "
+        "member 0 puts out (thin) and should put out (dashed, where it counts). Epochs are shaded, events "
+        "are lines. Examples of one member; the table says how well all of them do."
     )
-    ax.legend()
-    ax.set_title("learning")
-    return figure
 
 
 def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
@@ -45,8 +54,7 @@ def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
 
     Epochs are shaded and events are lines, as `popsim show-task` draws them.
     """
-    count = n_trials(trials)
-    shown = np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
+    shown = _shown(n_trials(trials))
     dt = trials.timeline.dt
     inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)

@@ -7,6 +7,7 @@ from jaxtyping import Array, Key
 
 from popsim.batch_schedules import LAST_BATCH
 from popsim.experiments.cognitive_scores import Criterion, scores
+from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.trial import Trial
@@ -61,20 +62,17 @@ def _rows(
     ]
 
 
-def cognitive_table(summary: dict[str, Any]) -> str:
-    """The summary as a table."""
+def cognitive_table(summary: dict[str, Any]) -> ResultTable:
+    """The score of each member, and whether it does the task."""
     score, limit = summary["score"], summary["limit"]
     relation = "at least" if score == "accuracy" else "at most"
-    lines = [
+    given = ("validation", "fresh")
+    return ResultTable(
+        [*(Column(name, digits=4) for name in given), Column("does the task")],
+        [
+            Row(name, [*(row[which] for which in given), row["does_the_task"]], row["member"])
+            for name, rows in summary["ensembles"].items()
+            for row in rows
+        ],
         f"{summary['task']}: {score} in {summary['n_fresh_trials']} fresh trials, {relation} {limit:g}",
-        f"{'':19}{'member':>7}{'validation':>12}{'fresh':>12}  does the task",
-    ]
-    for name, rows in summary["ensembles"].items():
-        for row in rows:
-            cells = "".join(_cell(row[which]) for which in ("validation", "fresh"))
-            lines.append(f"{name:19}{row['member']:7d}{cells}  {'yes' if row['does_the_task'] else 'no'}")
-    return "\n".join(lines)
-
-
-def _cell(value: float | None) -> str:
-    return f"{'-':>12}" if value is None else f"{value:12.4f}"
+    )

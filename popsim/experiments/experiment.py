@@ -7,10 +7,11 @@ from typing import Annotated, Any, ClassVar
 import jax
 import tyro
 from jaxtyping import Array, Key
-from matplotlib.figure import Figure
 
 from popsim.checks import check_positive_int
 from popsim.ensemble import make_ensemble
+from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.model import AbstractModel
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
@@ -73,12 +74,12 @@ class AbstractExperiment(abc.ABC):
         """What is worth knowing of a trained ensemble, as JSON values in SI units."""
 
     @abc.abstractmethod
-    def table(self, summary: dict[str, Any]) -> str:
-        """A summary as a table to print."""
+    def table(self, summary: dict[str, Any]) -> ResultTable:
+        """A summary as a table: its text is printed, and reports show it."""
 
     @abc.abstractmethod
-    def draw_figures(self, run: Any) -> dict[str, Figure]:
-        """The figures of a `Run`, by name."""
+    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
+        """The figures of a `Run`, by the names of their files, with what there is to say about them."""
 
     def key(self, purpose: str) -> Key[Array, ""]:
         """The random key for a purpose, such as "ensemble", "training" or "evaluation"."""

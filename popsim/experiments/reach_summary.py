@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.evaluate import evaluate_ensemble
 from popsim.experiments.plant_choice import PLANTS
+from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.noise import without_noise
 from popsim.store import as_json_numbers
 from popsim.trial import Trial, repeat_trials
@@ -83,22 +84,30 @@ def _at_the_end(task: Any, ensemble: Any, trials: Trial, key: Any) -> dict[str, 
     }
 
 
-def reach_table(summary: dict[str, Any]) -> str:
-    """The summary as a table in mm and cm/s."""
-    lines = [
-        f"{'':26}{'noise off, worst target':>26}{'noise on, mean':>26}",
-        f"{'':19}{'member':>7}" + 2 * f"{'error (mm)':>13}{'speed (cm/s)':>13}" + "  within limits",
+def reach_table(summary: dict[str, Any]) -> ResultTable:
+    """The summary in mm and cm/s."""
+    conditions = {
+        "noise_off_worst_target": "noise off, worst target",
+        "noise_on_mean": "noise on, mean",
+    }
+    columns = [
+        Column(name, unit, heading, width=13)
+        for heading in conditions.values()
+        for name, unit in (("error", "mm"), ("speed", "cm/s"))
     ]
-    for name, rows in summary["ensembles"].items():
-        for row in rows:
-            cells = _cells(row["noise_off_worst_target"]) + _cells(row["noise_on_mean"])
-            lines.append(f"{name:19}{row['member']:7d}{cells}  {'yes' if row['within_limits'] else 'no'}")
-    limits = summary["limits"]
-    cells = _cells(limits["noise_off_worst_target"]) + _cells(limits["noise_on_mean"])
-    return "\n".join([*lines, f"{'limits':26}{cells}"])
+    rows = [
+        Row(name, [*_cells([row[which] for which in conditions]), row["within_limits"]], row["member"])
+        for name, rows in summary["ensembles"].items()
+        for row in rows
+    ]
+    limits = Row("limits", [*_cells([summary["limits"][which] for which in conditions]), ""])
+    return ResultTable([*columns, Column("within limits")], [*rows, limits])
 
 
-def _cells(numbers: dict[str, float | None]) -> str:
-    error, speed = numbers["end_point_error_m"], numbers["final_speed_m_per_s"]
-    in_units = (None if error is None else 1000 * error, None if speed is None else 100 * speed)
-    return "".join(f"{'-':>13}" if number is None else f"{number:13.2f}" for number in in_units)
+def _cells(numbers: list[dict[str, float | None]]) -> list[float | None]:
+    units = {"end_point_error_m": 1000, "final_speed_m_per_s": 100}
+    return [
+        None if (number := own[name]) is None else factor * number
+        for own in numbers
+        for name, factor in units.items()
+    ]

@@ -218,10 +218,10 @@ def save_figures(run: Run) -> list[Path]:
     import matplotlib.pyplot as plt
 
     paths = []
-    for name, figure in run.experiment.draw_figures(run).items():
+    for name, drawn in run.experiment.draw_figures(run).items():
         try:
             with saving(run.folder.figures):
-                paths.append(save_figure(figure, run.folder.figures, name)[0])
+                paths.append(save_figure(drawn.figure, run.folder.figures, name)[0])
         finally:
-            plt.close(figure)
+            plt.close(drawn.figure)
     return paths

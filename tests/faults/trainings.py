@@ -15,7 +15,7 @@ import numpy as np
 import optax
 import small_training
 
-from popsim.experiments import AbstractExperiment
+from popsim.experiments import AbstractExperiment, Column, ResultTable, Row, RunFigure
 from popsim.training import TaskTrainer, adam, rules
 
 N_BATCHES = 24
@@ -81,12 +81,15 @@ class SmallSum(AbstractExperiment):
         return {"readout bias": bias.ravel().tolist()}
 
     def table(self, summary):
-        return f"readout bias {summary['readout bias']}"
+        bias = summary["readout bias"]
+        return ResultTable(
+            [Column("readout bias")], [Row("trained", [each], i) for i, each in enumerate(bias)]
+        )
 
     def draw_figures(self, run):
         figure, axes = plt.subplots(figsize=(1, 1), dpi=30)
         axes.plot(run.history.loss.sum("term").values)
-        return {"loss": figure}
+        return {"loss": RunFigure(figure, "Loss", "of all members")}
 
 
 small_sum = functools.partial(SmallSum, n_members=2, n_batches=N_BATCHES, batch_size=4, log_step=4)

@@ -1,0 +1,116 @@
+"""Draw the pictures of the gallery, and write its page.
+
+From the root of a checkout, in a folder in which `runs/center-out-0` and `runs/arm26` are, such as after
+
+    popsim train center-out
+    popsim train center-out --plant arm26 --members 3 --out runs/arm26
+
+`python docs/gallery/make.py FOLDER` runs each script beside this one there, saves what it drew, and writes
+README.md.
+"""
+
+import argparse
+import contextlib
+import inspect
+import io
+import runpy
+from pathlib import Path
+
+import matplotlib
+
+GALLERY = Path(__file__).parent
+DOTS_PER_INCH = 110
+
+_TOP = """# Gallery
+
+What `popsim.analysis.figures` draws, with the whole script of each picture. The scripts look at
+`runs/center-out-0`, which `popsim train center-out` makes, and at `runs/arm26`, of
+`popsim train center-out --plant arm26 --members 3 --out runs/arm26`. They are run within
+`popsim.analysis.figures.figure_style()` by `docs/gallery/make.py`, which writes this page.
+"""
+
+_ENTRY = """## draw_{concept}
+
+![draw_{concept}](images/{concept}.png)
+
+{summary}
+
+```python
+{code}
+```
+"""
+
+
+def scripts() -> dict[str, Path]:
+    """The script for each concept, by name."""
+    return {path.stem: path for path in sorted(GALLERY.glob("*.py")) if path != Path(__file__)}
+
+
+def drawing_functions() -> dict[str, str]:
+    """The public functions that draw, by concept: `draw_hand_paths` draws the concept "hand_paths".
+
+    **Returns:** the first line of the docstring of each.
+    """
+    from popsim.analysis import figures
+
+    named = {name: each for name, each in vars(figures).items() if name.startswith("draw_")}
+    return {
+        name.removeprefix("draw_"): (inspect.getdoc(each) or "").partition("\n")[0]
+        for name, each in sorted(named.items())
+    }
+
+
+def run_script(script: Path, folder: Path) -> "matplotlib.figure.Figure":
+    """Run a script in `folder`, in popsim's style; the figure that it made last."""
+    import matplotlib.pyplot as plt
+
+    from popsim.analysis.figures import figure_style
+
+    plt.close("all")
+    with contextlib.chdir(folder), figure_style():
+        runpy.run_path(str(script.resolve()), run_name="__main__")
+    if not plt.get_fignums():
+        raise ValueError(f"{script.name} must make a figure: it made none.")
+    return plt.gcf()
+
+
+def picture(figure: "matplotlib.figure.Figure") -> bytes:
+    """A figure as a small PNG."""
+    from popsim.analysis.figures import figure_style
+
+    buffer = io.BytesIO()
+    with figure_style():
+        figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def page() -> str:
+    """The gallery: for each function its picture, what it draws, and the script."""
+    found = scripts()
+    parts = [_TOP]
+    for concept, summary in drawing_functions().items():
+        if concept in found:
+            code = found[concept].read_text().strip()
+            parts.append(_ENTRY.format(concept=concept, summary=summary, code=code))
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Draw all pictures or some, and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("folder", type=Path, help="where runs/center-out-0 and runs/arm26 are")
+    parser.add_argument("--only", nargs="+", metavar="CONCEPT", help="draw these only, such as hand_paths")
+    options = parser.parse_args()
+    matplotlib.use("agg")
+    found = scripts()
+    images = GALLERY / "images"
+    images.mkdir(exist_ok=True)
+    for concept in options.only or found:
+        content = picture(run_script(found[concept], options.folder))
+        (images / f"{concept}.png").write_bytes(content)
+        print(f"{concept}: {len(content) / 1000:.0f} kB")
+    (GALLERY / "README.md").write_text(page())
+
+
+if __name__ == "__main__":
+    main()

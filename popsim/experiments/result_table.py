@@ -1,0 +1,150 @@
+"""What came out of an experiment, as a table from which text and HTML are made."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+Cell = str | float | bool | None
+"""A value of a table: None for a number that is missing or not finite, "" for nothing at all."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column of a `ResultTable`.
+
+    - `name`: what its values are.
+    - `unit`: theirs, such as "mm"; empty for none.
+    - `heading`: what stands above this column and its neighbours of the same heading; empty for nothing.
+    - `digits`: how many follow the point of a number.
+    - `width`: at least how many characters wide it is as text.
+    """
+
+    name: str
+    unit: str = ""
+    heading: str = ""
+    digits: int = 2
+    width: int = 12
+
+    @property
+    def title(self) -> str:
+        """The name with the unit, such as "error (mm)"."""
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a `ResultTable`.
+
+    - `label`: what it is about, such as "trained", "control: untrained", or "limits".
+    - `values`: one for each column.
+    - `member`: of which member of that ensemble; None if it is not about one member.
+    """
+
+    label: str
+    values: Sequence[Cell]
+    member: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultTable:
+    """A table of results; `str` makes text of it.
+
+    - `columns`: those to the right of the labels and of the members' numbers.
+    - `rows`: from the top. Rows about the trained ensemble come first: `popsim compare` takes the rows of
+        members that have the first label for those of the run.
+    - `caption`: what all of it is about; empty for nothing.
+
+    **Raises:** `ValueError` if a row has more or fewer values than there are columns.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    caption: str = ""
+
+    def __post_init__(self):
+        for row in self.rows:
+            if len(row.values) != len(self.columns):
+                raise ValueError(
+                    f"`rows` must have {len(self.columns)} values each, one for each column, "
+                    f"got {len(row.values)} in the row {row.label!r}."
+                )
+
+    @property
+    def has_members(self) -> bool:
+        """Whether a row is about one member."""
+        return any(row.member is not None for row in self.rows)
+
+    def of_members(self, column: Column) -> Float[np.ndarray, " member"]:
+        """The numbers of a column for the members of the first ensemble; NaN where one is missing."""
+        place = list(self.columns).index(column)
+        members = [row for row in self.rows if row.member is not None]
+        return np.array(
+            [_number(row.values[place]) for row in members if row.label == members[0].label], np.float64
+        )
+
+    def __str__(self) -> str:
+        """The table as text, without the numbers of members if there are none."""
+        names = _padded(["", *(row.label for row in self.rows)], 19, "<")
+        members = ["member", *("" if row.member is None else str(row.member) for row in self.rows)]
+        parts = [names, _padded(members, 7, ">") if self.has_members else [""] * len(members)]
+        columns = [_text_column(column, [row.values[i] for row in self.rows]) for i, column in self._numbered]
+        lines = ["".join(line).rstrip() for line in zip(*parts, *columns, strict=True)]
+        caption = [self.caption] if self.caption else []
+        left = sum(len(part[0]) for part in parts)
+        return "\n".join([*caption, *self._headings(left, [len(column[0]) for column in columns]), *lines])
+
+    @property
+    def _numbered(self) -> list[tuple[int, Column]]:
+        return list(enumerate(self.columns))
+
+    def spans(self) -> list[tuple[str, int]]:
+        """The headings from the left, and above how many columns each stands; empty if there are none."""
+        spans: list[tuple[str, int]] = []
+        for column in self.columns:
+            if spans and spans[-1][0] == column.heading:
+                spans[-1] = (column.heading, spans[-1][1] + 1)
+            else:
+                spans.append((column.heading, 1))
+        return spans if any(heading for heading, _ in spans) else []
+
+    def _headings(self, left: int, widths: Sequence[int]) -> list[str]:
+        """The line of headings, if there are any."""
+        if not (spans := self.spans()):
+            return []
+        line, first = " " * left, 0
+        for heading, n_columns in spans:
+            line += f"{heading:>{sum(widths[first : first + n_columns])}}"
+            first += n_columns
+        return [line.rstrip()]
+
+
+def cell_text(value: Cell, column: Column) -> str:
+    """A value as it is read: "-" for a number that is missing, "yes" or "no", and text as it is."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else f"{value:.{column.digits}f}"
+
+
+def is_numeric(values: Sequence[Cell]) -> bool:
+    """Whether a column holds numbers, and is aligned at their right ends."""
+    return all(value == "" or not isinstance(value, str | bool) for value in values)
+
+
+def _number(value: Cell) -> float:
+    return float("nan") if value is None or isinstance(value, str) else float(value)
+
+
+def _text_column(column: Column, values: Sequence[Cell]) -> list[str]:
+    texts = [column.title, *(cell_text(value, column) for value in values)]
+    if is_numeric(values):
+        return _padded(texts, max(column.width, 1 + max(map(len, texts))), ">")
+    return _padded([f"  {text}" for text in texts], 0, "<")
+
+
+def _padded(texts: Sequence[str], width: int, side: str) -> list[str]:
+    width = max(width, *map(len, texts))
+    return [f"{text:{side}{width}}" for text in texts]

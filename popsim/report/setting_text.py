@@ -1,0 +1,20 @@
+"""Settings and durations as one reads them."""
+
+import json
+
+
+def setting_text(value: object) -> str:
+    """A setting as one reads it."""
+    if value is None:
+        return "not set"
+    if isinstance(value, list | tuple):
+        return ", ".join(setting_text(each) for each in value)
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def duration_text(seconds: float) -> str:
+    """Such as "42 s", "3 min 20 s" or "2 h 5 min"."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes, left = divmod(round(seconds), 60)
+    return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

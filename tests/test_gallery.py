@@ -1,0 +1,73 @@
+"""Every figure has a script in the gallery, and the scripts and the pages about analysis run."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import pytest
+from tiny_runs import tiny_runs
+
+import popsim
+
+ROOT = Path(popsim.__file__).parents[1]
+GALLERY = ROOT / "docs" / "gallery"
+pytestmark = pytest.mark.skipif(
+    not GALLERY.exists(), reason="the documents are not part of the installed package"
+)
+
+
+def load_make():
+    spec = importlib.util.spec_from_file_location("gallery_make", GALLERY / "make.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+make = load_make() if GALLERY.exists() else None
+SCRIPTS = make.scripts() if make else {}
+PAGES = sorted((ROOT / "docs" / "analysis").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    with tiny_runs(tmp_path_factory) as folder:
+        yield folder
+
+
+def test_every_figure_has_a_script_and_every_script_a_figure():
+    assert set(make.drawing_functions()) == set(SCRIPTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("concept", SCRIPTS)
+def test_the_script_draws(concept, runs):
+    """By the function that it is about, at column width, with text where values are."""
+    code = SCRIPTS[concept].read_text()
+    assert f"draw_{concept}(" in code and len(code.splitlines()) <= 30
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        figure = make.run_script(SCRIPTS[concept], runs)
+    assert any(ax.has_data() for ax in figure.axes) and figure.get_size_inches()[0] <= 7.2
+    assert make.picture(figure).startswith(b"\x89PNG")
+    plt.close("all")
+
+
+def test_the_page_shows_every_picture_with_its_script():
+    written, images = make.page(), GALLERY / "images"
+    assert (GALLERY / "README.md").read_text() == written, "run docs/gallery/make.py"
+    for concept, summary in make.drawing_functions().items():
+        assert summary and summary in written and f"](images/{concept}.png)" in written
+        assert 0 < (images / f"{concept}.png").stat().st_size < 150_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_about_analysis_runs(page, runs, monkeypatch):
+    """All blocks of a page, in order."""
+    monkeypatch.chdir(runs)
+    code = "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
+    assert code, "a page about analysis must show code"
+    with jax.numpy_dtype_promotion("standard"):
+        exec(compile(code, str(page), "exec"), {"__name__": "__main__"})
+    plt.close("all")

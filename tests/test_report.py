@@ -1,0 +1,270 @@
+"""The pages of `popsim show` and `popsim compare`: what they say, where they may be, and in a browser."""
+
+import dataclasses
+import html.parser
+import re
+
+import browser
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from reported_runs import HOSTILE, Reported
+from small_experiment import Sum, stopping_after
+
+from popsim.cli import main
+from popsim.experiments import EXPERIMENTS, CenterOut, RunFigure, RunStopped, open_run, run_experiment
+from popsim.report import Section, compare_runs, report_run
+from popsim.report.compared_runs import open_compared_runs
+from popsim.report.comparison_table import results_table, settings_table
+
+SMALL = Reported(n_members=2, n_batches=4, batch_size=4, log_step=2)
+ALLOWED = set(
+    [
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "main",
+        "footer",
+        "h1",
+        "h2",
+        "h3",
+        "p",
+        "div",
+        "table",
+        "caption",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+    ]
+)
+ALLOWED |= {"figure", "figcaption", "img", "pre", "code", "strong"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With the finished runs <b>&$x and "wide", and "short", which was stopped."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "reported", Reported)
+        made = tmp_path_factory.mktemp("reports")
+        with pytest.MonkeyPatch.context() as training:
+            training.setattr(Reported, "draw_figures", lambda own, run: {})
+            run_experiment(SMALL, made / "<b>&$x", quiet=True)
+            run_experiment(dataclasses.replace(SMALL, n_members=3, seed=1), made / "wide", quiet=True)
+        longer = dataclasses.replace(SMALL, n_batches=400)
+        with pytest.raises(RunStopped):
+            run_experiment(longer, made / "short", quiet=True, stop=stopping_after(2))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pages(folder):
+    """The report and the comparison, outside of the runs, which stay as they were."""
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    report = report_run(open_run(folder / "<b>&$x"), folder / "report")
+    names = ["<b>&$x", "wide", "short"]
+    comparison = compare_runs([folder / name for name in names], folder / "comparison")
+    assert all(path.read_bytes() == content for path, content in before.items())
+    return {"report": report, "comparison": comparison}
+
+
+class Elements(html.parser.HTMLParser):
+    """The elements of a page with their attributes, and its text; fails if they are not nested."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found, self.open, self.text = [], [], ""
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag != "img":
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.mark.parametrize("name", ["report", "comparison"])
+def test_what_runs_say_is_text_and_nothing_comes_from_elsewhere(name, pages):
+    written = pages[name].page.read_text()
+    page = Elements(written)
+    assert {tag for tag, _ in page.found} <= ALLOWED
+    for tag, attributes in page.found:
+        assert not any(key.startswith("on") or key == "href" for key in attributes)
+        if tag == "img":
+            assert attributes["src"].startswith("data:image/") and attributes["alt"]
+    policies = [given["content"] for _, given in page.found if "http-equiv" in given]
+    assert "<b>&$x" in page.text and len(policies) == 1 and "default-src 'none'" in policies[0]
+    assert pages[name].n_bytes == len(written.encode()) < 2_000_000
+
+
+def test_a_report_says_what_was_trained_and_what_came_out(pages):
+    page = Elements(pages["report"].page.read_text())
+    for said in (
+        HOSTILE,
+        "2 members",
+        "4 batches of 4 trials",
+        "seed 0",
+        "JAX ",
+        "popsim.open_run",
+        "0.1, 0.2",
+    ):
+        assert said in page.text, said
+    for cells in (["trained", "1", "2.00", "-", "no"], ["limits", "", "2.00", "3.00", ""]):
+        row = "".join(f">{re.escape(cell)}</t[hd]>[^>]*" for cell in cells)
+        assert re.search(row, pages["report"].page.read_text()), cells
+    kinds = [attributes["src"][11:14] for tag, attributes in page.found if tag == "img"]
+    assert kinds == ["svg", "png"]  # the large one, and not what only repeats
+    names = {path.name for path in (pages["report"].page.parent / "figures").iterdir()}
+    assert names == {f"{name}.{kind}" for name in ("few", "many", "again") for kind in ("png", "pdf")}
+
+
+def small_figure(run) -> dict[str, RunFigure]:
+    return {"small": RunFigure(plt.figure(figsize=(1, 1)), "Small", "of nothing")}
+
+
+def test_a_section_without_what_it_needs_is_left_out(folder, tmp_path, monkeypatch):
+    lacking, small = Section("Lacking", "", lambda run: None), Section("Drawn", "", small_figure)
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", (lacking, small))
+    page = report_run(open_run(folder / "wide"), tmp_path / "report").page.read_text()
+    assert "Lacking" not in page and "<h2>Drawn</h2>" in page and "<h3>Small</h3>" in page
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", (small, small))
+    with pytest.raises(ValueError, match="small"):
+        report_run(open_run(folder / "wide"), tmp_path / "other")
+
+
+def test_after_a_fault_the_old_report_is_there(folder, tmp_path, monkeypatch):
+    run, small = open_run(folder / "wide"), Section("Drawn", "", small_figure)
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", (small,))
+    old = report_run(run, tmp_path / "report").page.read_bytes()
+
+    def fail(run) -> dict[str, RunFigure]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", (small, Section("Failing", "", fail)))
+    with pytest.raises(KeyboardInterrupt):
+        report_run(run, tmp_path / "report")
+    assert (tmp_path / "report" / "report.html").read_bytes() == old
+    assert {path.name for path in (tmp_path / "report").iterdir()} == {"report.html", "figures"}
+
+
+def test_nothing_of_somebody_else_is_overwritten(folder, tmp_path):
+    run, paths = open_run(folder / "wide"), [folder / "wide", folder / "short"]
+    (tmp_path / "notes.txt").touch()
+    for write in (lambda: report_run(run, tmp_path), lambda: compare_runs(paths, tmp_path)):
+        with pytest.raises(ValueError, match="empty folder"):
+            write()
+    for page in ("report.html", "comparison.html"):
+        (tmp_path / page).write_text("<p>mine")
+    for write in (lambda: report_run(run, tmp_path), lambda: compare_runs(paths, tmp_path)):
+        with pytest.raises(ValueError, match="anything but a report of popsim"):
+            write()
+    with pytest.raises(ValueError, match="another run"):
+        report_run(run, folder / "short")
+    with pytest.raises(ValueError, match="finished"):
+        report_run(open_run(folder / "short"), tmp_path / "report")
+    assert not (tmp_path / "report").exists()
+
+
+def test_a_comparison_has_what_differs_and_mean_and_range_over_members(folder):
+    runs = open_compared_runs([folder / "<b>&$x", folder / "wide", folder / "short"], ["a", "b", "c"])
+    settings = {row.label: list(row.values) for row in settings_table(runs).rows}
+    assert settings == {
+        "n_members": ["2", "3", "2"],
+        "n_batches": ["4", "4", "400"],
+        "seed": ["0", "1", "0"],
+    }
+    results = {row.label: list(row.values) for row in results_table(runs).rows}
+    assert results["error (mm), noise off"] == ["1.50 (1.00 to 2.00)", "2.00 (1.00 to 3.00)", "-"]
+    assert results["speed (cm/s), noise off"] == ["-", "-", "-"]
+    assert results["good"] == ["1 of 2", "1 of 3", "-"]
+    last = runs[0].run.history.loss.sum("term").values[-1]
+    assert results["last training loss"][0] == f"{last.mean():.3g} ({last.min():.3g} to {last.max():.3g})"
+    assert "not finished" in runs[2].state and "of 400 batches" in runs[2].state
+
+
+def test_a_comparison_draws_a_line_for_each_run(folder):
+    from popsim.report.comparison_figures import draw_comparison
+
+    runs = open_compared_runs([folder / "<b>&$x", folder / "wide"])
+    figures = draw_comparison(runs)
+    assert figures.keys() == {"training_loss", "validation_loss", "figures_of_merit"}
+    (ax,) = figures["training_loss"].figure.axes
+    assert [line.get_label() for line in ax.lines] == [r"<b>&\$x", "wide"]
+    assert len({line.get_color() for line in ax.lines}) == 2
+    losses = runs[1].run.history.loss.sum("term").values
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), np.exp(np.log(losses).mean(axis=1)), rtol=1e-6)
+    for drawn in figures.values():
+        plt.close(drawn.figure)
+
+
+def test_runs_that_do_not_compare_are_refused(folder, monkeypatch):
+    a, b = folder / "<b>&$x", folder / "wide"
+    for paths, names, said in (
+        ([a], None, "2 to 8"),
+        ([a, a], None, "twice"),
+        ([a, folder], None, "run.json"),
+        ([a, b], ["x"], "names"),
+        ([a, b], ["x", "x"], "names"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            open_compared_runs(paths, names)
+    point_mass = CenterOut(plant="point-mass").build_task()
+    monkeypatch.setattr(Reported, "build_task", lambda own: point_mass if own.seed else Sum.build_task(own))
+    with pytest.raises(ValueError, match="RandomReaches .wide."):
+        open_compared_runs([a, b])
+
+
+def test_the_commands_print_the_tables_and_the_pages(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("popsim.report.run_report.SECTIONS", (Section("Drawn", "", small_figure),))
+    main(["show", str(folder / "wide")])
+    said = capsys.readouterr().out
+    assert re.search(r"trained +2 +3.00 +- +no\n", said) and "wide/report.html" in said
+    main(["compare", str(folder / "wide"), str(folder / "short"), "--names", "one", "two"])
+    said = capsys.readouterr().out
+    assert "two: not finished" in said and "comparison/comparison.html" in said
+    assert (tmp_path / "comparison" / "figures" / "training_loss.pdf").exists()
+
+
+@pytest.fixture(scope="module")
+def driver(request, tmp_path_factory):
+    if why := browser.missing():
+        (pytest.fail if request.config.getoption("--require-browser") else pytest.skip)(why)
+    with browser.chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["report", "comparison"])
+def test_in_a_browser(name, width, pages, driver):
+    look = browser.look_at(driver, pages[name].page, width)
+    assert len(look.pictures) >= 2 and min(look.pictures) > 0 and all(look.alts)
+    assert look.complaints == [] and look.scripts == 0
+    assert {address.partition(":")[0] for address in look.requests} == {"file", "data"}
+    assert len([address for address in look.requests if address.startswith("file:")]) == 1
+    assert look.overflow <= 0 and look.outside == []
+    assert look.smallest >= 12 and look.lang == "en"
+    steps = np.diff([0, *look.headings])
+    assert look.headings.count(1) == 1 and max(steps) <= 1
+
+
+def test_the_browser_would_see_a_broken_page(tmp_path, driver):
+    page = tmp_path / "broken.html"
+    wide = '<p style="width: 2000px; font-size: 9px">wide</p>'
+    page.write_text(
+        f'<html><body>{wide}<img src="data:image/png;base64,AA" alt=""><img src="https://popsim.invalid/">'
+    )
+    look = browser.look_at(driver, page, 360)
+    assert look.pictures == [0, 0] and look.overflow > 0 and look.outside and look.smallest == 9
+    assert any("popsim.invalid" in address for address in look.requests) and look.complaints
