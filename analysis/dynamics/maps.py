@@ -52,6 +52,21 @@ def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Array | None)
     return dynamics(model, state) if inputs is None else dynamics(model, state, inputs)
 
 
+def check_dynamics(dynamics: Dynamics, ensemble: Any, states: np.ndarray, inputs: Any) -> None:
+    """Raise `ValueError` unless the dynamics of a member make a state of the state that they are given."""
+    stacked, shared = eqx.partition(ensemble, eqx.is_array)
+
+    def of_first(arrays, received):
+        model = eqx.combine(jax.tree.map(lambda leaf: leaf[0], arrays), shared)
+        return one_step(dynamics, model, jnp.asarray(states[0, 0]), None if received is None else received[0])
+
+    following = jax.eval_shape(of_first, stacked, inputs)
+    if getattr(following, "shape", None) != states.shape[2:]:
+        raise ValueError(
+            f"`dynamics` must return a state of shape {states.shape[2:]}, like the one given, got {following}."
+        )
+
+
 def in_float64(tree: Tree) -> Tree:
     """All real numbers of a PyTree in double precision; for use where that is enabled."""
     return jax.tree.map(

@@ -13,6 +13,7 @@ from popsim.checks import check_non_negative, check_positive, check_positive_int
 
 FIRST_DAMPING, DAMPING_CHANGE = 1e-2, 4.0
 LEAST_GAIN, GOOD_GAIN = 1e-4, 0.75  # actual by predicted reduction
+LEAST_SLOPE = 1e-10  # |J'F| / |F|, of a search that has not come to a local minimum of the speed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,27 +23,29 @@ class FixedPointSearch:
     The speed at a state h is q = |step(h) - h|^2 / 2 (Sussillo & Barak 2013, Neural Comput 25:626).
 
     - `tolerance`: the largest speed of a fixed point, in the unit of the state squared.
-    - `slow_tolerance`: the largest speed of a slow point, at which a search ended that found no fixed point.
-    - `radius`: ends nearer than this are one point, as a share of the root-mean-square distance of the
-        member's starts from their mean.
+    - `slow_tolerance`: the largest speed of a slow point, where a search ended that found no fixed point: at
+        a local minimum of the speed, or after all its iterations.
+    - `radius`, `slow_radius`: ends nearer than this are one fixed or slow point, as a share of the
+        root-mean-square distance of the member's starts from their mean.
     - `margin`: a direction is unstable if its eigenvalue is larger than 1 + `margin`, stable if it is
         smaller than 1 - `margin`.
     - `n_iterations`: after so many a search ends, where it is.
     - `n_at_once`: how many searches of a member run side by side. It changes how long all take, and no result.
 
-    **Raises:** `ValueError` if a tolerance or the radius is not positive, the margin is negative, a number is
+    **Raises:** `ValueError` if a tolerance or radius is not positive, the margin is negative, a number is
     not a positive whole one, or `slow_tolerance` is below `tolerance`.
     """
 
     tolerance: float = 1e-20
-    slow_tolerance: float = 1e-8
+    slow_tolerance: float = 1e-6
     radius: float = 1e-3
+    slow_radius: float = 1e-2
     margin: float = 1e-6
     n_iterations: int = 200
     n_at_once: int = 64
 
     def __post_init__(self):
-        for name in ("tolerance", "slow_tolerance", "radius"):
+        for name in ("tolerance", "slow_tolerance", "radius", "slow_radius"):
             check_positive(name, getattr(self, name))
         check_non_negative("margin", self.margin)
         check_positive_int("n_iterations", self.n_iterations)
@@ -104,9 +107,10 @@ def _search(displacement, starts, search):
     )
 
     def iterate(old: _Searches) -> _Searches:
-        state, damping, speed = jax.vmap(lambda *own: _improve(displacement, *own))(old.state, old.damping)
+        improve = jax.vmap(lambda *own: _improve(displacement, *own))
+        state, damping, speed, slope = improve(old.state, old.damping)
         n_done = old.n_done + 1
-        is_over = (speed <= search.tolerance) | (n_done >= search.n_iterations)
+        is_over = (speed <= search.tolerance) | (slope <= LEAST_SLOPE) | (n_done >= search.n_iterations)
         row = jnp.where(is_over, old.start, n_starts)
         following = jnp.minimum(old.next_start + jnp.cumsum(is_over) - 1, n_starts)
         start = jnp.where(is_over, following, old.start)
@@ -131,6 +135,8 @@ def _speed(displacement: Float[Array, "*axes state"]) -> Float[Array, "*axes"]:
 def _improve(displacement, state, damping):
     """One Levenberg-Marquardt iteration for F(h) = step(h) - h = 0: (J'J + damping) d = -J'F.
 
+    The new state and damping, the speed there, and the slope of |F| before.
+
     The damping is proportional to |F|, which makes convergence quadratic also where fixed points are not
     isolated (Fan & Yuan 2005, Computing 74:23-39), and its factor follows the ratio of the actual and the
     predicted reduction (Fan 2003, J Comput Math 21:625-636; both cited from memory).
@@ -142,7 +148,8 @@ def _improve(displacement, state, damping):
 
     jacobian, value = jax.jacfwd(twice, has_aux=True)(state)
     normal = jacobian.T @ jacobian + damping * jnp.eye(state.shape[0], dtype=state.dtype)
-    step = -jax.scipy.linalg.solve(normal, jacobian.T @ value, assume_a="pos")
+    gradient = jacobian.T @ value
+    step = -jax.scipy.linalg.solve(normal, gradient, assume_a="pos")
     new_value = displacement(state + step)
     old_speed, new_speed = _speed(value), _speed(new_value)
     predicted = old_speed - _speed(value + jacobian @ step)
@@ -155,4 +162,5 @@ def _improve(displacement, state, damping):
         jnp.where(is_better, state + step, state),
         damping,
         jnp.where(is_better, new_speed, old_speed),
+        jnp.linalg.norm(gradient) / jnp.linalg.norm(value),
     )
