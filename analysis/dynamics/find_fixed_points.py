@@ -94,7 +94,7 @@ def _distinct_ends(
 
 def _jacobians_at(
     ensemble: eqx.Module, points: list[_Ends], inputs: np.ndarray | None, dynamics: Dynamics
-) -> list[Float[np.ndarray, "point state state"]]:
+) -> list[np.ndarray]:
     """The Jacobians at the points of each member.
 
     All members get as many points, a power of two, so that few programs are compiled.
@@ -109,9 +109,7 @@ def _jacobians_at(
     return [own[: len(there.state)] for own, there in zip(jacobians, points, strict=True)]
 
 
-def _table(
-    points: list[_Ends], jacobians: list[Float[np.ndarray, "point state state"]], margin: float
-) -> FixedPoints:
+def _table(points: list[_Ends], jacobians: list[np.ndarray], margin: float) -> FixedPoints:
     jacobian = np.concatenate(jacobians)
     eigenvalues = sorted_eigenvalues(jacobian)
     n_unstable = np.count_nonzero(np.abs(eigenvalues) > 1 + margin, axis=-1)

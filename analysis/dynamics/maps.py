@@ -63,7 +63,7 @@ def check_dynamics(dynamics: Dynamics, ensemble: Any, states: np.ndarray, inputs
     following = jax.eval_shape(of_first, stacked, inputs)
     if getattr(following, "shape", None) != states.shape[2:]:
         raise ValueError(
-            f"`dynamics` must return a state of shape {states.shape[2:]}, like the one given, got {following}."
+            f"`dynamics` must return a state of shape {states.shape[2:]}, like that given, got {following}."
         )
 
 

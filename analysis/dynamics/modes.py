@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Inexact
 
 from popsim.analysis.arrays import AnyArray, finite_float64
 from popsim.checks import check_positive
@@ -14,8 +14,8 @@ class Modes(NamedTuple):
 
     - `eigenvalue`: by what a mode is multiplied in a time step.
     - `direction`: right eigenvectors of length one, in columns: the pattern over units of each mode.
-    - `selection`: left eigenvectors, in rows, such that selection @ direction = 1: how much of each mode is in
-        a state (Mante et al. 2013, Nature 503:78, call that of a line attractor the selection vector; cited
+    - `selection`: left eigenvectors, in rows, such that selection @ direction = 1: how much of each mode is
+        in a state (Mante et al. 2013, Nature 503:78, call that of a line attractor the selection vector; cited
         from memory).
     """
 
@@ -53,7 +53,7 @@ def sorted_eigenvalues(
 
 
 def time_constants(
-    eigenvalues: Complex[AnyArray, "*axes mode"], *, dt: float
+    eigenvalues: Inexact[AnyArray, "*axes mode"], *, dt: float
 ) -> Float[np.ndarray, "*axes mode"]:
     """In which time modes decay to 1/e: tau = -dt / ln |eigenvalue|, in s.
 
@@ -72,7 +72,9 @@ def time_constants(
         return dt / np.where(rate == 0, 0.0, rate)
 
 
-def frequencies(eigenvalues: Complex[AnyArray, "*axes mode"], *, dt: float) -> Float[np.ndarray, "*axes mode"]:
+def frequencies(
+    eigenvalues: Inexact[AnyArray, "*axes mode"], *, dt: float
+) -> Float[np.ndarray, "*axes mode"]:
     """How often modes oscillate: |angle of the eigenvalue| / (2 pi dt), in Hz; 0 for real positive ones.
 
     **Arguments:** as for `time_constants`.

@@ -30,7 +30,7 @@ class FixedPointSearch:
     - `margin`: a direction is unstable if its eigenvalue is larger than 1 + `margin`, stable if it is
         smaller than 1 - `margin`.
     - `n_iterations`: after so many a search ends, where it is.
-    - `n_at_once`: how many searches of a member run side by side. It changes how long all take, and no result.
+    - `n_at_once`: how many searches of a member run side by side. Results do not depend on it.
 
     **Raises:** `ValueError` if a tolerance or radius is not positive, the margin is negative, a number is
     not a positive whole one, or `slow_tolerance` is below `tolerance`.

@@ -68,7 +68,7 @@ def states_with_noise(
     return np.stack(starts)
 
 
-def spread(states: Float[np.ndarray, "*axes point state"]) -> Float[np.ndarray, "*axes"]:
+def spread(states: Float[np.ndarray, "*axes point state"]) -> Float[np.ndarray, "*axes"] | np.floating:
     """The root-mean-square distance of states from their mean, in the unit of the states."""
     return np.sqrt(np.var(states, axis=-2).sum(axis=-1))
 
