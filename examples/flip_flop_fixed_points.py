@@ -2,11 +2,11 @@
 
 Networks that `flip_flop.py` trained are searched for points where they rest without pulses (Sussillo & Barak
 2013, Neural Comput 25:626; Maheswaranathan et al. 2019, NeurIPS 32:15629, figure 1). If each bit were kept by
-itself, between two stable points and an unstable one, there would be 3^3 = 27 points: 8 stable ones, and 12, 6
-and 1 with one, two and three unstable directions. All members have to have the 8 stable points, put out the
-eight triples of bits there, and stay; four in five have to have all 27 and no other. Whatever their number,
-the indices of the points of each member have to add up to 1, or some were not found. Untrained networks
-must fail. Networks are trained unless the folder has those of the same size and seed.
+itself, between two stable points and an unstable one, there would be 3^3 = 27 points: 8 stable ones, and
+12, 6 and 1 with one, two and three unstable directions. All members have to have the 8 stable points, put
+out the eight triples of bits there, and stay; four in five have to have all 27 and no other. Whatever their
+number, the indices of the points of each member have to add up to 1, or some were not found. Untrained
+networks must fail. Networks are trained unless the folder has those of the same size and seed.
 """
 
 import argparse

@@ -48,8 +48,8 @@ def slow_directions(
     - `slowest`, `fastest`: between which absolute eigenvalues a mode counts as slow.
     - `n_neighbours`: from how many points beside each the curve is found.
 
-    **Raises:** `ValueError` if the points are not more than the neighbours or not as many in both arrays, or the
-    range is empty.
+    **Raises:** `ValueError` if the points are not more than the neighbours or not as many in both arrays, or
+    the range is empty.
     """
     points, matrices = finite_float64("states", states), finite_float64("jacobian", jacobian)
     if matrices.shape != (*points.shape, points.shape[-1]):

@@ -15,8 +15,8 @@ class Modes(NamedTuple):
     - `eigenvalue`: by what a mode is multiplied in a time step.
     - `direction`: right eigenvectors of length one, in columns: the pattern over units of each mode.
     - `selection`: left eigenvectors, in rows, such that selection @ direction = 1: how much of each mode is
-        in a state (Mante et al. 2013, Nature 503:78, call that of a line attractor the selection vector; cited
-        from memory).
+        in a state. Mante et al. 2013, Nature 503:78, call that of a line attractor the selection vector
+        (cited from memory).
     """
 
     eigenvalue: Complex[np.ndarray, "*axes mode"]

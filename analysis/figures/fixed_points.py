@@ -42,7 +42,7 @@ def draw_fixed_points(
         own = points[shown == kind].T
         label = {0: "stable", len(COLORS) - 1: f"{kind} or more unstable"}.get(kind, f"{kind} unstable")
         look = {"color": COLORS[kind], "marker": MARKERS[kind], "linewidths": 0, "zorder": 3, "label": label}
-        ax.scatter(*own, size, **look, **({"depthshade": False} if n_dimensions == 3 else {}))
+        ax.scatter(*own, s=size, **look, **({"depthshade": False} if n_dimensions == 3 else {}))
     for letter, number in zip("xyz"[:n_dimensions], range(1, 4), strict=False):
         ax.set(**{f"{letter}label": f"component {number}"})
     ax.legend(handletextpad=0.2, borderaxespad=0.2, labelspacing=0.3)
