@@ -110,63 +110,77 @@ def test_a_point_that_has_just_vanished_is_slow_and_not_fixed():
     assert found.slow.n_starts.sum() == 21
 
 
-def network_ensemble(n_members=2):
-    def build(key):
-        return popsim.networks.LeakyRNN(2, 5, 1, gain=4.0, noise_std=0.3, key=key)  # with many points
+def build_network(key):
+    return popsim.networks.LeakyRNN(2, 5, 1, gain=4.0, noise_std=0.3, key=key)  # with many points
 
-    return popsim.make_ensemble(build, n_members, key=jax.random.key(0))
+
+def network_ensemble():
+    return popsim.make_ensemble(build_network, 2, key=jax.random.key(0))
 
 
 STARTS = 8 * np.random.default_rng(0).uniform(-1, 1, (2, 150, 5))
 
 
-def test_networks_rest_without_noise_where_their_own_step_leaves_them_with_their_inputs():
-    ensemble, inputs = network_ensemble(), np.array([[0.3, -0.2], [0.0, 1.0]])
-    points = dynamics.find_fixed_points(ensemble, STARTS, inputs=inputs).fixed
-    assert (points.counts().sum(axis=1) > 1).all()
+@pytest.mark.slow
+def test_the_precision_of_the_caller_stays_and_little_is_compiled(count_compilations):
+    ensemble = network_ensemble()
+    assert not jax.config.read("jax_enable_x64")
+    with count_compilations() as compiled:
+        first = dynamics.find_fixed_points(ensemble, STARTS)
+    assert len(compiled) <= 12  # the searches, Jacobians of fixed and of slow points, and single operations
+    with count_compilations() as compiled:
+        again = dynamics.find_fixed_points(ensemble, STARTS[:, ::-1])
+    assert len(compiled) == 0
+    assert len(first.fixed) == len(again.fixed) and first.fixed.state.dtype == np.float64
+    assert not jax.config.read("jax_enable_x64") and jnp.ones(1).dtype == jnp.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inputs", [None, np.array([[0.3, -0.2], [0.0, 1.0]])], ids=["no input", "inputs"])
+def test_networks_rest_without_noise_where_their_own_step_leaves_them(inputs):
+    ensemble = network_ensemble()
+    model = ensemble if inputs is None else popsim.NetworkModel(ensemble, dt=0.01)
+    points = dynamics.find_fixed_points(model, STARTS, inputs=inputs).fixed
+    received = np.zeros((2, 2)) if inputs is None else inputs
+    assert points.counts().sum() > 2  # so that some member has several
     assert [points.of_member(i).index.sum() for i in range(2)] == [1, 1]
     for row, member in enumerate(points.member):
         network = popsim.without_noise(popsim.member(ensemble, int(member)))
         state = jnp.asarray(points.state[row], jnp.float32)
-        after = network.step(jnp.asarray(inputs[member], jnp.float32), state, key=jax.random.key(0))
+        after = network.step(jnp.asarray(received[member], jnp.float32), state, key=jax.random.key(0))
         np.testing.assert_allclose(after, state, atol=3e-6)
 
 
-def test_a_model_is_as_its_network_and_no_input_is_zeros():
+@pytest.mark.slow
+def test_members_do_not_know_of_each_other():
     ensemble = network_ensemble()
-    found = dynamics.find_fixed_points(ensemble, STARTS).fixed
-    model = popsim.NetworkModel(ensemble, dt=0.01)
-    other = dynamics.find_fixed_points(model, STARTS, inputs=np.zeros(2)).fixed
-    np.testing.assert_allclose(other.state, found.state, rtol=0, atol=1e-12)
-
-
-def test_members_and_searches_do_not_know_of_each_other():
-    ensemble, starts = network_ensemble(), STARTS
-    both = dynamics.find_fixed_points(ensemble, starts).fixed
+    both = dynamics.find_fixed_points(ensemble, STARTS).fixed
     for member in range(2):
         one = jax.tree.map(lambda x, i=member: x[i : i + 1] if eqx.is_array(x) else x, ensemble)
-        alone = dynamics.find_fixed_points(one, starts[member : member + 1]).fixed
+        alone = dynamics.find_fixed_points(one, STARTS[member : member + 1]).fixed
         own = both.of_member(member)
         np.testing.assert_allclose(alone.state, own.state, rtol=0, atol=1e-9)
         np.testing.assert_array_equal(alone.n_starts, own.n_starts)
         np.testing.assert_array_equal(alone.n_unstable, own.n_unstable)
-    search = dynamics.FixedPointSearch(n_at_once=7)
-    other = dynamics.find_fixed_points(ensemble, starts, search=search).fixed
-    np.testing.assert_allclose(other.state, both.state, rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(other.n_starts, both.n_starts)
 
 
-def test_the_precision_of_the_caller_stays_and_little_is_compiled(count_compilations):
-    ensemble, starts = network_ensemble(), STARTS[:, :149]
-    assert not jax.config.read("jax_enable_x64")
-    with count_compilations() as compiled:
-        first = dynamics.find_fixed_points(ensemble, starts)
-    assert len(compiled) <= 4  # the searches, and Jacobians of fixed and of slow points
-    with count_compilations() as compiled:
-        again = dynamics.find_fixed_points(ensemble, starts[:, ::-1])
-    assert len(compiled) <= 1  # Jacobians, if there are more than twice as many
-    assert len(first.fixed) == len(again.fixed) and first.fixed.state.dtype == np.float64
-    assert not jax.config.read("jax_enable_x64") and jnp.ones(1).dtype == jnp.float32
+@pytest.mark.parametrize("n_at_once", [7, 400])
+def test_what_is_found_does_not_depend_on_how_many_searches_run_at_once(n_at_once):
+    sizes = 1.0, 50.0
+    starts = np.stack([starts_around(size, 400, 1) for size in sizes])
+    search = dynamics.FixedPointSearch(n_at_once=n_at_once)
+    points = dynamics.find_fixed_points(
+        cubic_ensemble(*sizes), starts, dynamics=cubic_step, search=search
+    ).fixed
+    ends = np.where(np.abs(points.state[:, 0]) < 0.5, 0, np.sign(points.state[:, 0]))
+    np.testing.assert_array_equal(ends.reshape(2, 3)[:, 2], 0)  # each member's last is the unstable one
+    expected = dynamics.find_fixed_points(cubic_ensemble(*sizes), starts, dynamics=cubic_step).fixed
+    order, other = (
+        np.lexsort((points.state[:, 0], points.member)),
+        np.lexsort((expected.state[:, 0], expected.member)),
+    )
+    np.testing.assert_allclose(points.state[order], expected.state[other], atol=1e-7)
+    np.testing.assert_array_equal(points.n_starts[order], expected.n_starts[other])
 
 
 def test_bad_arguments_are_named(as_users_run):
@@ -184,8 +198,30 @@ def test_bad_arguments_are_named(as_users_run):
         find(ensemble, starts, inputs=np.zeros((3, 2)))
     with pytest.raises(ValueError, match="say their `dynamics`; got Cubic"):
         find(cubic_ensemble(1.0, 2.0), starts)
-    with pytest.raises(ValueError, match="`member` must be 0 to 1, got 2"):
-        dynamics.find_fixed_points(ensemble, STARTS).fixed.of_member(2)
+
+
+def test_a_table_of_points_is_cut_by_member_and_by_what_is_asked():
+    member, unstable = np.array([0, 0, 2]), np.array([0, 2, 1])
+    eigenvalues = np.array([[0.5, 0.1], [3.0, 1.5], [2.0, 1.0]])
+    table = dynamics.FixedPoints(
+        member,
+        np.arange(6.0).reshape(3, 2),
+        np.array([0.0, 2.0, 0.5]),
+        eigenvalues[:, :, None] * np.eye(2),
+        eigenvalues.astype(complex),
+        unstable,
+        np.array([0, 0, 1]),
+        np.ones(3, int),
+        n_members=3,
+    )
+    np.testing.assert_array_equal(table.counts(), [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(table.residual, [0, 2, 1])
+    np.testing.assert_array_equal(table.is_stable, [True, False, False])
+    np.testing.assert_array_equal(table.index, [1, 1, 0])
+    assert [len(table.of_member(i)) for i in range(3)] == [2, 0, 1] and len(table) == 3
+    np.testing.assert_array_equal(table.where(unstable == 2).state, [[2, 3]])
+    with pytest.raises(ValueError, match="`member` must be 0 to 2, got 3"):
+        table.of_member(3)
 
 
 @pytest.mark.parametrize(

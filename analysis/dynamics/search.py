@@ -13,7 +13,8 @@ from popsim.checks import check_non_negative, check_positive, check_positive_int
 
 FIRST_DAMPING, DAMPING_CHANGE = 1e-2, 4.0
 LEAST_GAIN, GOOD_GAIN = 1e-4, 0.75  # actual by predicted reduction
-LEAST_SLOPE = 1e-10  # |J'F| / |F|, of a search that has not come to a local minimum of the speed
+# Of a search that has not come to a local minimum of the speed: |J'F| / |F|, and the damping; J is about 1.
+LEAST_SLOPE, MOST_DAMPING = 1e-8, 1e8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +111,8 @@ def _search(displacement, starts, search):
         improve = jax.vmap(lambda *own: _improve(displacement, *own))
         state, damping, speed, slope = improve(old.state, old.damping)
         n_done = old.n_done + 1
-        is_over = (speed <= search.tolerance) | (slope <= LEAST_SLOPE) | (n_done >= search.n_iterations)
+        is_minimum = (slope <= LEAST_SLOPE) | (damping >= MOST_DAMPING)
+        is_over = (speed <= search.tolerance) | is_minimum | (n_done >= search.n_iterations)
         row = jnp.where(is_over, old.start, n_starts)
         following = jnp.minimum(old.next_start + jnp.cumsum(is_over) - 1, n_starts)
         start = jnp.where(is_over, following, old.start)
@@ -157,7 +159,7 @@ def _improve(displacement, state, damping):
     is_better = (gain > LEAST_GAIN) & jnp.isfinite(new_speed)
     factor = jnp.where(gain > GOOD_GAIN, 1 / DAMPING_CHANGE, 1.0)
     factor = jnp.where(is_better, factor * jnp.sqrt(new_speed / old_speed), DAMPING_CHANGE)
-    damping = jnp.clip(damping * factor, 1e-30, 1e30)
+    damping = jnp.clip(damping * factor, 1e-30, MOST_DAMPING)
     return (
         jnp.where(is_better, state + step, state),
         damping,
