@@ -24,6 +24,7 @@ SCRIPTS = (
     "inertial_anisotropy",
     "context_integration",
     "flip_flop",
+    "flip_flop_fixed_points",
 )
 
 

@@ -45,5 +45,7 @@ def draw_fixed_points(
         ax.scatter(*own, s=size, **look, **({"depthshade": False} if n_dimensions == 3 else {}))
     for letter, number in zip("xyz"[:n_dimensions], range(1, 4), strict=False):
         ax.set(**{f"{letter}label": f"component {number}"})
-    ax.legend(handletextpad=0.2, borderaxespad=0.2, labelspacing=0.3)
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0.2, columnspacing=1, borderaxespad=0
+    )
     return ax

@@ -36,5 +36,8 @@ def draw_jacobian_eigenvalues(
     farthest = 1.08 * max(1.0, float(np.abs(eigenvalues).max(initial=0)))
     ax.set(xlim=(-farthest, farthest), ylim=(-farthest, farthest))
     ax.set(xlabel="real part of eigenvalue", ylabel="imaginary part")
-    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), handletextpad=0.1, borderaxespad=0)
+    ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0.2, columnspacing=1, borderaxespad=0
+    )
     return ax

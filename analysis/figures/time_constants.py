@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogFormatter
 
 from popsim.analysis.figures.fixed_points import COLORS
 
@@ -40,5 +41,7 @@ def draw_time_constants(
     if np.any(time_constants < 0):
         ax.plot([], [], "o", mfc="white", mec="0.3", ms=4, mew=0.8, label="grows")
     ax.set(yscale="log", xlabel="mode, slowest first", ylabel="time constant (ms)")
+    for which in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+        which(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
     ax.legend(borderaxespad=0.2, labelspacing=0.3)
     return ax

@@ -61,6 +61,8 @@ def draw_figure(folder: Path, portraits: Mapping[str, Portrait], ideal: tuple[in
                 legend.remove()
             spectrum.set_title(f"{cell}, member 0", fontsize=8)
         draw_counts(figure.add_subplot(grid[0, 2]), portraits, ideal)
+        for letter, ax in zip("abcde", figure.axes, strict=False):
+            ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
         files = save_figure(figure, folder, "flip_flop_fixed_points")
         plt.close(figure)
     return files
@@ -74,6 +76,7 @@ def draw_portrait(ax: Axes, own: Portrait) -> None:
     paths = (own.paths - mean) @ components
     draw_fixed_points(ax, (own.points - mean) @ components, own.n_unstable, paths=paths)
     ax.set(xticklabels=[], yticklabels=[], zticklabels=[])
+    ax.grid(False)
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):  # pyright: ignore[reportAttributeAccessIssue]
         axis.labelpad = -12
     ax.legend(loc="upper left", bbox_to_anchor=(-0.25, 1.05), handletextpad=0.1, labelspacing=0.2)
@@ -90,6 +93,8 @@ def draw_counts(ax: Axes, portraits: Mapping[str, Portrait], ideal: tuple[int, .
     for kind, n_points in enumerate(ideal):
         label = "three bits by themselves" if kind == 0 else None
         ax.plot([kind - 0.48, kind + 0.48], 2 * [n_points], color="0.4", lw=0.8, zorder=0, label=label)
-    ax.set(xlabel="unstable directions", ylabel="fixed points", ylim=(0, 1.5 * max(ideal)))
+    ax.set(
+        xlabel="unstable directions", ylabel="fixed points", ylim=(0, 1.5 * max(ideal)), yticks=sorted(ideal)
+    )
     ax.set_xticks(range(max(len(ideal), *(own.counts.shape[1] for own in portraits.values()))))
     ax.legend(loc="upper right", handlelength=1, borderaxespad=0)
