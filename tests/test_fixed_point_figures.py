@@ -54,7 +54,7 @@ def test_time_constants_are_in_milliseconds_slowest_first_and_growth_is_marked(p
     assert draw_time_constants(plane, tau, np.array([0, 1]), n_modes=3) is plane
     lines = [line for line in plane.lines if len(line.get_xdata())]
     np.testing.assert_allclose(lines[0].get_ydata(), [200, 50, 10])
-    np.testing.assert_allclose(lines[3].get_ydata(), [100, 30, 20])
+    np.testing.assert_allclose(lines[2].get_ydata(), [100, 30, 20])
     (grows,) = (line for line in lines if line.get_marker() == "o" and len(line.get_xdata()))
     np.testing.assert_allclose(grows.get_xydata(), [[1, 100]])
     assert plane.get_yscale() == "log" and "ms" in plane.get_ylabel()
