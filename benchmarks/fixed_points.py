@@ -62,7 +62,7 @@ def measure(ensemble: popsim.NetworkModel, starts: np.ndarray, n_at_once: int, t
         wall, processor = time.perf_counter() - began, time.process_time() - began_processor
         label = f"{n_at_once} at once, {'again' if run else 'with compilation'}"
         print(f"{label:32} {wall:8.1f} s {processor:8.1f} s of processor", flush=True)
-    print(f"points by unstable directions: {found.fixed.counts().tolist()}, slow: {len(found.slow)}")
+        print(f"points by unstable directions: {found.fixed.counts().tolist()}, slow: {len(found.slow)}")
 
 
 def main() -> None:

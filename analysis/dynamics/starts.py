@@ -63,14 +63,14 @@ def states_with_noise(
     starts = []
     for generator, own in _of_members(states, key):
         chosen = own[generator.integers(len(own), size=n_starts)]
-        deviation = noise * spread(own) / own.shape[1] ** 0.5
+        deviation = noise * float(spread(own)) / own.shape[1] ** 0.5
         starts.append(chosen + deviation * generator.standard_normal(chosen.shape))
     return np.stack(starts)
 
 
-def spread(states: Float[np.ndarray, "*axes point state"]) -> Float[np.ndarray, "*axes"] | np.floating:
+def spread(states: Float[np.ndarray, "*axes point state"]) -> Float[np.ndarray, "*axes"]:
     """The root-mean-square distance of states from their mean, in the unit of the states."""
-    return np.sqrt(np.var(states, axis=-2).sum(axis=-1))
+    return np.asarray(np.sqrt(np.var(states, axis=-2).sum(axis=-1)))
 
 
 def _of_members(

@@ -31,7 +31,7 @@ def draw_jacobian_eigenvalues(
         label = "stable points" if kind == 0 else f"{kind} unstable"
         size = 12 if MARKERS[kind] == "*" else 5
         look = {"color": COLORS[kind], "marker": MARKERS[kind], "linewidths": 0, "alpha": 0.6}
-        ax.scatter(own.real, own.imag, s=size, **look, label=label)
+        ax.scatter(np.real(own), np.imag(own), s=size, **look, label=label)
     ax.set_aspect("equal")
     farthest = 1.08 * max(1.0, float(np.abs(eigenvalues).max(initial=0)))
     ax.set(xlim=(-farthest, farthest), ylim=(-farthest, farthest))
