@@ -25,6 +25,7 @@ SCRIPTS = (
     "inertial_anisotropy",
     "context_integration",
     "flip_flop",
+    "flip_flop_fixed_points",
 )
 
 

@@ -60,6 +60,7 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
 SHORT_FORMS = [
     ("context_integration", 12, 24),
     ("flip_flop", 12, 12),
+    ("flip_flop_fixed_points", 26, 10),
     ("force_field", 37, 26),
     pytest.param("speed_profiles", 24, 20, marks=pytest.mark.full),
     ("weight_change", 13, 10),

@@ -13,8 +13,12 @@ from popsim.analysis.figures.dendrogram import draw_dendrogram as draw_dendrogra
 from popsim.analysis.figures.end_point_ellipses import draw_end_point_ellipses as draw_end_point_ellipses
 from popsim.analysis.figures.ensemble_band import draw_ensemble_band as draw_ensemble_band
 from popsim.analysis.figures.explained_variance import draw_explained_variance as draw_explained_variance
+from popsim.analysis.figures.fixed_points import draw_fixed_points as draw_fixed_points
 from popsim.analysis.figures.hand_paths import draw_hand_paths as draw_hand_paths
 from popsim.analysis.figures.hidden_activity import draw_hidden_activity as draw_hidden_activity
+from popsim.analysis.figures.jacobian_eigenvalues import (
+    draw_jacobian_eigenvalues as draw_jacobian_eigenvalues,
+)
 from popsim.analysis.figures.learning_bands import draw_learning_bands as draw_learning_bands
 from popsim.analysis.figures.learning_curves import draw_learning_curves as draw_learning_curves
 from popsim.analysis.figures.loss_bands import draw_loss_bands as draw_loss_bands
@@ -42,6 +46,7 @@ from popsim.analysis.figures.style import save_figure as save_figure
 from popsim.analysis.figures.tangling import draw_tangling as draw_tangling
 from popsim.analysis.figures.task_trials import draw_task_trials as draw_task_trials
 from popsim.analysis.figures.task_trials import task_trial_rows as task_trial_rows
+from popsim.analysis.figures.time_constants import draw_time_constants as draw_time_constants
 from popsim.analysis.figures.tuning_curves import draw_tuning_curves as draw_tuning_curves
 from popsim.analysis.figures.two_state_course import draw_two_state_course as draw_two_state_course
 from popsim.analysis.figures.weight_animation import animate_weight_matrix as animate_weight_matrix

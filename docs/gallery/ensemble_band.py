@@ -8,7 +8,7 @@ from popsim.analysis.figures import draw_ensemble_band
 
 run = popsim.open_run("runs/center-out-0")
 states = run.evaluate(popsim.without_noise(run.ensemble)).states
-speed = np.asarray(popsim.analysis.hand_speed(states.hand), float).mean(axis=1)  # [member, time]
+speed = np.asarray(popsim.analysis.behaviour.hand_speed(states.hand), float).mean(axis=1)  # [member, time]
 time = run.task.validation_trials().timeline.dt * np.arange(1, speed.shape[1] + 1)
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")

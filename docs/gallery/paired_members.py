@@ -12,7 +12,7 @@ targets = run.task.validation_trials().targets
 
 def error(ensemble):
     """The mean over trials of each member, in mm."""
-    errors = popsim.analysis.end_point_error(run.evaluate(ensemble).states.cursor, targets)
+    errors = popsim.analysis.behaviour.end_point_error(run.evaluate(ensemble).states.cursor, targets)
     return 1000 * np.asarray(errors, float).mean(axis=1)
 
 

@@ -1,0 +1,168 @@
+"""Levenberg-Marquardt searches from many starts, whose places are taken by others as they end."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
+from popsim.checks import check_non_negative, check_positive, check_positive_int
+
+FIRST_DAMPING, DAMPING_CHANGE = 1e-2, 4.0
+LEAST_GAIN, GOOD_GAIN = 1e-4, 0.75  # actual by predicted reduction
+# Of a search that has not come to a local minimum of the speed: |J'F| / |F|, and the damping; J is about 1.
+LEAST_SLOPE, MOST_DAMPING = 1e-8, 1e8
+
+
+@dataclasses.dataclass(frozen=True)
+class FixedPointSearch:
+    """How fixed points are searched for, and which ends of searches count.
+
+    The speed at a state h is q = |step(h) - h|^2 / 2 (Sussillo & Barak 2013, Neural Comput 25:626).
+
+    - `tolerance`: the largest speed of a fixed point, in the unit of the state squared.
+    - `slow_tolerance`: the largest speed of a slow point, where a search ended that found no fixed point: at
+        a local minimum of the speed, or after all its iterations.
+    - `radius`, `slow_radius`: ends nearer than this are one fixed or slow point, as a share of the
+        root-mean-square distance of the member's starts from their mean.
+    - `margin`: a direction is unstable if its eigenvalue is larger than 1 + `margin`, stable if it is
+        smaller than 1 - `margin`.
+    - `n_iterations`: after so many a search ends, where it is.
+    - `n_at_once`: how many searches of a member run side by side. Results do not depend on it.
+
+    **Raises:** `ValueError` if a tolerance or radius is not positive, the margin is negative, a number is
+    not a positive whole one, or `slow_tolerance` is below `tolerance`.
+    """
+
+    tolerance: float = 1e-20
+    slow_tolerance: float = 1e-6
+    radius: float = 1e-3
+    slow_radius: float = 1e-2
+    margin: float = 1e-6
+    n_iterations: int = 200
+    n_at_once: int = 64
+
+    def __post_init__(self):
+        for name in ("tolerance", "slow_tolerance", "radius", "slow_radius"):
+            check_positive(name, getattr(self, name))
+        check_non_negative("margin", self.margin)
+        check_positive_int("n_iterations", self.n_iterations)
+        check_positive_int("n_at_once", self.n_at_once)
+        if self.slow_tolerance < self.tolerance:
+            raise ValueError(
+                f"`slow_tolerance` must be at least `tolerance`, {self.tolerance}, got {self.slow_tolerance}."
+            )
+
+
+class _Searches(eqx.Module):
+    """The searches of one member: those that run, and where the others ended.
+
+    `start` is the number of the start of each that runs, that of the last and one for a place without any;
+    `ends` has a row for that too.
+    """
+
+    start: Int[Array, " place"]
+    state: Float[Array, "place state"]
+    damping: Float[Array, " place"]
+    n_done: Int[Array, " place"]
+    next_start: Int[Array, ""]
+    ends: Float[Array, "row state"]
+    n_iterations: Int[Array, " row"]
+
+
+@eqx.filter_jit
+def run_searches(
+    dynamics: Dynamics,
+    ensemble: Any,
+    inputs: Float[Array, "member inputs"] | None,
+    starts: Float[Array, "member start state"],
+    search: FixedPointSearch,
+) -> tuple[Float[Array, "member start state"], Float[Array, "member start"], Int[Array, "member start"]]:
+    """Where the search from each start ends, the speed there, and after how many iterations."""
+
+    def of_member(model, own_starts, own_inputs):
+        def displacement(state):
+            return one_step(dynamics, model, state, own_inputs) - state
+
+        ends, n_iterations = _search(displacement, own_starts, search)
+        return ends, _speed(jax.vmap(displacement)(ends)), n_iterations
+
+    return map_members(of_member, ensemble, starts, inputs)
+
+
+def _search(displacement, starts, search):
+    """All searches of one member."""
+    n_starts, n_places = starts.shape[0], min(search.n_at_once, starts.shape[0])
+    queue = jnp.concatenate([starts, starts[:1]])  # a place without a search has a state too
+    searches = _Searches(
+        jnp.arange(n_places),
+        starts[:n_places],
+        jnp.full(n_places, FIRST_DAMPING, starts.dtype),
+        jnp.zeros(n_places, int),
+        jnp.asarray(n_places),
+        queue,
+        jnp.zeros(n_starts + 1, int),
+    )
+
+    def iterate(old: _Searches) -> _Searches:
+        improve = jax.vmap(lambda *own: _improve(displacement, *own))
+        state, damping, speed, slope = improve(old.state, old.damping)
+        n_done = old.n_done + 1
+        is_minimum = (slope <= LEAST_SLOPE) | (damping >= MOST_DAMPING)
+        is_over = (speed <= search.tolerance) | is_minimum | (n_done >= search.n_iterations)
+        row = jnp.where(is_over, old.start, n_starts)
+        following = jnp.minimum(old.next_start + jnp.cumsum(is_over) - 1, n_starts)
+        start = jnp.where(is_over, following, old.start)
+        return _Searches(
+            start,
+            jnp.where(is_over[:, None], queue[start], state),
+            jnp.where(is_over, FIRST_DAMPING, damping),
+            jnp.where(is_over, 0, n_done),
+            old.next_start + jnp.sum(is_over),
+            old.ends.at[row].set(state),
+            old.n_iterations.at[row].set(n_done),
+        )
+
+    last = jax.lax.while_loop(lambda now: jnp.any(now.start < n_starts), iterate, searches)
+    return last.ends[:-1], last.n_iterations[:-1]
+
+
+def _speed(displacement: Float[Array, "*axes state"]) -> Float[Array, "*axes"]:
+    return jnp.sum(displacement**2, axis=-1) / 2
+
+
+def _improve(displacement, state, damping):
+    """One Levenberg-Marquardt iteration for F(h) = step(h) - h = 0: (J'J + damping) d = -J'F.
+
+    The new state and damping, the speed there, and the slope of |F| before.
+
+    The damping is proportional to |F|, which makes convergence quadratic also where fixed points are not
+    isolated (Fan & Yuan 2005, Computing 74:23-39), and its factor follows the ratio of the actual and the
+    predicted reduction (Fan 2003, J Comput Math 21:625-636; both cited from memory).
+    """
+
+    def twice(at):
+        value = displacement(at)
+        return value, value
+
+    jacobian, value = jax.jacfwd(twice, has_aux=True)(state)
+    normal = jacobian.T @ jacobian + damping * jnp.eye(state.shape[0], dtype=state.dtype)
+    gradient = jacobian.T @ value
+    step = -jax.scipy.linalg.solve(normal, gradient, assume_a="pos")
+    new_value = displacement(state + step)
+    old_speed, new_speed = _speed(value), _speed(new_value)
+    predicted = old_speed - _speed(value + jacobian @ step)
+    gain = (old_speed - new_speed) / jnp.where(predicted > 0, predicted, jnp.inf)
+    is_better = (gain > LEAST_GAIN) & jnp.isfinite(new_speed)
+    factor = jnp.where(gain > GOOD_GAIN, 1 / DAMPING_CHANGE, 1.0)
+    factor = jnp.where(is_better, factor * jnp.sqrt(new_speed / old_speed), DAMPING_CHANGE)
+    damping = jnp.clip(damping * factor, 1e-30, MOST_DAMPING)
+    return (
+        jnp.where(is_better, state + step, state),
+        damping,
+        jnp.where(is_better, new_speed, old_speed),
+        jnp.linalg.norm(gradient) / jnp.linalg.norm(value),
+    )

@@ -1,0 +1,178 @@
+"""Eight memories and what lies between them: the fixed points of networks that remember three bits.
+
+Networks that `flip_flop.py` trained are searched for points where they rest without pulses (Sussillo & Barak
+2013, Neural Comput 25:626; Maheswaranathan et al. 2019, NeurIPS 32:15629, figure 1). If each bit were kept by
+itself, between two stable points and an unstable one, there would be 3^3 = 27 points: 8 stable ones, and
+12, 6 and 1 with one, two and three unstable directions. All members have to have the 8 stable points, put
+out the eight triples of bits there, and stay; four in five have to have all 27 and no other. Whatever their
+number, the indices of the points of each member have to add up to 1, or some were not found. Untrained
+networks must fail. Networks are trained unless the folder has those of the same size and seed.
+"""
+
+import argparse
+import dataclasses
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import numpy as np
+
+import popsim
+from command_line import parse_options, run_on_saved
+from figures.flip_flop_fixed_points import Portrait, draw_figure
+from flip_flop import CELLS, FULL, N_BITS, QUICK, FlipFlop, Size, build_ensemble, train, trained_networks
+from gates import Row, as_control, at_most, exit_code, print_table, within
+from popsim.analysis import dynamics
+
+IDEAL = (8, 12, 6, 1)  # C(3, k) 2^(3 - k) points with k unstable directions
+LEAST_SHARE = 0.8  # of the members, that have all of these and no other
+N_TRIALS, N_STARTS, N_DRAWN = 128, 2048, 24
+N_HELD, LARGEST_DRIFT = 500, 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Rest:
+    """Where the members of an ensemble rest.
+
+    - `points`: their fixed points.
+    - `outputs` [point, bit]: what they put out there.
+    - `hidden` [member, trial, time, unit]: the states that they visited.
+    """
+
+    points: dynamics.FixedPoints
+    outputs: np.ndarray
+    hidden: np.ndarray
+
+
+def find(ensemble: popsim.NetworkModel, seed: int) -> Rest:
+    """The fixed points of all members, from mixtures of the states that they visit in trials."""
+    keys = jax.random.split(popsim.key_stream(jax.random.key(seed), "visited"), N_TRIALS)
+    task = FlipFlop()
+    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+    states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(seed)).states
+    hidden = np.asarray(states.network.hidden)
+    starts = dynamics.mixtures_of_states(
+        hidden, N_STARTS, key=popsim.key_stream(jax.random.key(seed), "starts")
+    )
+    found = dynamics.find_fixed_points(ensemble, starts)
+    n_slow = np.bincount(found.slow.member, minlength=found.slow.n_members)
+    print(f"slow points: {n_slow.tolist()}, searches that ended elsewhere: {found.n_lost.tolist()}")
+    points = found.fixed
+    outputs = read_out(ensemble, points.state[:, None].astype(hidden.dtype), points.member)
+    return Rest(points, outputs[:, 0], hidden)
+
+
+def read_out(ensemble: popsim.NetworkModel, hidden: np.ndarray, member: np.ndarray) -> np.ndarray:
+    """What networks put out at states [point, time, unit], those of a point by the member named for it."""
+    networks = jax.tree.map(lambda leaf: leaf[member], ensemble.network)
+    outputs = eqx.filter_vmap(lambda network, own: jax.vmap(network.read_out)(own))(networks, hidden)
+    return np.asarray(outputs, float)
+
+
+def largest_drifts(ensemble: popsim.NetworkModel, rest: Rest) -> np.ndarray:
+    """By how much an output moves at most in steps without a pulse from the stable points [member]."""
+    drifts = np.full(rest.points.n_members, np.nan)
+    for i in range(rest.points.n_members):
+        own = rest.points.of_member(i)
+        own = own.where(own.is_stable)
+        if len(own):
+            alone = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], ensemble)
+            followed = dynamics.follow_dynamics(alone, own.state[None], N_HELD)[0]
+            outputs = read_out(ensemble, followed.astype(rest.hidden.dtype), own.member)
+            held = rest.outputs[(rest.points.member == i) & rest.points.is_stable]
+            drifts[i] = np.abs(outputs - held[:, None]).max()
+    return drifts
+
+
+def n_corners(rest: Rest, member: int) -> int:
+    """How many triples of bits a member puts out at its stable points."""
+    is_own = (rest.points.member == member) & rest.points.is_stable
+    return len({tuple(signs) for signs in np.sign(rest.outputs[is_own]).astype(int).tolist()})
+
+
+def memory_rows(name: str, rest: Rest) -> list[Row]:
+    """The stable points of each member, and the triples of bits that it puts out there."""
+    rows = []
+    for i in range(rest.points.n_members):
+        n_stable = np.count_nonzero(rest.points.of_member(i).is_stable)
+        rows.append(within(f"{name}, stable points", str(i), float(n_stable), 2.0**N_BITS, 0.0))
+        rows.append(within(f"{name}, triples of bits", str(i), float(n_corners(rest, i)), 2.0**N_BITS, 0.0))
+    return rows
+
+
+def topology_rows(name: str, rest: Rest) -> list[Row]:
+    """All points of each member, which are only reported, and the share of members that have the ideal 27."""
+    counts = rest.points.counts()
+    counts = np.pad(counts, ((0, 0), (0, max(0, len(IDEAL) - counts.shape[1]))))
+    ideal = np.pad(IDEAL, (0, counts.shape[1] - len(IDEAL)))
+    for i, own in enumerate(counts):
+        print(f"{name}, member {i}: {own.tolist()} points with 0, 1, 2, ... unstable directions")
+    share = float(np.mean((counts == ideal).all(axis=1)))
+    return [Row(f"{name}, share with {IDEAL}", "all", share, LEAST_SHARE, gate=(1.0, 1 / LEAST_SHARE))]
+
+
+def index_rows(name: str, rest: Rest) -> list[Row]:
+    """The sum of the indices of the points of each member."""
+    sums = [float(rest.points.of_member(i).index.sum()) for i in range(rest.points.n_members)]
+    return [within(f"{name}, sum of indices", str(i), total, 1.0, 0.0) for i, total in enumerate(sums)]
+
+
+def error_rows(name: str, ensemble: popsim.NetworkModel, size: Size, seed: int) -> list[Row]:
+    """The mean squared error of each member in trials with pulses."""
+    task = FlipFlop()
+    keys = jax.random.split(popsim.key_stream(jax.random.key(seed), "test"), N_TRIALS)
+    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+    losses = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(seed)).losses
+    errors = np.asarray(losses.total, float).mean(axis=1)
+    return [at_most(f"{name}, MSE", str(i), error, size.largest_error) for i, error in enumerate(errors)]
+
+
+def cell_rows(cell: str, folder: Path, size: Size, seed: int) -> tuple[list[Row], Rest]:
+    """The rows of one kind of network, and where its trained members rest."""
+    trained, untrained = (
+        trained_networks(folder, cell, size, seed),
+        build_ensemble(cell, size.n_members, seed),
+    )
+    rest, before = find(trained, seed), find(untrained, seed)
+    drifts = largest_drifts(trained, rest)
+    rows = error_rows(cell, trained, size, seed) + index_rows(cell, rest) + memory_rows(cell, rest)
+    rows += topology_rows(cell, rest)
+    rows += [at_most(f"{cell}, drift", str(i), drift, LARGEST_DRIFT) for i, drift in enumerate(drifts)]
+    controls = memory_rows(f"{cell}, untrained", before) + topology_rows(f"{cell}, untrained", before)
+    return rows + index_rows(f"{cell}, untrained", before) + as_control(controls), rest
+
+
+def analyse(options: argparse.Namespace, size: Size) -> int:
+    """Open what was saved, find the points, print the table, draw the figure."""
+    rows: list[Row] = []
+    portraits = {}
+    for cell in CELLS:
+        new_rows, rest = cell_rows(cell, options.out, size, options.seed)
+        rows += new_rows
+        first = rest.points.of_member(0)
+        portraits[cell] = Portrait(
+            rest.hidden[0, :N_DRAWN], first.state, first.n_unstable, first.eigenvalues, rest.points.counts()
+        )
+    print_table(rows, "found", "expected")
+    print(*draw_figure(options.out, portraits, IDEAL), sep="\n")
+    return exit_code(rows)
+
+
+def main() -> int:
+    """Train and save unless that was done; then, in a fresh process, search and draw."""
+    short = f"train {QUICK.n_members} members for {QUICK.n_batches} batches"
+    options = parse_options(__file__, __doc__ or "", in_fresh_process=True, short_form=short)
+    size = QUICK if options.quick else FULL
+    if options.saved:
+        return analyse(options, size)
+    for cell in CELLS:
+        try:
+            trained_networks(options.out, cell, size, options.seed)
+        except (ValueError, FileNotFoundError):
+            train(options.out, cell, size, options.seed)
+    return run_on_saved(__file__, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

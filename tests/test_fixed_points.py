@@ -1,0 +1,257 @@
+"""Fixed points of systems that are solved by hand, and of networks."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim.analysis import dynamics
+
+DT = 0.1
+
+
+class Cubic(eqx.Module):
+    """Units of their own that go to -size or size and leave 0: h += dt (h - h^3 / size^2)."""
+
+    size: jax.Array
+
+
+def cubic_step(model, h):
+    return h + DT * (h - h**3 / model.size**2)
+
+
+def cubic_ensemble(*sizes):
+    return Cubic(jnp.asarray(sizes, jnp.float32))
+
+
+def starts_around(size, n_starts, n_units, seed=0):
+    generator = np.random.default_rng(seed)
+    return size * generator.uniform(-1.3, 1.3, (n_starts, n_units))
+
+
+@pytest.mark.parametrize("n_units", [1, 3])
+def test_bistable_units_rest_at_all_combinations_of_their_three_points(n_units):
+    """C(n, k) 2^(n - k) of them have k unstable directions: 8, 12, 6, 1 for three units."""
+    sizes = 1.0, 50.0
+    starts = np.stack([starts_around(size, 400, n_units) for size in sizes])
+    found = dynamics.find_fixed_points(cubic_ensemble(*sizes), starts, dynamics=cubic_step)
+    points = found.fixed
+    expected = [[2], [2, 1], [4, 4, 1], [8, 12, 6, 1]][n_units]
+    np.testing.assert_array_equal(points.counts(), [expected, expected])
+    assert len(found.slow) == 0 and not found.n_lost.any()
+    for member, size in enumerate(sizes):
+        own = points.of_member(member)
+        grid = np.array(list(itertools.product([-size, 0.0, size], repeat=n_units)))
+        distance = np.linalg.norm(own.state[:, None] - grid, axis=-1)
+        np.testing.assert_allclose(distance.min(axis=0), 0, atol=1e-7 * size)
+        assert sorted(distance.argmin(axis=1)) == list(range(3**n_units))
+        assert own.n_starts.sum() == 400 and own.index.sum() == 1
+        is_zero = np.abs(own.state) < 0.5 * size  # where the slope is 1 + dt; else it is 1 - 2 dt
+        slopes = -np.sort(-np.where(is_zero, 1 + DT, 1 - 2 * DT), axis=-1)
+        np.testing.assert_allclose(own.eigenvalues, slopes, atol=1e-6)
+        np.testing.assert_array_equal(own.n_unstable, is_zero.sum(axis=-1))
+        np.testing.assert_array_equal(own.is_stable, ~is_zero.any(axis=-1))
+    assert (points.residual < 1.5e-10).all() and not points.n_marginal.any()
+
+
+class Matrix(eqx.Module):
+    """h' = A h + inputs."""
+
+    weights: jax.Array
+
+
+def linear_ensemble():
+    """Three members A h + b, whose eigenvalues are known."""
+    generator = np.random.default_rng(1)
+    eigenvalues = np.array([[0.9, -0.5, 0.2], [1.5, 0.99, 0.0], [-1.2, -1.1, 0.3]])
+    basis = generator.normal(size=(3, 3, 3))
+    matrices = basis @ (eigenvalues[:, :, None] * np.linalg.inv(basis))
+    return matrices, generator.normal(size=(3, 3)), eigenvalues
+
+
+def linear_step(model, h, inputs):
+    return model.weights @ h + inputs
+
+
+def test_a_linear_map_has_one_point_with_the_eigenvalues_of_its_matrix():
+    matrices, offsets, eigenvalues = linear_ensemble()
+    starts = np.random.default_rng(2).normal(size=(3, 10, 3))
+    single = matrices.astype(np.float32)
+    found = dynamics.find_fixed_points(
+        Matrix(jnp.asarray(single)), starts, inputs=offsets, dynamics=linear_step
+    )
+    points = found.fixed
+    np.testing.assert_array_equal(points.member, [0, 1, 2])
+    np.testing.assert_array_equal(points.n_starts, [10, 10, 10])
+    exact = np.linalg.solve(np.eye(3) - single.astype(float), offsets[..., None])[..., 0]
+    np.testing.assert_allclose(points.state, exact, rtol=1e-7)
+    np.testing.assert_allclose(np.abs(points.eigenvalues[0]), [0.9, 0.5, 0.2], atol=1e-5)
+    np.testing.assert_array_equal(points.n_unstable, [0, 1, 2])
+    np.testing.assert_array_equal(points.index, [1, -1, 1])  # -1.2 and -1.1 turn no sign of det(1 - A)
+
+
+def ghost_step(model, h):
+    return h + h**2 + model.size
+
+
+def test_a_point_that_has_just_vanished_is_slow_and_not_fixed():
+    """The speed is least at 0, gap^2 / 2, where the Jacobian is 1."""
+    gaps, starts = np.array([1e-4, 1e-2]), np.tile(np.linspace(-0.1, 0.1, 21), (2, 1))[..., None]
+    found = dynamics.find_fixed_points(cubic_ensemble(*gaps), starts, dynamics=ghost_step)
+    assert len(found.fixed) == 0
+    np.testing.assert_array_equal(found.n_lost, [0, 21])
+    np.testing.assert_allclose(found.slow.state, 0, atol=1e-4)
+    np.testing.assert_allclose(found.slow.speed, gaps[0] ** 2 / 2, rtol=1e-4)
+    np.testing.assert_allclose(found.slow.eigenvalues.real, 1, atol=1e-3)
+    assert found.slow.n_starts.sum() == 21
+
+
+def build_network(key):
+    return popsim.networks.LeakyRNN(2, 5, 1, gain=4.0, noise_std=0.3, key=key)  # with many points
+
+
+def network_ensemble():
+    return popsim.make_ensemble(build_network, 2, key=jax.random.key(0))
+
+
+STARTS = 8 * np.random.default_rng(0).uniform(-1, 1, (2, 150, 5))
+
+
+@pytest.mark.slow
+def test_the_precision_of_the_caller_stays_and_little_is_compiled(count_compilations):
+    ensemble = network_ensemble()
+    assert not jax.config.read("jax_enable_x64")
+    with count_compilations() as compiled:
+        first = dynamics.find_fixed_points(ensemble, STARTS)
+    assert len(compiled) <= 12  # the searches, Jacobians of fixed and of slow points, and single operations
+    with count_compilations() as compiled:
+        again = dynamics.find_fixed_points(ensemble, STARTS[:, ::-1])
+    assert len(compiled) == 0
+    assert len(first.fixed) == len(again.fixed) and first.fixed.state.dtype == np.float64
+    assert not jax.config.read("jax_enable_x64") and jnp.ones(1).dtype == jnp.float32
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inputs", [None, np.array([[0.3, -0.2], [0.0, 1.0]])], ids=["no input", "inputs"])
+def test_networks_rest_without_noise_where_their_own_step_leaves_them(inputs):
+    ensemble = network_ensemble()
+    model = ensemble if inputs is None else popsim.NetworkModel(ensemble, dt=0.01)
+    points = dynamics.find_fixed_points(model, STARTS, inputs=inputs).fixed
+    received = np.zeros((2, 2)) if inputs is None else inputs
+    assert points.counts().sum() > 2  # so that some member has several
+    assert [points.of_member(i).index.sum() for i in range(2)] == [1, 1]
+    for row, member in enumerate(points.member):
+        network = popsim.without_noise(popsim.member(ensemble, int(member)))
+        state = jnp.asarray(points.state[row], jnp.float32)
+        after = network.step(jnp.asarray(received[member], jnp.float32), state, key=jax.random.key(0))
+        np.testing.assert_allclose(after, state, atol=3e-6)
+
+
+@pytest.mark.slow
+def test_members_do_not_know_of_each_other():
+    ensemble = network_ensemble()
+    both = dynamics.find_fixed_points(ensemble, STARTS).fixed
+    for member in range(2):
+        one = jax.tree.map(lambda x, i=member: x[i : i + 1] if eqx.is_array(x) else x, ensemble)
+        alone = dynamics.find_fixed_points(one, STARTS[member : member + 1]).fixed
+        own = both.of_member(member)
+        np.testing.assert_allclose(alone.state, own.state, rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(alone.n_starts, own.n_starts)
+        np.testing.assert_array_equal(alone.n_unstable, own.n_unstable)
+
+
+@pytest.mark.parametrize("n_at_once", [7, 400])
+def test_what_is_found_does_not_depend_on_how_many_searches_run_at_once(n_at_once):
+    sizes = 1.0, 50.0
+    starts = np.stack([starts_around(size, 400, 1) for size in sizes])
+    search = dynamics.FixedPointSearch(n_at_once=n_at_once)
+    points = dynamics.find_fixed_points(
+        cubic_ensemble(*sizes), starts, dynamics=cubic_step, search=search
+    ).fixed
+    ends = np.where(np.abs(points.state[:, 0]) < 0.5, 0, np.sign(points.state[:, 0]))
+    np.testing.assert_array_equal(ends.reshape(2, 3)[:, 2], 0)  # each member's last is the unstable one
+    expected = dynamics.find_fixed_points(cubic_ensemble(*sizes), starts, dynamics=cubic_step).fixed
+    order, other = (
+        np.lexsort((points.state[:, 0], points.member)),
+        np.lexsort((expected.state[:, 0], expected.member)),
+    )
+    np.testing.assert_allclose(points.state[order], expected.state[other], atol=1e-7)
+    np.testing.assert_array_equal(points.n_starts[order], expected.n_starts[other])
+
+
+def test_bad_arguments_are_named(as_users_run):
+    ensemble, starts = network_ensemble(), np.zeros((2, 4, 5))
+    find = dynamics.find_fixed_points
+    other = np.zeros((2, 4, 3))
+    for bad in (starts[:1], starts[0], np.full_like(starts, np.nan), starts[:, :0]):
+        with pytest.raises(ValueError, match="`starts` must"):
+            find(ensemble, bad)
+    with pytest.raises(ValueError, match="`dynamics` must return a state of shape"):
+        find(cubic_ensemble(1.0, 2.0), other, dynamics=lambda model, h: h[:2])
+    with pytest.raises(ValueError, match="`inputs` must be 2 numbers, got shape"):
+        find(ensemble, starts, inputs=np.zeros(3))
+    with pytest.raises(ValueError, match="`inputs` must be one vector, or one for each of 2"):
+        find(ensemble, starts, inputs=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="say their `dynamics`; got Cubic"):
+        find(cubic_ensemble(1.0, 2.0), starts)
+
+
+def test_a_table_of_points_is_cut_by_member_and_by_what_is_asked():
+    member, unstable = np.array([0, 0, 2]), np.array([0, 2, 1])
+    eigenvalues = np.array([[0.5, 0.1], [3.0, 1.5], [2.0, 1.0]])
+    table = dynamics.FixedPoints(
+        member,
+        np.arange(6.0).reshape(3, 2),
+        np.array([0.0, 2.0, 0.5]),
+        eigenvalues[:, :, None] * np.eye(2),
+        eigenvalues.astype(complex),
+        unstable,
+        np.array([0, 0, 1]),
+        np.ones(3, int),
+        n_members=3,
+    )
+    np.testing.assert_array_equal(table.counts(), [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    np.testing.assert_array_equal(table.residual, [0, 2, 1])
+    np.testing.assert_array_equal(table.is_stable, [True, False, False])
+    np.testing.assert_array_equal(table.index, [1, 1, 0])
+    assert [len(table.of_member(i)) for i in range(3)] == [2, 0, 1] and len(table) == 3
+    np.testing.assert_array_equal(table.where(unstable == 2).state, [[2, 3]])
+    with pytest.raises(ValueError, match="`member` must be 0 to 2, got 3"):
+        table.of_member(3)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("tolerance", 0.0), ("radius", -1.0), ("margin", -1e-3), ("n_at_once", 0), ("slow_tolerance", 1e-30)],
+)
+def test_bad_settings_are_named(setting, value):
+    with pytest.raises(ValueError, match=f"`{setting}` must be"):
+        dynamics.FixedPointSearch(**{setting: value})
+
+
+@pytest.mark.parametrize("draw", [dynamics.mixtures_of_states, dynamics.states_with_noise])
+def test_starts_are_drawn_from_what_each_member_visited(draw):
+    visited = np.random.default_rng(0).normal(size=(3, 4, 50, 2)) + 10 * np.arange(3)[:, None, None, None]
+    starts = draw(visited, 1000, key=jax.random.key(1))
+    assert starts.shape == (3, 1000, 2)
+    np.testing.assert_allclose(starts.mean(axis=1), visited.mean(axis=(1, 2)), atol=0.15)
+    np.testing.assert_array_equal(draw(visited[:2], 1000, key=jax.random.key(1)), starts[:2])
+    assert (draw(visited, 1000, key=jax.random.key(2)) != starts).all()
+    with pytest.raises(ValueError, match="`n_starts` must be"):
+        draw(visited, 0, key=jax.random.key(1))
+    with pytest.raises(ValueError, match="`states` must be finite"):
+        draw(np.full((2, 3, 4), np.inf), 5, key=jax.random.key(1))
+
+
+def test_mixtures_are_within_what_was_visited_and_noise_is_as_large_as_said():
+    corners = np.array([[[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]]])
+    mixed = dynamics.mixtures_of_states(corners, 500, key=jax.random.key(0))
+    assert (mixed >= 0).all() and (mixed.sum(axis=-1) <= 1 + 1e-12).all() and (mixed > 0.1).any()
+    line = np.linspace(-1, 1, 1001)[None, :, None] * np.array([3.0, 4.0])  # the distance has variance 25 / 3
+    noisy = dynamics.states_with_noise(line, 4000, noise=0.2, key=jax.random.key(0))
+    across = noisy[0] @ np.array([4.0, -3.0]) / 5
+    np.testing.assert_allclose(across.std(), 0.2 * (25 / 3 / 2) ** 0.5, rtol=0.05)

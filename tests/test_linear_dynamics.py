@@ -1,0 +1,147 @@
+"""Linearised dynamics, their modes, line attractors, and states that are left alone."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.analysis import dynamics
+
+DT = 0.01
+
+
+class Planar(eqx.Module):
+    """h' = A tanh(h) + B u, in two dimensions with one input."""
+
+    recurrent: jnp.ndarray
+    received: jnp.ndarray
+
+
+def planar_step(model, h, inputs):
+    return model.recurrent @ jnp.tanh(h) + model.received @ inputs**2
+
+
+def planar_ensemble():
+    generator = np.random.default_rng(0)
+    return Planar(*(jnp.asarray(generator.normal(size=(3, 2, n)), jnp.float32) for n in (2, 1)))
+
+
+def test_jacobians_are_those_of_the_formula():
+    ensemble, states = planar_ensemble(), np.random.default_rng(1).normal(size=(3, 4, 2))
+    inputs = np.array([[0.5], [2.0], [-1.0]])
+    by_state = dynamics.state_jacobians(ensemble, states, inputs=inputs, dynamics=planar_step)
+    slope = 1 - np.tanh(states) ** 2
+    exact = np.asarray(ensemble.recurrent, float)[:, None] * slope[:, :, None]
+    np.testing.assert_allclose(by_state, exact, rtol=1e-13)
+    by_input = dynamics.input_jacobians(ensemble, states, inputs, dynamics=planar_step)
+    exact = 2 * np.asarray(ensemble.received, float) * inputs[:, None]
+    np.testing.assert_allclose(by_input, np.broadcast_to(exact[:, None], (3, 4, 2, 1)), rtol=1e-13)
+    assert jnp.ones(1).dtype == jnp.float32
+    with pytest.raises(ValueError, match=r"`states` must have axes \(member, point, state\) of 3 members"):
+        dynamics.state_jacobians(ensemble, states[:2], inputs=inputs, dynamics=planar_step)
+
+
+def test_modes_decay_and_oscillate_as_they_were_made():
+    """One mode decays in 50 ms and oscillates at 4 Hz, one decays in 20 ms, one is an integrator."""
+    fast, turn = np.exp(-DT / 0.05), 2 * np.pi * 4 * DT
+    rotation = fast * np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    own = np.zeros((4, 4))
+    own[:2, :2], own[2, 2], own[3, 3] = rotation, np.exp(-DT / 0.02), 1.0
+    basis = np.random.default_rng(0).normal(size=(4, 4))
+    jacobian = basis @ own @ np.linalg.inv(basis)
+    found = dynamics.modes(jacobian[None, None])
+    tau = dynamics.time_constants(found.eigenvalue[0, 0], dt=DT)
+    np.testing.assert_allclose(np.abs(tau[1:]), [0.05, 0.05, 0.02], rtol=1e-9)
+    assert abs(tau[0]) > 1e9
+    np.testing.assert_allclose(dynamics.frequencies(found.eigenvalue[0, 0], dt=DT), [0, 4, 4, 0], atol=1e-9)
+    eigenvalue, direction, selection = (x[0, 0] for x in found)
+    np.testing.assert_allclose(jacobian @ direction, direction * eigenvalue, atol=1e-12)
+    np.testing.assert_allclose(selection @ jacobian, eigenvalue[:, None] * selection, atol=1e-11)
+    np.testing.assert_allclose(selection @ direction, np.eye(4), atol=1e-12)
+
+
+def test_growth_has_a_negative_time_constant_and_a_fixed_mode_an_infinite_one():
+    tau = dynamics.time_constants(np.array([np.e, 1.0, 0.0, -1 / np.e]), dt=DT)
+    np.testing.assert_allclose(tau, [-DT, np.inf, 0.0, DT])
+    np.testing.assert_allclose(
+        dynamics.frequencies(np.array([-0.5]), dt=DT), 1 / (2 * DT)
+    )  # every other step
+
+
+@pytest.mark.parametrize(
+    ("jacobian", "message"),
+    [
+        (np.ones((2, 3)), "axes"),
+        (np.full((2, 2), np.nan), "finite"),
+        (np.array([[1.0, 1], [0, 1]]), "eigenvec"),
+    ],
+)
+def test_jacobians_without_modes_are_refused(jacobian, message, as_users_run):
+    with pytest.raises(ValueError, match=f"`jacobian` must .*{message}"):
+        dynamics.modes(jacobian)
+    with pytest.raises(ValueError, match="`dt` must be"):
+        dynamics.time_constants(np.ones(1), dt=0.0)
+
+
+class Ring(eqx.Module):
+    """Radius goes to `radius`, angle stays: a ring attractor in the first two of three dimensions."""
+
+    radius: jnp.ndarray
+
+
+def ring_step(model, h):
+    size = jnp.sqrt(h[0] ** 2 + h[1] ** 2)
+    return jnp.concatenate([h[:2] * (1 + 0.3 * (model.radius - size) / size), 0.5 * h[2:]])
+
+
+def test_a_ring_has_one_slow_direction_along_it_and_states_return_to_it():
+    ensemble, generator = Ring(jnp.array([2.0])), np.random.default_rng(0)
+    starts = 2 * generator.normal(size=(1, 200, 3))
+    found = dynamics.find_fixed_points(ensemble, starts, dynamics=ring_step)
+    points = found.fixed
+    assert len(points) > 100 and (points.n_marginal == 1).all() and not points.is_stable.any()
+    np.testing.assert_allclose(np.linalg.norm(points.state, axis=1), 2, atol=1e-9)
+    slow = dynamics.slow_directions(points.state, points.jacobian)
+    np.testing.assert_array_equal(slow.n_slow, 1)
+    np.testing.assert_allclose(slow.eigenvalue, 1, atol=1e-9)
+    np.testing.assert_allclose(slow.next_largest, 1 - 0.3 * 2 / 2, atol=1e-9)
+    around = np.stack([-points.state[:, 1], points.state[:, 0], np.zeros(len(points))], axis=1) / 2
+    np.testing.assert_allclose(np.abs(np.sum(slow.direction * around, axis=1)), 1, atol=1e-9)
+    np.testing.assert_allclose(np.sum(slow.direction * slow.selection, axis=1), 1, atol=1e-9)
+    assert np.median(slow.alignment) > 0.999 and (slow.alignment > 0.97).all()
+    with pytest.raises(ValueError, match="`n_neighbours` must be"):
+        dynamics.slow_directions(points.state[:3], points.jacobian[:3])
+
+
+def test_a_straight_line_across_shear_is_read_by_its_selection_vector():
+    """h' = A h with A (1, 0) = (1, 0): the other mode, which decays, is not at right angles to it."""
+    jacobian = np.tile([[1.0, 0.4], [0.0, 0.6]], (7, 1, 1))
+    slow = dynamics.slow_directions(np.linspace(-1, 1, 7)[:, None] * [1.0, 0.0], jacobian)
+    np.testing.assert_allclose(np.abs(slow.direction), np.tile([1, 0], (7, 1)), atol=1e-12)
+    np.testing.assert_allclose(slow.selection[:, 1] / slow.selection[:, 0], 1.0)  # (0, 1) ends at (1, 0)
+    np.testing.assert_allclose(slow.alignment, 1)
+    assert (np.sign(slow.direction[:, 0]) == np.sign(slow.direction[0, 0])).all()
+
+
+def decay(model, h):
+    return h - 0.25 * jnp.sign(model.radius) * (h - jnp.sign(h))  # to the nearest corner
+
+
+def test_states_that_are_left_alone_go_where_the_dynamics_take_them():
+    ensemble, begun = Ring(jnp.array([1.0, 1.0])), np.random.default_rng(0).uniform(-3, 3, (2, 30, 2))
+    followed = dynamics.follow_dynamics(ensemble, begun, 40, dynamics=decay)
+    assert followed.shape == (2, 30, 40, 2)
+    left = 0.75 ** np.arange(1, 41)[:, None]
+    exact = np.sign(begun)[:, :, None] + (begun - np.sign(begun))[:, :, None] * left
+    np.testing.assert_allclose(followed, exact, atol=1e-12)
+    points = dynamics.find_fixed_points(ensemble, begun, dynamics=decay).fixed
+    reached = dynamics.reached_points(points, followed[:, :, -1], within=1e-3)
+    np.testing.assert_allclose(points.state[reached], np.sign(begun), atol=1e-9)
+    np.testing.assert_array_equal(points.member[reached], [[0] * 30, [1] * 30])
+    assert (dynamics.reached_points(points, begun + 10, within=1e-3) == -1).all()
+    stable_in_one = points.of_member(0)
+    assert (dynamics.reached_points(stable_in_one, followed[:, :, -1], within=1e-3)[1] == -1).all()
+    with pytest.raises(ValueError, match="`n_steps` must be"):
+        dynamics.follow_dynamics(ensemble, begun, 0, dynamics=decay)
+    with pytest.raises(ValueError, match="`states` must have axes .* of 2 members"):
+        dynamics.reached_points(points, followed[:1, :, -1], within=1.0)
