@@ -6,23 +6,27 @@ itself, between two stable points and an unstable one, there would be 3^3 = 27 p
 12, 6 and 1 with one, two and three unstable directions. All members have to have the 8 stable points, put
 out the eight triples of bits there, and stay; four in five have to have all 27 and no other. Whatever their
 number, the indices of the points of each member have to add up to 1, or some were not found. Untrained
-networks must fail. Networks are trained unless the folder has those of the same size and seed.
+networks must fail. Activity in the same trials has to be less alike between the two kinds of network than
+within them (figure 1d there; see `network_distances.py`). Networks are trained unless the folder has those of
+the same size and seed.
 """
 
 import argparse
 import dataclasses
 import sys
-from pathlib import Path
 
 import equinox as eqx
 import jax
 import numpy as np
+from matplotlib.axes import Axes
 
 import popsim
 from command_line import parse_options, run_on_saved
 from figures.flip_flop_fixed_points import Portrait, draw_figure
+from figures.network_distances import draw_network_map
 from flip_flop import CELLS, FULL, N_BITS, QUICK, FlipFlop, Size, build_ensemble, train, trained_networks
 from gates import Row, as_control, at_most, exit_code, print_table, within
+from network_distances import distance_rows, network_distances, without_gate
 from popsim.analysis import dynamics
 
 IDEAL = (8, 12, 6, 1)  # C(3, k) 2^(3 - k) points with k unstable directions
@@ -128,12 +132,10 @@ def error_rows(name: str, ensemble: popsim.NetworkModel, size: Size, seed: int) 
     return [at_most(f"{name}, MSE", str(i), error, size.largest_error) for i, error in enumerate(errors)]
 
 
-def cell_rows(cell: str, folder: Path, size: Size, seed: int) -> tuple[list[Row], Rest]:
+def cell_rows(
+    cell: str, trained: popsim.NetworkModel, untrained: popsim.NetworkModel, size: Size, seed: int
+) -> tuple[list[Row], Rest]:
     """The rows of one kind of network, and where its trained members rest."""
-    trained, untrained = (
-        trained_networks(folder, cell, size, seed),
-        build_ensemble(cell, size.n_members, seed),
-    )
     rest, before = find(trained, seed), find(untrained, seed)
     drifts = largest_drifts(trained, rest)
     rows = error_rows(cell, trained, size, seed) + index_rows(cell, rest) + memory_rows(cell, rest)
@@ -145,17 +147,28 @@ def cell_rows(cell: str, folder: Path, size: Size, seed: int) -> tuple[list[Row]
 
 def analyse(options: argparse.Namespace, size: Size) -> int:
     """Open what was saved, find the points, print the table, draw the figure."""
+    trained = {cell: trained_networks(options.out, cell, size, options.seed) for cell in CELLS}
+    untrained = {cell: build_ensemble(cell, size.n_members, options.seed) for cell in CELLS}
     rows: list[Row] = []
     portraits = {}
     for cell in CELLS:
-        new_rows, rest = cell_rows(cell, options.out, size, options.seed)
+        new_rows, rest = cell_rows(cell, trained[cell], untrained[cell], size, options.seed)
         rows += new_rows
         first = rest.points.of_member(0)
         portraits[cell] = Portrait(
             rest.hidden[0, :N_DRAWN], first.state, first.n_unstable, first.eigenvalues, rest.points.counts()
         )
+    found = network_distances(trained, FlipFlop(), options.seed)
+    before = network_distances(untrained, FlipFlop(), options.seed)
+    rows += distance_rows("trained", found, options.seed)
+    rows += [without_gate(row) for row in distance_rows("untrained", before, options.seed)]
     print_table(rows, "found", "expected")
-    print(*draw_figure(options.out, portraits, IDEAL), sep="\n")
+
+    def draw_map(ax: Axes) -> None:
+        chart, test = found.chart, found.test
+        draw_network_map(ax, chart.positions, found.cells, chart.share, test.statistic, test.p)
+
+    print(*draw_figure(options.out, portraits, IDEAL, draw_map), sep="\n")
     return exit_code(rows)
 
 

@@ -1,7 +1,7 @@
-"""The figure of `flip_flop_fixed_points.py`: where networks rest, their modes there, and how many points."""
+"""The figure of `flip_flop_fixed_points.py`: where networks rest, their modes there, counts, and a map."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,9 @@ class Portrait:
     counts: np.ndarray
 
 
-def draw_figure(folder: Path, portraits: Mapping[str, Portrait], ideal: tuple[int, ...]) -> list[Path]:
+def draw_figure(
+    folder: Path, portraits: Mapping[str, Portrait], ideal: tuple[int, ...], draw_map: Callable[[Axes], None]
+) -> list[Path]:
     """Draw the figure and write it as PNG and PDF.
 
     **Arguments:**
@@ -43,6 +45,7 @@ def draw_figure(folder: Path, portraits: Mapping[str, Portrait], ideal: tuple[in
     - `folder`: where it is written; made if it does not exist.
     - `portraits`: by cell.
     - `ideal`: how many points there are with 0, 1, 2, ... unstable directions if bits do not interact.
+    - `draw_map`: draws the map of all networks.
 
     **Returns:** the files.
     """
@@ -61,7 +64,8 @@ def draw_figure(folder: Path, portraits: Mapping[str, Portrait], ideal: tuple[in
                 legend.remove()
             spectrum.set_title(f"{cell}, member 0", fontsize=8)
         draw_counts(figure.add_subplot(grid[0, 2]), portraits, ideal)
-        for letter, ax in zip("abcde", figure.axes, strict=False):
+        draw_map(figure.add_subplot(grid[1, 2]))
+        for letter, ax in zip("abcdef", figure.axes, strict=False):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
         files = save_figure(figure, folder, "flip_flop_fixed_points")
         plt.close(figure)
