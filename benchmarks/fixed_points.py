@@ -18,7 +18,11 @@ from popsim.analysis import dynamics
 from popsim.training import TaskTrainer, adam
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
-from flip_flop import DT, N_BITS, FlipFlop  # noqa: E402
+from flip_flop import (  # noqa: E402  # pyright: ignore[reportMissingImports]
+    DT,
+    N_BITS,
+    FlipFlop,
+)
 
 N_MEMBERS, N_UNITS = 5, 64
 

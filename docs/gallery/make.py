@@ -29,9 +29,9 @@ What `popsim.analysis.figures` draws, with the whole script of each picture. The
 `popsim.analysis.figures.figure_style()` by `docs/gallery/make.py`, which writes this page.
 """
 
-_ENTRY = """## draw_{concept}
+_ENTRY = """## {function}
 
-![draw_{concept}](images/{concept}.png)
+![{function}](images/{concept}.png)
 
 {summary}
 
@@ -47,17 +47,25 @@ def scripts() -> dict[str, Path]:
 
 
 def drawing_functions() -> dict[str, str]:
-    """The public functions that draw, by concept: `draw_hand_paths` draws the concept "hand_paths".
-
-    **Returns:** the first line of the docstring of each.
-    """
+    """The public functions that draw or animate, with the first line of the docstring of each."""
     from popsim.analysis import figures
 
-    named = {name: each for name, each in vars(figures).items() if name.startswith("draw_")}
-    return {
-        name.removeprefix("draw_"): (inspect.getdoc(each) or "").partition("\n")[0]
-        for name, each in sorted(named.items())
-    }
+    named = {name: each for name, each in vars(figures).items() if name.startswith(("draw_", "animate_"))}
+    return {name: (inspect.getdoc(each) or "").partition("\n")[0] for name, each in sorted(named.items())}
+
+
+def shown_by(concept: str) -> str:
+    """The function that a script is about: that of its name, or of a longer name that begins with one.
+
+    `state_space.py` and `state_space_3d.py` show `draw_state_space`.
+
+    **Raises:** `ValueError` if there is none.
+    """
+    about = {name.partition("_")[2]: name for name in drawing_functions()}
+    fitting = [own for own in about if concept == own or concept.startswith(f"{own}_")]
+    if not fitting:
+        raise ValueError(f"{concept}.py must be named after a function that draws, one of {sorted(about)}.")
+    return about[max(fitting, key=len)]
 
 
 def run_script(script: Path, folder: Path) -> "matplotlib.figure.Figure":
@@ -86,12 +94,12 @@ def picture(figure: "matplotlib.figure.Figure") -> bytes:
 
 def page() -> str:
     """The gallery: for each function its picture, what it draws, and the script."""
-    found = scripts()
-    parts = [_TOP]
-    for concept, summary in drawing_functions().items():
-        if concept in found:
-            code = found[concept].read_text().strip()
-            parts.append(_ENTRY.format(concept=concept, summary=summary, code=code))
+    summaries, parts = drawing_functions(), [_TOP]
+    for concept, script in scripts().items():
+        function, code = shown_by(concept), script.read_text().strip()
+        parts.append(
+            _ENTRY.format(function=function, concept=concept, summary=summaries[function], code=code)
+        )
     return "\n".join(parts)
 
 
