@@ -22,6 +22,7 @@ ROOT = Path(popsim.__file__).parents[1]
 DOCUMENTS = [
     "README.md",
     *(f"docs/{name}.md" for name in ("extending", "tasks", "bodies", "runs")),
+    *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
 ]
 pytestmark = pytest.mark.skipif(
@@ -79,7 +80,8 @@ def test_the_code_about_a_saved_run_runs(saved_run, monkeypatch):
     scope = {}
     exec(compile(block, "README.md", "exec"), scope)
     assert scope["curve"].shape == (100,) and scope["weights"].shape == (3, 12, 4)
-    assert scope["ax"].lines
+    assert scope["left"].lines and scope["right"].lines
+    assert scope["onset"].shape == scope["speed"].shape[:2]
 
 
 def test_the_code_about_runs_runs(saved_run, monkeypatch):
