@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from popsim.analysis.figures import (
+    STYLE_SHEET,
     direction_colors,
     draw_channels,
     draw_hand_paths,
@@ -18,6 +19,7 @@ from popsim.analysis.figures import (
     figure_style,
     save_figure,
 )
+from popsim.analysis.figures.style import COLORS
 
 
 @pytest.fixture
@@ -133,3 +135,9 @@ def test_the_style_ends_with_its_block_and_text_stays_editable(ax, tmp_path):
         paths = save_figure(ax.figure, tmp_path / "figures", "empty")
     assert matplotlib.rcParams["font.size"] == before
     assert [path.name for path in paths] == ["empty.png", "empty.pdf"] and all(p.exists() for p in paths)
+
+
+def test_the_style_sheet_can_be_used_by_its_name(ax):
+    with plt.style.context(STYLE_SHEET):
+        assert tuple(plt.rcParams["axes.prop_cycle"].by_key()["color"]) == COLORS
+        assert plt.rcParams["svg.fonttype"] == "none" and plt.rcParams["axes.labelsize"] == 8

@@ -40,6 +40,7 @@ from popsim.analysis.figures.rotation_plane import draw_rotation_plane as draw_r
 from popsim.analysis.figures.similarity_matrix import draw_similarity_matrix as draw_similarity_matrix
 from popsim.analysis.figures.speed_profiles import draw_speed_profiles as draw_speed_profiles
 from popsim.analysis.figures.state_space import draw_state_space as draw_state_space
+from popsim.analysis.figures.style import STYLE_SHEET as STYLE_SHEET
 from popsim.analysis.figures.style import direction_colors as direction_colors
 from popsim.analysis.figures.style import figure_style as figure_style
 from popsim.analysis.figures.style import save_figure as save_figure

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import matplotlib
+import matplotlib.style
 import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
@@ -12,34 +13,17 @@ from matplotlib.figure import Figure
 # Okabe & Ito 2008, Color Universal Design: told apart by all common types of colour vision.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 
-_STYLE = {
-    "axes.labelsize": 8,
-    "axes.linewidth": 0.7,
-    "axes.prop_cycle": matplotlib.cycler(color=COLORS),
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlesize": 8,
-    "figure.dpi": 150,
-    "font.family": "sans-serif",
-    "font.sans-serif": ["Arial", "Helvetica", "DejaVu Sans"],
-    "font.size": 8,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "lines.linewidth": 1.2,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 300,
-    "svg.fonttype": "none",
-    "xtick.labelsize": 7,
-    "xtick.major.width": 0.7,
-    "ytick.labelsize": 7,
-    "ytick.major.width": 0.7,
-}
+STYLE_SHEET = "popsim.analysis.figures.popsim"
+"""What `matplotlib.pyplot.style.use` calls it: popsim.mplstyle beside this file."""
 
 
 @contextlib.contextmanager
 def figure_style() -> Iterator[None]:
-    """Figures made inside this block have popsim's style; the user's settings are as before after it."""
-    with matplotlib.rc_context(_STYLE):
+    """Figures made inside this block have popsim's style; the user's settings are as before after it.
+
+    For a whole script: `matplotlib.pyplot.style.use(popsim.analysis.figures.STYLE_SHEET)`.
+    """
+    with matplotlib.style.context(STYLE_SHEET):
         yield
 
 

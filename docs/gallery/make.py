@@ -25,8 +25,9 @@ _TOP = """# Gallery
 
 What `popsim.analysis.figures` draws, with the whole script of each picture. The scripts look at
 `runs/center-out-0`, which `popsim train center-out` makes, and at `runs/arm26`, of
-`popsim train center-out --plant arm26 --members 3 --out runs/arm26`. They are run within
-`popsim.analysis.figures.figure_style()` by `docs/gallery/make.py`, which writes this page.
+`popsim train center-out --plant arm26 --members 3 --out runs/arm26`. They are run in popsim's style, that of
+`matplotlib.pyplot.style.use(popsim.analysis.figures.STYLE_SHEET)`, by `docs/gallery/make.py`, which writes
+this page.
 """
 
 _ENTRY = """## {function}
