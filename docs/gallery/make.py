@@ -58,11 +58,15 @@ def drawing_functions() -> dict[str, str]:
 def shown_by(concept: str) -> str:
     """The function that a script is about: that of its name, or of a longer name that begins with one.
 
-    `state_space.py` and `state_space_3d.py` show `draw_state_space`.
+    `state_space.py` and `state_space_3d.py` show `draw_state_space`, and `weight_matrix_animation.py` shows
+    `animate_weight_matrix`.
 
     **Raises:** `ValueError` if there is none.
     """
-    about = {name.partition("_")[2]: name for name in drawing_functions()}
+    about = {}
+    for name in drawing_functions():
+        verb, _, shown = name.partition("_")
+        about[shown if verb == "draw" else f"{shown}_animation"] = name
     fitting = [own for own in about if concept == own or concept.startswith(f"{own}_")]
     if not fitting:
         raise ValueError(f"{concept}.py must be named after a function that draws, one of {sorted(about)}.")
