@@ -217,7 +217,7 @@ def analyse(options: argparse.Namespace, size: Size) -> int:
         new_rows, memories[cell] = cell_rows(cell, trained, size, options.seed)
         rows += new_rows
     print_table(rows, "found", "largest")
-    losses = {cell: open_history(options.out / cell).loss.sum("term").values for cell in CELLS}
+    losses = {cell: open_history(options.out / cell).loss.sum("term", skipna=False).values for cell in CELLS}
     largest = (size.largest_error, LARGEST_HELD_ERROR)
     print(*draw_figure(options.out, memories, losses, largest, N_HELD), sep="\n")
     return exit_code(rows)

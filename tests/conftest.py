@@ -10,6 +10,7 @@ import equinox
 import jax
 import jaxtyping
 import matplotlib
+import matplotlib.pyplot as plt
 import pytest
 
 _CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
@@ -44,6 +45,14 @@ def forget_compiled_programs():
         equinox.clear_caches()
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture
+def ax():
+    """Axes of their own."""
+    figure, axes = plt.subplots()
+    yield axes
+    plt.close(figure)
 
 
 @pytest.fixture

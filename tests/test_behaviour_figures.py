@@ -1,6 +1,5 @@
 """What the figures of behaviour and learning show is what they were given, in readable units."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -21,13 +20,6 @@ from popsim.analysis.figures import (
     draw_two_state_course,
 )
 from popsim.analysis.learning import TwoStateParameters, learning_curve, simulate_two_states
-
-
-@pytest.fixture
-def ax():
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
 
 
 def outline(band):

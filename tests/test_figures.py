@@ -22,13 +22,6 @@ from popsim.analysis.figures import (
 from popsim.analysis.figures.style import COLORS
 
 
-@pytest.fixture
-def ax():
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
-
-
 def test_learning_curves_have_thin_members_and_their_geometric_mean(ax):
     loss = np.array([[1.0, 4.0], [0.01, 0.04]])
     assert draw_learning_curves(ax, np.arange(2), loss) is ax

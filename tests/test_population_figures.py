@@ -22,13 +22,6 @@ DIRECTION = np.array([0.0, 2.0])
 PATHS = np.random.default_rng(0).normal(size=(2, 5, 3))
 
 
-@pytest.fixture
-def ax():
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
-
-
 def test_trials_go_through_state_space_from_a_ring_to_a_dot(ax):
     assert draw_state_space(ax, PATHS[..., :2], direction=DIRECTION, explained=np.array([0.5, 0.25])) is ax
     path, start, end = ax.lines[3:]

@@ -1,6 +1,5 @@
 """Figures of populations show the numbers that they are given, at the right members."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
@@ -19,13 +18,6 @@ from popsim.analysis.statistics import mean_interval
 PLACES = np.array([[0.0, 0], [5, 5], [1, 0], [6, 5], [0, 1]])
 DISTANCES = squareform(pdist(PLACES))
 GROUPS = ["b", "a", "b", "a", "b"]
-
-
-@pytest.fixture
-def ax():
-    figure, ax = plt.subplots()
-    yield ax
-    plt.close(figure)
 
 
 def test_a_matrix_has_its_groups_together_and_a_line_between_them(ax):

@@ -9,7 +9,7 @@ run = popsim.open_run("runs/center-out-0")
 history = run.history
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-draw_learning_curves(ax, history.batch.values, history.loss.sum("term").values)
-validation = history.validation_loss.sum("term").values
+draw_learning_curves(ax, history.batch.values, history.total_loss.values)
+validation = history.total_validation_loss.values
 draw_learning_curves(ax, history.validation_batch.values, validation, label="validation", color="#D55E00")
 ax.legend()

@@ -20,8 +20,8 @@ def draw_learning(run: Any) -> Callable[[Axes], Axes]:
     history = run.history
 
     def draw(ax: Axes) -> Axes:
-        draw_learning_curves(ax, history.batch.values, history.loss.sum("term").values)
-        validation = history.validation_loss.sum("term")
+        draw_learning_curves(ax, history.batch.values, history.total_loss.values)
+        validation = history.total_validation_loss
         draw_learning_curves(
             ax, history.validation_batch.values, validation.values, label="validation", color="#D55E00"
         )

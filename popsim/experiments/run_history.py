@@ -35,6 +35,19 @@ class RunHistory:
         return self.dataset[name]
 
     @property
+    def total_loss(self) -> Any:
+        """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
+
+        NaN where a term is, as for members that were frozen: `loss.sum("term")` would leave such terms out.
+        """
+        return self.dataset["loss"].sum("term", skipna=False)
+
+    @property
+    def total_validation_loss(self) -> Any:
+        """The sum of the loss terms in the validation trials, as `total_loss`: (validation_batch, member)."""
+        return self.dataset["validation_loss"].sum("term", skipna=False)
+
+    @property
     def trainables(self) -> PyTree:
         """The trainable arrays in the structure of the ensemble: at each leaf a lazy `xarray.DataArray` with
         the axes (trainables_batch, member, ...), and None where nothing was kept."""

@@ -22,8 +22,10 @@ def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure]:
     """Learning curves, figures of merit and, of reaches, speed profiles: one colour for each run."""
     with figure_style():
         figures = {
-            "training_loss": _losses(runs, "loss", "batch", "training"),
-            "validation_loss": _losses(runs, "validation_loss", "validation_batch", "validation"),
+            "training_loss": _losses(runs, "loss", "total_loss", "batch", "training"),
+            "validation_loss": _losses(
+                runs, "validation_loss", "total_validation_loss", "validation_batch", "validation"
+            ),
             "figures_of_merit": _merits(runs),
             "speed_profiles": _speeds(runs),
         }
@@ -34,13 +36,13 @@ def _members(runs: Sequence[ComparedRun]) -> str:
     return ", ".join(f"{each.name}: {each.run.experiment.n_members}" for each in runs)
 
 
-def _losses(runs: Sequence[ComparedRun], loss: str, batch: str, kind: str) -> RunFigure | None:
+def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind: str) -> RunFigure | None:
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
     for each in runs:
         history = each.run.history
         if loss not in history.dataset:
             continue
-        values = history[loss].sum("term").values
+        values = getattr(history, total).values
         if np.isfinite(values).all(axis=0).any():
             draw_loss_bands(ax, history[batch].values, values, label=each.short_name, color=each.color)
     if not ax.lines:

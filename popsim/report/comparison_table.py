@@ -119,10 +119,19 @@ def _of_members(each: ComparedRun, column: Column) -> Float[np.ndarray, " member
 
 
 def _verdicts(runs: Sequence[ComparedRun]) -> list[tuple[str, Column]]:
-    return [(_merit_name(column), column) for column in _all_columns(runs, numeric=False)]
+    """Columns of yes and no; those of text are left out."""
+    columns = _all_columns(runs, numeric=False)
+    return [
+        (_merit_name(column), column) for column in columns if any(_known(each, column).size for each in runs)
+    ]
+
+
+def _known(each: ComparedRun, column: Column) -> Float[np.ndarray, " known"]:
+    values = _of_members(each, column)
+    return values[np.isfinite(values)]
 
 
 def _count(each: ComparedRun, column: Column) -> str:
-    """Of how many members it is true, such as "4 of 5"."""
-    values = _of_members(each, column)
-    return f"{np.nansum(values):.0f} of {values.size}" if values.size else MISSING
+    """Of how many members it is true, such as "4 of 5", of those of whom it is known."""
+    values = _known(each, column)
+    return f"{values.sum():.0f} of {values.size}" if values.size else MISSING

@@ -50,8 +50,8 @@ def _course(run: Run, found: PrincipalComponents) -> RunFigure:
     )
     colored = "" if direction is None else ", coloured by the direction of the target"
     caption = (
-        f"Activity of member 0 in {found.projections.shape[1]} validation trials{colored}, noise off: its "
-        "first two principal components, with their shares of the variance. Rings: the first time step; "
-        "dots: the last."
+        f"Activity of one network, member 0, in {found.projections.shape[1]} validation trials{colored}, "
+        "noise off: its first two principal components, with their shares of the variance. Rings: the first "
+        "time step; dots: the last. The other members are not shown."
     )
     return RunFigure(figure, "Course of activity", caption)

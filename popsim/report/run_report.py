@@ -20,7 +20,7 @@ _CODE = """import popsim
 
 run = popsim.open_run({path})
 run.summary  # the figures of merit, in SI units
-run.history.loss.sum("term")  # (batch, member), lazy
+run.history.total_loss  # (batch, member); run.history.loss has each term
 run.history.trainables  # the weights over training batches, lazy
 run.ensemble  # the trained networks, all members stacked
 states = run.evaluate().states  # the validation trials: (member, trial, time, ...)

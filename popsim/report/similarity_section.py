@@ -9,25 +9,34 @@ from popsim.experiments.run import Run
 from popsim.experiments.run_figure import RunFigure
 from popsim.report.hidden_activity import hidden_activity
 
+MOST = 20  # members: their pairs are many more
+FEWEST = 3  # networks that can be on a map
+
 
 def draw_similarity(run: Run) -> dict[str, RunFigure] | None:
-    """Distances between members, trained and untrained; None of one member, or of models without units."""
+    """Distances between members, trained and untrained; None of one member, or of models without units.
+
+    Members whose activity is constant or not finite are left out, and those after the first `MOST`.
+    """
     if run.experiment.n_members < 2:
         return None
     activity = {
         "trained": hidden_activity(run, run.ensemble),
         "untrained": hidden_activity(run, run.models(batch=-1)),
     }
-    hidden = [own for own in activity.values() if own is not None and np.all(np.isfinite(own))]
-    if len(hidden) < len(activity):
+    found = [
+        (name, member) for name, hidden in activity.items() if hidden is not None for member in hidden[:MOST]
+    ]
+    found = [(name, member) for name, member in found if np.all(np.isfinite(member)) and np.ptp(member) > 0]
+    if len(found) < FEWEST:
         return None
-    members = [member for own in hidden for member in own]
-    groups = np.repeat(list(activity), run.experiment.n_members)
+    members, groups = [member for _, member in found], np.array([name for name, _ in found])
     distances = pairwise(members, procrustes_angle)
     said = (
         f"Procrustes angle between the activity of networks in the same {len(members[0])} validation trials, "
-        f"noise off, after the best rotation: 0 for the same geometry. {run.experiment.n_members} trained "
-        "members and the same before training."
+        f"noise off, after the best rotation: 0 for the same geometry. {np.sum(groups == 'trained')} trained "
+        f"members, and {np.sum(groups == 'untrained')} before training; a member is a unit of replication, a "
+        "pair of members is not."
     )
     with figure_style():
         matrix, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")

@@ -23,7 +23,8 @@ MATRIX_AXES = 4  # batch, member, row, column
 def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     """How far the largest matrices went, and how many dimensions the change of the largest one has.
 
-    None if fewer than two batches of trainables were kept, or no matrix is among them.
+    None if fewer than two batches of trainables were kept, or no matrix that began with weights is among
+    them.
     """
     dataset = run.history.dataset
     if "trainables_batch" not in dataset.coords or dataset.sizes["trainables_batch"] < 2:
@@ -35,12 +36,15 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     }
     if not sizes:
         return None
-    names = sorted(sizes, key=lambda name: -sizes[name])[:MOST_MATRICES]
     initial = {name: np.asarray(array) for name, array in arrays_by_name(run.models(batch=-1)).items()}
+    began_somewhere = [name for name in sizes if np.any(initial[name])]
+    names = sorted(began_somewhere, key=lambda name: -sizes[name])[:MOST_MATRICES]
+    if not names:
+        return None
     with figure_style():
         return {
             "weight_distances": _distances(run, names, initial),
-            "weight_change": _change(run, names[0], initial[names[0]]),
+            **_change(run, names[0], initial[names[0]]),
         }
 
 
@@ -50,29 +54,33 @@ def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> Ru
     distances = distance_from_start(run.history.dataset, groups=groups, initial=initial)
     batch = run.history.trainables_batch.values
     for (name, distance), color in zip(distances.items(), COLORS, strict=False):
-        values = distance.relative if np.isfinite(distance.relative).all() else distance.absolute
-        draw_weight_history(ax, batch, values, label=name, color=color)
+        draw_weight_history(ax, batch, distance.relative, label=name, color=color)
     ax.set_ylabel("distance from start / initial norm")
     ax.legend()
     caption = (
-        f"Distance of the largest weight matrices from where they began, relative to their initial norm "
-        f"(absolute where that is zero), at {len(batch)} recorded batches. Lines: the median of "
+        f"Distance of the largest weight matrices from where they began, relative to their initial norm, "
+        f"at {len(batch)} recorded batches. Lines: the median of "
         f"{run.experiment.n_members} members; bands hold them all. The unit of replication is the member."
     )
     return RunFigure(figure, "Distance of weights from their start", caption)
 
 
-def _change(run: Run, name: str, initial: np.ndarray) -> RunFigure:
+def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
+    """Of the members whose weights changed and are finite, if there are any."""
     weights = recorded_arrays(run.history.dataset)[name][-1:]
     values = change_singular_values(weights, initial=initial)[-1]
+    values = values[values[:, 0] > 0]
+    if not len(values):
+        return {}
     null = gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
     draw_change_spectrum(ax, values, null)
     ranks = effective_rank(values)
     caption = (
-        f"Singular modes of what training did to {name}: a line for each of {run.experiment.n_members} "
-        f"members. Their effective rank is {ranks.mean():.1f} on average ({ranks.min():.1f} to "
+        f"Singular modes of what training did to {name}: a line for each of {len(values)} members whose "
+        f"weights changed. Their effective rank is {ranks.mean():.1f} on average ({ranks.min():.1f} to "
         f"{ranks.max():.1f}), of {values.shape[-1]} modes; that of matrices of the same shape with "
-        f"independent Gaussian entries (grey) is {effective_rank(null).mean():.1f}."
+        f"independent Gaussian entries (grey) is {effective_rank(null).mean():.1f}. The unit of replication "
+        "is the member."
     )
-    return RunFigure(figure, "Dimensions of the change of weights", caption)
+    return {"weight_change": RunFigure(figure, "Dimensions of the change of weights", caption)}
