@@ -21,7 +21,8 @@ def change_singular_values(
 
     - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`; a
         lazy one is read in blocks.
-    - `initial`: W(0); None for the first recorded batch.
+    - `initial`: W(0); None for the first row, which has to be before training (batch -1) if the history says
+        of which batch it is.
 
     **Raises:** `ValueError` if `initial` has another shape.
     """
