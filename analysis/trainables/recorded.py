@@ -55,7 +55,8 @@ def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
     arrays = saved if saved or may_hold_more else dict(history)
     if not arrays:
         raise ValueError(
-            "`history` must hold trainables: train with `save_model_trainables`; got none among "
+            "`history` must hold trainables: train with `save_model_trainables`, or `popsim train` without "
+            "`--keep none`; got none among "
             f"{sorted(map(str, history))}."
         )
     shapes = {name: array.shape for name, array in arrays.items()}
