@@ -55,7 +55,7 @@ def test_ellipses_go_around_their_end_points_in_millimetres(ax):
     found = end_point_ellipse(errors[0])
     away = ellipse / 1000 - found.center
     squared = np.sum(away @ np.linalg.inv(found.covariance) * away, axis=1)
-    np.testing.assert_allclose(squared, -2 * np.log(0.05))  # all on the ellipse of that coverage
+    np.testing.assert_allclose(squared, 2 * 899 / (30 * 28) * 3.340385558)  # F of 2 and 28, at 0.95
     assert "mm" in ax.get_xlabel()
 
 

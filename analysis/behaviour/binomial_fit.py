@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.behaviour.probit import lapse_slopes, log_share_slopes, log_shares
+from popsim.analysis.standard_errors import standard_errors
 
 HIGHEST_LAPSE = 0.5
 START_LAPSE = 0.02
@@ -103,19 +104,8 @@ def _standard_errors(
         rows = np.column_stack([rows, _exponential(-log_spread) * lapse_slopes(eta)])
     rows = np.sqrt(n_trials)[:, None] * rows
     errors = np.full(values.size, np.nan)
-    errors[: rows.shape[1]] = _inverse_sizes(rows)
+    errors[: rows.shape[1]] = standard_errors(rows)
     return errors
-
-
-def _inverse_sizes(rows: np.ndarray) -> np.ndarray:
-    """Roots of the diagonal of (R'R)^-1; infinite if columns go with each other."""
-    sizes = np.linalg.norm(rows, axis=0)
-    if not np.all(sizes > 0):
-        return np.full(sizes.size, np.inf)
-    _, singular, directions = np.linalg.svd(rows / sizes, full_matrices=False)
-    if singular.size < sizes.size or singular[-1] < 1e-12 * singular[0]:
-        return np.full(sizes.size, np.inf)
-    return np.linalg.norm(directions.T / singular, axis=1) / sizes
 
 
 def is_separated(

@@ -36,14 +36,15 @@ def decision_time(
 ) -> Float[np.ndarray, "*axes trial"]:
     """How long after a step began an output is first as far from zero as a threshold, in s; NaN if never.
 
-    It is counted as `reaction_time` is: row t is at time (t + 1) dt, and what comes at a step is there from its
-    beginning, at start dt. So it is one dt more than the `produced_interval` of |output|, which is counted from
-    the end of that step; an output that is there in row `start` already took dt.
+    It is counted as `reaction_time` is: row t is at time (t + 1) dt, and what comes at a step is there from
+    its beginning, at start dt. So it is one dt more than the `produced_interval` of |output|, which is
+    counted from the end of that step; an output that is there in row `start` already took dt.
 
     **Arguments:**
 
     - `output`: that stands for one choice above zero and for the other below.
-    - `start`: the step from whose beginning time is counted, such as `trials.timeline.epochs["stimulus"][:, 0]`.
+    - `start`: the step from whose beginning time is counted, such as
+        `trials.timeline.epochs["stimulus"][:, 0]`.
     - `dt`: the time step in s.
     - `threshold`: in the unit of the output.
 

@@ -15,9 +15,9 @@ def produced_interval(
 ) -> Float[Array, "*trial"]:
     """The time from a step, such as that of the event "set", until the output reaches a threshold, in s.
 
-    It is counted in rows, from row `start` on, as `ReadySetGo` counts the interval that is to be produced:
-    from the state at the end of the step of "set". Between two steps the output is taken to rise in a straight
-    line. Zero if it is at the threshold or above in row `start` already, infinite if it never is from there on.
+    It is counted from row `start` on, the state at the end of the step of "set", as `ReadySetGo` counts the
+    interval that is to be produced. Between two steps the output is taken to rise in a straight line. Zero if
+    it is at the threshold or above in row `start` already, infinite if it never is from there on.
 
     **Arguments:**
 
