@@ -98,7 +98,8 @@ def _standard_errors(
     """Roots of the diagonal of the inverse of R'R, the rows of R being n^1/2 p' / (p (1 - p))^1/2."""
     lapse, n_columns = _lapse_of(values, design), design.shape[1]
     eta = design @ values[:n_columns]
-    log_spread = sum(log_shares(eta, lapse)) / 2
+    log_right, log_left = log_shares(eta, lapse)
+    log_spread = (log_right + log_left) / 2
     rows = _exponential(log_share_slopes(eta, lapse) - log_spread)[:, None] * design
     if 0 < lapse < HIGHEST_LAPSE:
         rows = np.column_stack([rows, _exponential(-log_spread) * lapse_slopes(eta)])

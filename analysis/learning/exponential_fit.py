@@ -64,7 +64,7 @@ def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float
     from scipy.optimize import least_squares
 
     if not np.isfinite(course).all():
-        return (np.nan,) * 5
+        return np.nan, np.nan, np.nan, np.nan, np.nan
     if (scale := float(np.ptp(course))) == 0:
         return float(course[0]), 0.0, np.nan, 0.0, np.inf
     span = batch[-1] - batch[0]

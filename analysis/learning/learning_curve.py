@@ -42,8 +42,8 @@ def learning_curve(loss: Float[AnyArray, "batch member"], *, confidence: float =
     logarithms = np.log(finite_members(loss))
     if (n_members := logarithms.shape[1]) < 2:
         raise ValueError(f"`loss` must be finite in two members or more, got {n_members}.")
-    interval = mean_interval(logarithms.T, confidence=confidence)
-    return LearningCurve(*(np.exp(own) for own in interval), n_members)
+    mean, low, high = mean_interval(logarithms.T, confidence=confidence)
+    return LearningCurve(np.exp(mean), np.exp(low), np.exp(high), n_members)
 
 
 def smoothed(values: Float[AnyArray, "batch member"], n_rows: int) -> Float[np.ndarray, "batch member"]:
