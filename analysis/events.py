@@ -9,9 +9,11 @@ from popsim.trial import Trial
 
 
 def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
-    """When each step of each trial is, in seconds from an event: 0 at the event's step, negative before it.
+    """When each step of each trial begins, in seconds from an event: 0 at its step, negative before it.
 
-    NaN in trials in which the event does not come. The state that is recorded at a step is that at its end.
+    The state that is recorded at a step is that at its end, `dt` later: add `trials.timeline.dt` for the
+    times of states, by which `reaction_time` and `decision_time` count. NaN in trials in which the event does
+    not come.
 
     **Arguments:**
 

@@ -55,7 +55,7 @@ def test_ellipses_go_around_their_end_points_in_millimetres(ax):
     found = end_point_ellipse(errors[0])
     away = ellipse / 1000 - found.center
     squared = np.sum(away @ np.linalg.inv(found.covariance) * away, axis=1)
-    np.testing.assert_allclose(squared, -2 * np.log(0.05))  # all on the ellipse of that coverage
+    np.testing.assert_allclose(squared, 2 * 899 / (30 * 28) * 3.340385558)  # F of 2 and 28, at 0.95
     assert "mm" in ax.get_xlabel()
 
 
@@ -83,13 +83,17 @@ def test_the_band_of_an_adaptation_course_is_of_the_mean_over_members(ax):
     values = np.array([[-1.0, 1.0], [1.0, 3.0]])
     assert draw_adaptation_course(ax, np.array([0, 5]), values, label="field") is ax
     mean = ax.lines[-1]
-    np.testing.assert_allclose(mean.get_xydata(), [[0, 0], [5, 2]])
+    np.testing.assert_allclose(mean.get_xydata(), [[1, 0], [6, 2]])  # batches from 1, as in learning curves
     reach = 12.706204736  # Student's t of one degree of freedom; the error is one
     np.testing.assert_allclose(outline(ax.collections[0])[:, 1].max(), 2 + reach, rtol=1e-6)
     draw_adaptation_course(ax, np.array([3, 9]), values, label="washout")
-    assert ax.get_xlim() == (0.0, 9.0)
+    assert ax.get_xlim() == (1.0, 10.0)
     with pytest.raises(ValueError, match="two members or more, got 1"):
         draw_adaptation_course(ax, np.array([0, 5]), values[:, :1], label="field")
+    with pytest.raises(ValueError, match="`confidence` must be between 0 and 1"):
+        draw_adaptation_course(ax, np.array([0, 5]), values, label="field", confidence=1.5)
+    with pytest.raises(ValueError, match="`values` must be finite"):
+        draw_adaptation_course(ax, np.array([0, 5]), np.where(values > 2, np.nan, values), label="field")
 
 
 def test_a_two_state_course_shows_states_of_trials_and_shades_clamps(ax):

@@ -12,8 +12,8 @@ from popsim.analysis.behaviour import (
     launch_angle,
     maximum_perpendicular_deviation,
     path_length,
+    path_ratio,
     perpendicular_deviation,
-    straightness,
 )
 
 RADIUS, HALF_ANGLE = 0.1, 0.7  # m, rad
@@ -61,10 +61,10 @@ def test_the_curvature_of_an_arc_is_one_over_its_radius():
 
 def test_an_arc_is_longer_than_its_chord():
     np.testing.assert_allclose(path_length(arcs()), 2 * HALF_ANGLE * RADIUS, rtol=1e-4)
-    np.testing.assert_allclose(straightness(arcs()), HALF_ANGLE / np.sin(HALF_ANGLE), rtol=1e-4)
+    np.testing.assert_allclose(path_ratio(arcs()), HALF_ANGLE / np.sin(HALF_ANGLE), rtol=1e-4)
     line = np.linspace([0.0, 0.0, 0.0], [0.1, 0.2, 0.2], 5)
-    np.testing.assert_allclose([path_length(line), straightness(line)], [0.3, 1.0])
-    assert np.isnan(straightness(np.zeros((3, 2))))
+    np.testing.assert_allclose([path_length(line), path_ratio(line)], [0.3, 1.0])
+    assert np.isnan(path_ratio(np.zeros((3, 2))))
 
 
 def test_a_reach_is_launched_along_the_tangent():
@@ -100,20 +100,30 @@ def test_an_ellipse_of_known_axes_is_found():
     rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     found = end_point_ellipse(np.stack([points @ rotation.T + [0.1, 0.2]] * 2), coverage=0.95)
     np.testing.assert_allclose(found.center, [[0.1, 0.2]] * 2)
-    np.testing.assert_allclose(found.semi_axes[0], np.sqrt(5.991464547) * np.array([wide, narrow]))
+    squared_reach = 2 * 63 / (8 * 6) * 5.14325285  # F of 2 and 6 degrees of freedom
+    np.testing.assert_allclose(found.semi_axes[0], np.sqrt(squared_reach) * np.array([wide, narrow]))
     np.testing.assert_allclose(found.angle, turn)
-    np.testing.assert_allclose(found.area, np.pi * 5.991464547 * wide * narrow)
+    np.testing.assert_allclose(found.area, np.pi * squared_reach * wide * narrow)
     np.testing.assert_allclose(found.covariance[1], rotation @ np.diag([wide**2, narrow**2]) @ rotation.T)
 
 
-def test_an_ellipse_holds_the_share_that_it_says():
+@pytest.mark.parametrize("n_trials", [3, 8, 100])
+def test_the_next_movement_ends_in_the_ellipse_as_often_as_it_says(n_trials):
     rng = np.random.default_rng(0)
     spread = np.linalg.cholesky(np.array([[4e-6, 1e-6], [1e-6, 1e-6]]))
-    found = end_point_ellipse(rng.normal(size=(20_000, 2)) @ spread.T, coverage=0.8)
-    away = rng.normal(size=(20_000, 2)) @ spread.T - found.center
-    squared = np.sum(away @ np.linalg.inv(found.covariance) * away, axis=1)
-    inside = np.mean(squared < -2 * np.log(0.2))
-    assert abs(inside - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 20_000)
+    found = end_point_ellipse(rng.normal(size=(4000, n_trials, 2)) @ spread.T, coverage=0.8)
+    away = rng.normal(size=(4000, 2)) @ spread.T - found.center
+    turn = found.angle
+    along = away[:, 0] * np.cos(turn) + away[:, 1] * np.sin(turn)
+    across = away[:, 1] * np.cos(turn) - away[:, 0] * np.sin(turn)
+    inside = np.sum((np.stack([along, across], axis=1) / found.semi_axes) ** 2, axis=1) < 1
+    assert abs(inside.mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 4000)
+
+
+def test_the_ellipse_of_many_trials_holds_this_share_of_them():
+    points = np.random.default_rng(0).normal(size=(20_000, 2))
+    found = end_point_ellipse(points, coverage=0.8).semi_axes
+    np.testing.assert_allclose(found, np.sqrt(-2 * np.log(0.2)), rtol=0.02)
 
 
 def test_the_after_effect_is_beyond_the_baseline(as_users_run):

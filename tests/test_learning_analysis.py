@@ -1,10 +1,12 @@
 """Bands, exponentials, criteria and savings of courses whose numbers are known."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.stats import t
 
 from popsim.analysis.learning import (
+    finite_members,
     fit_exponential,
     learning_curve,
     savings_in_rate,
@@ -36,6 +38,15 @@ def test_the_band_holds_the_mean_as_often_as_it_says():
     assert abs(np.mean((found.low < 1) & (found.high > 1)) - 0.9) < 4 * np.sqrt(0.09 / 4000)
 
 
+def test_members_that_failed_are_left_out_of_the_loss():
+    loss = np.array([[1.0, 2.0, 3.0], [1.0, np.nan, 2.0], [0.5, 0.0, 1.0]])
+    np.testing.assert_array_equal(finite_members(loss), loss[:, [0, 2]])
+    with pytest.raises(ValueError, match="`loss` must be finite in a member, got 1"):
+        finite_members(loss[:, 1:2])
+    with pytest.raises(ValueError, match="`loss` must be above zero, got 0"):
+        finite_members(np.nan_to_num(loss))
+
+
 @pytest.mark.parametrize("loss", [np.ones((3, 1)), np.full((3, 2), np.nan), np.zeros((3, 2))])
 def test_curves_without_a_band_are_refused(loss):
     with pytest.raises(ValueError, match="`loss` must be"):
@@ -50,7 +61,38 @@ def test_exponentials_are_recovered_without_noise():
     assert np.all(found.residual < 1e-6)
     np.testing.assert_allclose(found.at(BATCH), courses(TAUS), atol=1e-5)
     later = fit_exponential(courses(TAUS)[10:], BATCH[10:])  # what begins later is the same exponential
-    np.testing.assert_allclose(later.amplitude[1:], 1.5, rtol=1e-4)
+    assert (found.first_batch, later.first_batch) == (0.0, 20.0)
+    np.testing.assert_allclose(later.amplitude[1:], 1.5 * np.exp(-20 / TAUS[1:]), rtol=1e-4)
+    np.testing.assert_allclose(later.at(BATCH), courses(TAUS), rtol=1e-2)
+
+
+def test_a_course_that_begins_late_is_fitted_where_it_is():
+    batch, begins = np.arange(2000, 2100), np.exp(-np.arange(100.0) / 2)
+    found = fit_exponential(1 + begins[:, None], batch)
+    np.testing.assert_allclose([found.tau[0], found.amplitude[0]], [2.0, 1.0], rtol=1e-4)
+    np.testing.assert_allclose(found.at(batch)[:, 0], 1 + begins, atol=1e-5)
+
+
+def test_courses_without_an_exponential_have_no_tau():
+    values = courses(TAUS)
+    values[:, 0] = 3.0
+    values[70, 1] = np.nan  # this member failed
+    found = fit_exponential(values, BATCH)
+    assert (found.asymptote[0], found.amplitude[0], found.residual[0]) == (3.0, 0.0, 0.0)
+    assert np.isnan(found.tau[0]) and np.isinf(found.tau_error[0])
+    assert np.isnan([own[1] for own in found[:5]]).all()
+    np.testing.assert_allclose(found.tau[2], TAUS[2], rtol=1e-5)
+    np.testing.assert_allclose(found.at(BATCH)[:, 0], 3.0)
+    assert np.isnan(found.at(BATCH)[:, 1]).all()
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e-5, 1e-9])
+def test_the_error_of_tau_does_not_depend_on_the_unit_of_the_loss(unit):
+    noise = 0.05 * np.random.default_rng(0).normal(size=(BATCH.size, 1))
+    values = courses(np.array([500.0])) + noise
+    expected, found = fit_exponential(values, BATCH), fit_exponential(unit * values, BATCH)
+    assert 0 < expected.tau_error[0] < np.inf
+    np.testing.assert_allclose(found.tau_error, expected.tau_error, rtol=1e-3)
 
 
 def test_with_noise_tau_is_within_its_error_and_the_residual_is_the_noise():
@@ -77,40 +119,48 @@ def test_the_criterion_must_be_met_for_good():
     assert expected <= found < expected + 2
 
 
+KEY = jax.random.key(0)
+
+
 def test_savings_are_paired_over_members():
     first, second = np.array([40.0, 30.0, 50.0, 45.0]), np.array([20.0, 24.0, 25.0, 30.0])
-    found = savings_in_rate(courses(first), courses(second), BATCH)
+    found = savings_in_rate(courses(first), courses(second), BATCH, confidence=0.9, key=KEY)
     difference = 1 / second - 1 / first
-    np.testing.assert_allclose(found.difference, difference, rtol=1e-4)
-    expected = difference.mean() / (difference.std(ddof=1) / 2)
-    np.testing.assert_allclose([found.mean, found.t], [difference.mean(), expected], rtol=1e-3)
-    np.testing.assert_allclose(found.p_value, 2 * t.sf(expected, 3), rtol=1e-2)
-    assert found.low < found.mean < found.high and found.n_members == 4
-    sooner = savings_in_time(courses(first), courses(second), BATCH, 0.5)
-    np.testing.assert_allclose(sooner.difference, (first - second) * np.log(5), atol=2)
-    assert sooner.p_value < 0.05
-    none = savings_in_time(courses(first), courses(first), BATCH, 0.5)
-    assert (none.mean, none.t, none.p_value) == (0.0, 0.0, 1.0)
+    np.testing.assert_allclose(found.saved, difference, rtol=1e-4)
+    reach = t.ppf(0.95, 3) * difference.std(ddof=1) / 2
+    mean, compared = difference.mean(), found.comparison
+    np.testing.assert_allclose(compared[:3], [mean, mean - reach, mean + reach], rtol=1e-3)
+    assert found.n_members == 4 and compared.test.p == 2 / 2**4  # all four of one sign
+    sooner = savings_in_time(courses(first), courses(second), BATCH, 0.5, key=KEY)
+    np.testing.assert_allclose(sooner.saved, (first - second) * np.log(5), atol=2)
+    assert sooner.comparison.difference == sooner.saved.mean() > 0
+    none = savings_in_time(courses(first), courses(first), BATCH, 0.5, key=KEY).comparison
+    assert (none.difference, none.low, none.high, none.test.p) == (0.0, 0.0, 0.0, 1.0)
 
 
 def test_members_that_fail_are_left_out_of_the_savings():
     first, second = courses(np.array([40.0, 30.0, 50.0])), courses(np.array([20.0, 20.0, 20.0]))
     first[:, 1] = 1.0
-    found = savings_in_time(first, second, BATCH, 0.5)
-    assert found.n_members == 2 and np.isnan(found.difference[1]) and found.mean > 0
+    found = savings_in_time(first, second, BATCH, 0.5, key=KEY)
+    assert found.n_members == 2 and np.isnan(found.saved[1]) and found.comparison.difference > 0
+    first[5:, 1] = np.nan
+    found = savings_in_rate(first, second, BATCH, key=KEY)
+    assert found.n_members == 2 and np.isnan(found.saved[1])
+    np.testing.assert_allclose(found.comparison.difference, 1 / 20 - (1 / 40 + 1 / 50) / 2, rtol=1e-4)
     first[:, 0] = 1.0
     with pytest.raises(ValueError, match="two members or more, got 1"):
-        savings_in_time(first, second, BATCH, 0.5)
+        savings_in_time(first, second, BATCH, 0.5, key=KEY)
 
 
 @pytest.mark.parametrize(
     ("call", "said"),
     [
         (lambda: learning_curve(courses(TAUS), confidence=1.0), "`confidence` must"),
-        (lambda: fit_exponential(courses(TAUS), BATCH[::-1]), "`batch` must be four ascending"),
-        (lambda: fit_exponential(courses(TAUS)[:3], BATCH[:3]), "`batch` must be four ascending"),
+        (lambda: fit_exponential(courses(TAUS), BATCH[::-1]), "`batch` must be 4 ascending"),
+        (lambda: fit_exponential(courses(TAUS)[:3], BATCH[:3]), "`batch` must be 4 ascending"),
+        (lambda: time_to_criterion(courses(TAUS), BATCH[::-1], 1.0), "`batch` must be 1 ascending"),
         (lambda: time_to_criterion(courses(TAUS), BATCH, np.nan), "`criterion` must"),
-        (lambda: smoothed(courses(TAUS), 0), "`n_batches` must be from 1 to the 150"),
+        (lambda: smoothed(courses(TAUS), 0), "`n_rows` must be from 1 to the 150"),
     ],
 )
 def test_what_is_refused(call, said):

@@ -10,6 +10,7 @@ from popsim.analysis.behaviour import (
     FixedSpeed,
     ShareOfPeak,
     count_speed_peaks,
+    decision_time,
     movement_duration,
     movement_offset,
     movement_onset,
@@ -97,6 +98,14 @@ def test_reaction_times_are_from_the_cue_of_each_trial():
     np.testing.assert_allclose(found, [expected] * 2, atol=1e-3)
     with pytest.raises(ValueError, match="`speed` must end with"):
         reaction_time(speed[:3], trials, "go cue", ShareOfPeak(0.05))
+
+
+def test_decisions_are_timed_as_movements_are():
+    speed = np.maximum(DT * np.arange(1, 101) - 0.35, 0.0) * [[1.0], [2.0]]  # of the ends of the steps
+    moved = reaction_time(speed, trials_with_cue([20, 30]), "go cue", FixedSpeed(0.105))
+    np.testing.assert_allclose(moved, [0.255, 0.1025])
+    decided = decision_time(speed, np.array([20, 30]), dt=DT, threshold=0.105)
+    np.testing.assert_allclose(decided, moved)
 
 
 def test_speed_peaks_are_counted_if_they_stand_out():

@@ -80,6 +80,54 @@ def test_choices_that_never_differ_and_choices_that_are_foretold():
     assert np.isinf(fit.slope_errors).all()
 
 
+def choices_of(slope, levels, n_trials, lapse=0.0):
+    """Coherences of one stream, and the choices of one observer."""
+    rng = np.random.default_rng(1)
+    coherence = rng.choice(levels, size=n_trials)
+    right = lapse / 2 + (1 - lapse) * norm.cdf(slope * coherence)
+    return coherence[:, None], rng.random(n_trials) < right
+
+
+def test_trials_that_foretell_the_choice_tell_nothing_of_the_slope():
+    coherences, chose_right = choices_of(8.0, [-0.2, -0.05, 0.05, 0.2], 400)
+    fit = fit_psychometric(coherences, chose_right)
+    assert 0.3 < fit.slope_errors[0] < 1.5
+    strong = np.tile([[1.2], [-1.2]], (50, 1))
+    both = np.concatenate([coherences, strong]), np.concatenate([chose_right, strong[:, 0] > 0])
+    further = fit_psychometric(*both)
+    np.testing.assert_allclose([further.slopes, further.slope_errors], [fit.slopes, fit.slope_errors], 1e-6)
+    allowed = fit_psychometric_with_lapses(*both)
+    np.testing.assert_allclose(allowed.curve.slope_errors, fit.slope_errors, 1e-4)
+    assert allowed.lapse == 0 and np.isnan(allowed.lapse_error)
+    steep = fit_psychometric(*choices_of(20.0, [-0.5, -0.05, 0.05, 0.5], 2000))
+    assert within(steep.slopes, 20.0, steep.slope_errors) and 0.3 < steep.slope_errors[0] < 3
+
+
+@pytest.mark.parametrize("unit", [1e-3, 100.0, 1000.0, 1e6])
+def test_the_unit_of_the_coherence_does_not_matter(unit):
+    coherences, chose_right = choices_of(8.0, 1.024 * LEVELS, 2000, lapse=0.1)
+    expected = fit_psychometric(coherences, chose_right)
+    found = fit_psychometric(unit * coherences, chose_right)
+    np.testing.assert_allclose(found.slopes * unit, expected.slopes, 1e-6)
+    np.testing.assert_allclose(found.slope_errors * unit, expected.slope_errors, 1e-6)
+    expected = fit_psychometric_with_lapses(coherences, chose_right)
+    found = fit_psychometric_with_lapses(unit * coherences, chose_right)
+    np.testing.assert_allclose(found.curve.slopes * unit, expected.curve.slopes, 1e-5)
+    np.testing.assert_allclose(found.lapse_error, expected.lapse_error, 1e-5)
+    assert within(expected.curve.slopes, 8.0, expected.curve.slope_errors)
+    without = choices_of(8.0, 1.024 * unit * LEVELS, 2000)[0], choices_of(8.0, 1.024 * LEVELS, 2000)[1]
+    found = fit_psychometric_with_lapses(*without).curve
+    assert within(found.slopes, 8.0 / unit, found.slope_errors) and found.slope_errors[0] < 0.8 / unit
+
+
+def test_members_that_mostly_guess_have_the_highest_lapse():
+    coherences, untrained = choices_of(8.0, LEVELS, 2000, lapse=0.9)
+    trained = choices_of(8.0, LEVELS, 2000, lapse=0.1)[1]
+    fit = fit_psychometric_with_lapses(coherences, np.stack([untrained, trained]))
+    assert fit.lapse[0] == 0.5 and np.isnan(fit.lapse_error[0])
+    assert 0.03 < fit.lapse[1] < 0.17 and np.isfinite(fit.curve.slope_errors).all()
+
+
 def test_the_share_of_each_coherence():
     coherence = np.array([0.5, -0.5, 0.5, 0.0, 0.5])
     chose_right = np.array([[1, 0, 1, 1, 0], [1, 1, 1, 0, 1]], bool)
@@ -93,8 +141,16 @@ def test_ramps_cross_the_threshold_when_they_must():
     dt, rates = 0.01, np.array([2.0, -1.0, 0.1])  # per s, from 0.2 s on
     time = dt * np.arange(100)
     output = np.stack([np.maximum(time - 0.2, 0) * rates[:, None]] * 2)
+    output = output[..., 1:]  # row t is at time (t + 1) dt
     found = decision_time(output, np.array([20, 20, 20]), dt=dt, threshold=0.5)
     np.testing.assert_allclose(found, [[0.25, 0.5, np.nan]] * 2, atol=1e-9)
+
+
+def test_a_decision_that_is_there_at_once_takes_one_step():
+    falling = np.linspace(2.0, 0.0, 50)
+    for output in (falling, falling[::-1] + 1, -falling):
+        found = decision_time(output[None], np.array([5]), dt=0.01, threshold=0.5)
+        np.testing.assert_allclose(found, 0.01)
 
 
 def test_a_chronometric_curve_is_of_the_decided_trials():

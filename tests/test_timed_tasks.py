@@ -66,6 +66,8 @@ def test_the_produced_interval_is_found_between_the_steps_and_may_not_come():
     produced = produced_interval(output, jnp.array([1, 1]), dt=0.1)
     np.testing.assert_allclose(produced, [0.225, np.inf], rtol=1e-6)
     np.testing.assert_allclose(produced_interval(output, jnp.array([1, 1]), dt=0.1, threshold=0.25)[1], 0.15)
+    for already in ([1.2, 1.5, 1.8, 2.0], [2.0, 1.5, 1.2, 1.1], [0.0, 1.5, 0.0, 1.5]):
+        assert produced_interval(jnp.array(already), jnp.array(1), dt=0.1) == 0
     with pytest.raises(ValueError, match="`dt`"):
         produced_interval(output, jnp.array([1, 1]), dt=0.0)
 

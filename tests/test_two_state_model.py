@@ -61,8 +61,16 @@ def test_trials_that_were_not_measured_are_left_out():
 def test_what_is_refused():
     few = np.full((235, 1), np.nan)
     few[:4] = 0.1
-    with pytest.raises(ValueError, match="five numbers of each member or more, got 4"):
+    with pytest.raises(ValueError, match="five numbers of a member or more, got 4"):
         fit_two_states(few, FIELD, IS_CLAMP)
+
+
+def test_a_member_that_was_hardly_measured_has_no_model():
+    course = simulate_two_states(model(*PUBLISHED), FIELD, IS_CLAMP).adaptation[:-1].reshape(235, 1)
+    few, none = np.where(np.arange(235)[:, None] < 4, course, np.nan), np.full((235, 1), np.nan)
+    found = fit_two_states(np.concatenate([few, course, none], axis=1), FIELD, IS_CLAMP)
+    for own in (*found.parameters, found.residual, found.explained):
+        np.testing.assert_array_equal(np.isfinite(own), [False, True, False])
 
 
 def test_a_protocol_of_other_trials_is_refused(as_users_run):

@@ -25,7 +25,7 @@ from popsim.analysis.behaviour.movement_times import movement_offset as movement
 from popsim.analysis.behaviour.movement_times import movement_onset as movement_onset
 from popsim.analysis.behaviour.paths import curvature as curvature
 from popsim.analysis.behaviour.paths import path_length as path_length
-from popsim.analysis.behaviour.paths import straightness as straightness
+from popsim.analysis.behaviour.paths import path_ratio as path_ratio
 from popsim.analysis.behaviour.peak_speed import PeakSpeed as PeakSpeed
 from popsim.analysis.behaviour.peak_speed import peak_speed as peak_speed
 from popsim.analysis.behaviour.perpendicular_deviation import (

@@ -3,10 +3,12 @@
 import numpy as np
 from jaxtyping import Float
 
-from popsim.analysis.behaviour.probit import log_shares, probit_share, share_slopes
+from popsim.analysis.behaviour.probit import lapse_slopes, log_share_slopes, log_shares
+from popsim.analysis.standard_errors import standard_errors
 
 HIGHEST_LAPSE = 0.5
 START_LAPSE = 0.02
+LARGEST_LOGARITHM = 300.0
 
 
 def fit_binomial(
@@ -18,48 +20,93 @@ def fit_binomial(
 ) -> tuple[Float[np.ndarray, " value"], Float[np.ndarray, " value"]]:
     """The weights of the columns, then the lapse if there is one, and their standard errors.
 
-    The likelihood is maximised by L-BFGS-B with its gradient; errors are of the expected information,
-    I = sum_i n_i p_i' p_i'^T / (p_i (1 - p_i)).
+    The likelihood is maximised by L-BFGS-B with its gradient. Lapses may have two maxima: it is begun from a
+    flat curve, and then from the curve without lapses. Errors are of the expected information,
+    I = sum_i n_i p_i' p_i'^T / (p_i (1 - p_i)). Where the most likely lapse is 0 or the highest one, its
+    error is NaN, and the others are those of curves of this lapse.
+
+    **Arguments:**
+
+    - `design`: the predictors, each with a size of about one.
+    - `n_trials`, `n_right`: of each condition, and in how many of them the choice was right.
+    - `with_lapse`: whether there may be lapses.
 
     **Raises:** `ValueError` if the maximum is not found.
     """
+    start = np.zeros(design.shape[1])
+    values = _most_likely(design, n_trials, n_right, start)
+    if with_lapse:
+        starts = [np.append(weights, START_LAPSE) for weights in (start, values)]
+        found = [_most_likely(design, n_trials, n_right, own) for own in starts]
+        values = min(found, key=lambda own: _cost(own, design, n_trials, n_right)[0])
+    return values, _standard_errors(design, n_trials, values)
+
+
+def _most_likely(
+    design: np.ndarray, n_trials: np.ndarray, n_right: np.ndarray, start: np.ndarray
+) -> Float[np.ndarray, " value"]:
     from scipy.optimize import minimize
 
-    n_columns, total = design.shape[1], n_trials.sum()
-
-    def cost(values: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the mean log likelihood of a trial, and its gradient."""
-        lapse = float(values[n_columns]) if with_lapse else 0.0
-        eta = design @ values[:n_columns]
-        log_right, log_left = log_shares(eta, lapse)
-        by_eta, by_lapse = share_slopes(eta, lapse)
-        pull = n_right / np.exp(log_right) - (n_trials - n_right) / np.exp(log_left)
-        gradient = [*(design.T @ (pull * by_eta)), *([np.sum(pull * by_lapse)] if with_lapse else [])]
-        likelihood = n_right @ log_right + (n_trials - n_right) @ log_left
-        return -float(likelihood) / total, -np.array(gradient) / total
-
-    start = np.array([0.0] * n_columns + [START_LAPSE] * with_lapse)
-    bounds = [(None, None)] * n_columns + [(0.0, HIGHEST_LAPSE)] * with_lapse
+    n_columns = design.shape[1]
+    low = np.array([-np.inf] * n_columns + [0.0] * (start.size - n_columns))
+    high = np.array([np.inf] * n_columns + [HIGHEST_LAPSE] * (start.size - n_columns))
     options = {"ftol": 0.0, "gtol": 1e-10, "maxiter": 2000, "maxfun": 20000}
-    found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    slope = np.where((found.x == [low if low is not None else np.nan for low, _ in bounds]), 0.0, found.jac)
-    if not np.all(np.abs(slope) < 1e-5):
+    found = minimize(
+        _cost,
+        start,
+        args=(design, n_trials, n_right),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.column_stack([low, high]),
+        options=options,
+    )
+    is_held = ((found.x <= low) & (found.jac > 0)) | ((found.x >= high) & (found.jac < 0))
+    if not np.all(np.abs(np.where(is_held, 0.0, found.jac)) < 1e-5):
         raise ValueError(f"`chose_right` must have a most likely curve, none was found: {found.message}.")
-    return found.x, _standard_errors(design, n_trials, found.x, with_lapse=with_lapse)
+    return found.x
+
+
+def _lapse_of(values: np.ndarray, design: np.ndarray) -> float:
+    return float(values[-1]) if values.size > design.shape[1] else 0.0
+
+
+def _cost(
+    values: np.ndarray, design: np.ndarray, n_trials: np.ndarray, n_right: np.ndarray
+) -> tuple[float, Float[np.ndarray, " value"]]:
+    """Minus the mean log likelihood of a trial, and its gradient."""
+    lapse, n_left, total = _lapse_of(values, design), n_trials - n_right, n_trials.sum()
+    eta = design @ values[: design.shape[1]]
+    log_right, log_left = log_shares(eta, lapse)
+    log_slope = log_share_slopes(eta, lapse)
+    pull = n_right * _exponential(log_slope - log_right) - n_left * _exponential(log_slope - log_left)
+    gradient = design.T @ pull
+    if values.size > design.shape[1]:
+        pull = n_right * _exponential(-log_right) - n_left * _exponential(-log_left)
+        gradient = np.append(gradient, pull @ lapse_slopes(eta))
+    likelihood = n_right @ log_right + n_left @ log_left
+    return -float(likelihood) / total, -gradient / total
+
+
+def _exponential(logarithm: np.ndarray) -> np.ndarray:
+    """Of what may be too large to be squared."""
+    return np.exp(np.minimum(logarithm, LARGEST_LOGARITHM))
 
 
 def _standard_errors(
-    design: np.ndarray, n_trials: np.ndarray, values: np.ndarray, *, with_lapse: bool
+    design: np.ndarray, n_trials: np.ndarray, values: np.ndarray
 ) -> Float[np.ndarray, " value"]:
-    lapse = float(values[design.shape[1]]) if with_lapse else 0.0
-    eta = design @ values[: design.shape[1]]
-    by_eta, by_lapse = share_slopes(eta, lapse)
-    share = probit_share(eta, lapse)
-    slopes = by_eta[:, None] * design
-    slopes = np.column_stack([slopes, by_lapse]) if with_lapse else slopes
-    weights = n_trials / np.maximum(share * (1 - share), 1e-300)
-    information = slopes.T @ (weights[:, None] * slopes)
-    return np.sqrt(np.diag(np.linalg.inv(information)))
+    """Roots of the diagonal of the inverse of R'R, the rows of R being n^1/2 p' / (p (1 - p))^1/2."""
+    lapse, n_columns = _lapse_of(values, design), design.shape[1]
+    eta = design @ values[:n_columns]
+    log_right, log_left = log_shares(eta, lapse)
+    log_spread = (log_right + log_left) / 2
+    rows = _exponential(log_share_slopes(eta, lapse) - log_spread)[:, None] * design
+    if 0 < lapse < HIGHEST_LAPSE:
+        rows = np.column_stack([rows, _exponential(-log_spread) * lapse_slopes(eta)])
+    rows = np.sqrt(n_trials)[:, None] * rows
+    errors = np.full(values.size, np.nan)
+    errors[: rows.shape[1]] = standard_errors(rows)
+    return errors
 
 
 def is_separated(

@@ -34,14 +34,17 @@ def decision_time(
     dt: float,
     threshold: float,
 ) -> Float[np.ndarray, "*axes trial"]:
-    """How long after a step an output is first as far from zero as a threshold, in s; NaN if it never is.
+    """How long after a step began an output is first as far from zero as a threshold, in s; NaN if never.
 
-    See `produced_interval`, of |output|.
+    It is counted as `reaction_time` is: row t is at time (t + 1) dt, and what comes at a step is there from
+    its beginning, at start dt. So it is one dt more than the `produced_interval` of |output|, which is
+    counted from the end of that step; an output that is there in row `start` already took dt.
 
     **Arguments:**
 
     - `output`: that stands for one choice above zero and for the other below.
-    - `start`: the step from which time is counted, such as `trials.timeline.epochs["stimulus"][:, 0]`.
+    - `start`: the step from whose beginning time is counted, such as
+        `trials.timeline.epochs["stimulus"][:, 0]`.
     - `dt`: the time step in s.
     - `threshold`: in the unit of the output.
 
@@ -52,7 +55,7 @@ def decision_time(
     with jax.enable_x64(True):
         begins = jnp.broadcast_to(jnp.asarray(np.asarray(start)), distance.shape[:-1])
         taken = produced_interval(jnp.asarray(distance), begins, dt=dt, threshold=threshold)
-        return np.where(np.isfinite(taken), np.asarray(taken), np.nan)
+        return np.where(np.isfinite(taken), np.asarray(taken) + dt, np.nan)
 
 
 def chronometric_curve(

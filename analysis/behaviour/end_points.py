@@ -9,7 +9,7 @@ from popsim.analysis.arrays import AnyArray, finite_float64
 
 
 class EndPointEllipse(NamedTuple):
-    """Where a share of the end points is, if they are normally distributed.
+    """Where the next movement ends with a probability, if end points are normally distributed.
 
     - `center`: the mean end point, in m.
     - `covariance`: of the end points, in m², divided by the number of trials less one.
@@ -28,17 +28,22 @@ class EndPointEllipse(NamedTuple):
 def end_point_ellipse(
     end_points: Float[AnyArray, "*axes trial 2"], *, coverage: float = 0.95
 ) -> EndPointEllipse:
-    """The ellipse that holds a share of the end points of movements to one target.
+    """The ellipse in which a further movement to the same target ends, with a probability.
 
     The unit of replication is the trial: the ellipse says where the next movement ends, not how sure its
-    center is. Half its axes are sqrt(k l_i), with l_i the eigenvalues of the covariance and k the quantile
-    `coverage` of chi square with two degrees of freedom, k = -2 ln(1 - coverage); its area is
-    pi k sqrt(l_1 l_2).
+    center is. It is the prediction ellipse of a normal distribution: half its axes are sqrt(k l_i), with l_i
+    the eigenvalues of the covariance and, of n trials,
+
+        k = 2 (n² - 1) / (n (n - 2)) F
+
+    with F the quantile `coverage` of Fisher's distribution with 2 and n - 2 degrees of freedom (Hotelling's
+    T² of a further point; cited from memory), so k = (n² - 1) / n ((1 - coverage)^(-2 / (n - 2)) - 1). Of
+    many trials it holds this share of them, and k is -2 ln(1 - coverage). Its area is pi k sqrt(l_1 l_2).
 
     **Arguments:**
 
     - `end_points`: of the hand or the cursor, in m, of repeated trials to one target.
-    - `coverage`: the share of end points within, above 0 and below 1.
+    - `coverage`: the probability that the next end point is within, above 0 and below 1.
 
     **Raises:** `ValueError` if there are fewer than three trials, `end_points` is not finite, or `coverage`
     is not above 0 and below 1.
@@ -53,8 +58,8 @@ def end_point_ellipse(
     away = points - center[..., None, :]
     covariance = np.einsum("...ti,...tj->...ij", away, away) / (n_trials - 1)
     variances, directions = np.linalg.eigh(covariance)
-    quantile = -2 * np.log1p(-coverage)
-    semi_axes = np.sqrt(quantile * np.maximum(variances[..., ::-1], 0.0))
+    squared_reach = (n_trials - 1 / n_trials) * np.expm1(-2 * np.log1p(-coverage) / (n_trials - 2))
+    semi_axes = np.sqrt(squared_reach * np.maximum(variances[..., ::-1], 0.0))
     long_axis = directions[..., :, 1]
     angle = np.asarray(np.mod(np.arctan2(long_axis[..., 1], long_axis[..., 0]), np.pi))
     area = np.asarray(np.pi * semi_axes.prod(axis=-1))

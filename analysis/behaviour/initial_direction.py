@@ -18,6 +18,7 @@ def launch_angle(
 ) -> Float[np.ndarray, "*axes trial"]:
     """The angle from the direction of the target to that of the velocity, in rad from -pi to pi.
 
+    `initial_direction_error` is that to the place of the hand.
     Positive to the left, counter-clockwise. At the peak speed: `times = peak_speed(speed, dt=dt).time`.
     Between two steps the velocity is taken to change in a straight line. NaN where a time is, or the hand
     rests then.
@@ -46,6 +47,7 @@ def initial_direction_error(
 ) -> Float[np.ndarray, "*axes trial"]:
     """The angle between target and hand as seen from the start, in rad; positive where the hand is left.
 
+    `launch_angle` is that to the velocity, and so tells what the hand does then, not what it did until then.
     NaN where a time is, or the hand is still at the start.
 
     **Arguments:** as for `launch_angle`, but

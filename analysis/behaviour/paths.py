@@ -19,7 +19,7 @@ def path_length(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarr
     return np.asarray(np.linalg.norm(steps, axis=-1).sum(axis=-1))
 
 
-def straightness(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarray, "*axes"]:
+def path_ratio(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarray, "*axes"]:
     """How much longer a path is than the straight way from its first to its last point: 1 if it is straight.
 
     NaN where both points are one.

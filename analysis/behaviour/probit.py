@@ -24,9 +24,13 @@ def log_shares(eta: Numbers, lapse: float) -> tuple[Numbers, Numbers]:
     return right, left
 
 
-def share_slopes(eta: Numbers, lapse: float) -> tuple[Numbers, Numbers]:
-    """The derivatives of p by eta and by the lapse."""
+def log_share_slopes(eta: Numbers, lapse: float) -> Numbers:
+    """ln dp / d eta, exact also where p is near zero or one."""
+    return np.log1p(-lapse) - eta**2 / 2 - np.log(2 * np.pi) / 2
+
+
+def lapse_slopes(eta: Numbers) -> Numbers:
+    """dp / d lapse."""
     from scipy.special import ndtr
 
-    density = np.exp(-(eta**2) / 2) / np.sqrt(2 * np.pi)
-    return (1 - lapse) * density, 0.5 - np.asarray(ndtr(eta))
+    return 0.5 - np.asarray(ndtr(eta))

@@ -1,6 +1,6 @@
 """How steeply choices depend on the evidence: psychometric curves fitted to them."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -16,7 +16,8 @@ class PsychometricFit(NamedTuple):
     The errors are standard errors over trials, of the expected Fisher information of the fitted curve.
 
     - `bias`, `bias_error`: the probit of P(right) without evidence.
-    - `slopes`, `slope_errors`: per unit of coherence.
+    - `slopes`, `slope_errors`: per unit of coherence, 1 / unit: the unit is that of the coherences that were
+        fitted, such as a share from -1 to 1, or per cent.
     """
 
     bias: Float[np.ndarray, "*axes"]
@@ -33,8 +34,8 @@ class LapsingPsychometricFit(NamedTuple):
     """P(right) = lapse / 2 + (1 - lapse) Phi(bias + sum_j slope_j coherence_j).
 
     - `curve`: bias and slopes with their errors, see `PsychometricFit`.
-    - `lapse`, `lapse_error`: the share of trials in which the choice is a fair guess. The error is that of
-        an estimate within its bounds: at 0 it means little.
+    - `lapse`, `lapse_error`: the share of trials in which the choice is a fair guess, from 0 to 1/2. Where
+        it is found at one of both bounds its error is NaN, and those of the curve are for this lapse.
     """
 
     curve: PsychometricFit
@@ -57,15 +58,15 @@ def fit_psychometric(
 
     **Arguments:**
 
-    - `coherences`: signed, of each trial and each stream of evidence; `coherence[:, None]` of one stream.
+    - `coherences`: signed, of each trial and each stream of evidence, in any unit; `coherence[:, None]` of
+        one stream.
     - `chose_right`: whether the choice for positive coherences was made, with leading axes such as (member).
 
     **Raises:** `ValueError` if `coherences` is not finite, there are not as many choices, or no member
     could tell slopes from the bias, as all coherences are alike.
     """
-    design, choices = _checked(coherences, chose_right)
-    fits = [_fit_one(design, own, with_lapse=False) for own in choices.reshape(-1, choices.shape[-1])]
-    return _stacked(fits, choices.shape[:-1], design.shape[1])
+    fits, axes = _fits(coherences, chose_right, with_lapse=False)
+    return _stacked(fits, axes)
 
 
 def fit_psychometric_with_lapses(
@@ -74,17 +75,17 @@ def fit_psychometric_with_lapses(
     """The most likely psychometric curve with a share of lapses, from 0 to 1/2, of each member.
 
     Lapses that are not allowed for make a curve too flat (Wichmann & Hill 2001, Percept Psychophys
-    63:1293-1313); they are told from a flat curve only by trials of strong evidence.
+    63:1293-1313); they are told from a flat curve only by trials of strong evidence. A member that guesses in
+    more than half of its trials, such as one that was not trained, gets a lapse of 1/2.
 
     **Arguments:** as for `fit_psychometric`.
 
     **Raises:** as `fit_psychometric`.
     """
-    design, choices = _checked(coherences, chose_right)
-    fits = [_fit_one(design, own, with_lapse=True) for own in choices.reshape(-1, choices.shape[-1])]
+    fits, axes = _fits(coherences, chose_right, with_lapse=True)
     without = [(values[:-1], errors[:-1]) for values, errors in fits]
-    lapse, error = (np.array([fit[i][-1] for fit in fits]).reshape(choices.shape[:-1]) for i in (0, 1))
-    return LapsingPsychometricFit(_stacked(without, choices.shape[:-1], design.shape[1]), lapse, error)
+    lapse, error = (np.array([fit[i][-1] for fit in fits]).reshape(axes) for i in (0, 1))
+    return LapsingPsychometricFit(_stacked(without, axes), lapse, error)
 
 
 def _probits(
@@ -93,31 +94,46 @@ def _probits(
     return curve.bias[..., None] + curve.slopes @ finite_float64("coherences", coherences).T
 
 
-def _checked(coherences: AnyArray, chose_right: AnyArray) -> tuple[np.ndarray, np.ndarray]:
-    """The predictors [trial, 1 + stream] and the choices [*axes, trial]."""
+def _fits(
+    coherences: AnyArray, chose_right: AnyArray, *, with_lapse: bool
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...]]:
+    """The values and errors of each fit, and the leading axes of the choices.
+
+    Fitted are coherences in their largest ones, whatever their unit is.
+    """
     signed, choices = finite_float64("coherences", coherences), np.asarray(chose_right)
     if choices.shape[-1] != signed.shape[0]:
         raise ValueError(f"`chose_right` must end with {signed.shape[0]} trials, got shape {choices.shape}.")
-    design = np.column_stack([np.ones(signed.shape[0]), signed])
+    largest = np.abs(signed).max(axis=0)
+    largest = np.where(largest > 0, largest, 1.0)
+    design = np.column_stack([np.ones(signed.shape[0]), signed / largest])
     if np.linalg.matrix_rank(design) < design.shape[1]:
         raise ValueError("`coherences` must differ between trials, and streams not go with each other.")
-    return design, choices
-
-
-def _fit_one(design: np.ndarray, chose_right: np.ndarray, *, with_lapse: bool) -> tuple[Any, Any]:
-    """Bias, slopes and perhaps the lapse, and their errors."""
+    units = np.array([1.0, *largest] + [1.0] * with_lapse)
     rows, which = np.unique(design, axis=0, return_inverse=True)
-    n_trials = np.bincount(which.ravel()).astype(np.float64)
-    n_right = np.bincount(which.ravel(), weights=chose_right)
-    n_values = design.shape[1] + with_lapse
+    fits = [
+        _fit_one(rows, which.ravel(), own, with_lapse=with_lapse)
+        for own in choices.reshape(-1, choices.shape[-1])
+    ]
+    return [(values / units, errors / units) for values, errors in fits], choices.shape[:-1]
+
+
+def _fit_one(
+    rows: np.ndarray, which: np.ndarray, chose_right: np.ndarray, *, with_lapse: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bias, slopes and perhaps the lapse, and their errors."""
+    n_trials = np.bincount(which).astype(np.float64)
+    n_right = np.bincount(which, weights=chose_right)
+    n_columns = rows.shape[1]
     if is_separated(rows, n_trials, n_right):
-        values = np.full(n_values, np.nan)
+        values = np.full(n_columns + with_lapse, np.nan)
         if (total := n_right.sum()) in (0, n_trials.sum()):
-            values[: design.shape[1]] = [np.inf if total else -np.inf, *np.zeros(design.shape[1] - 1)]
-        return values, np.full(n_values, np.inf)
+            values[:n_columns] = [np.inf if total else -np.inf, *np.zeros(n_columns - 1)]
+        return values, np.full(n_columns + with_lapse, np.inf)
     return fit_binomial(rows, n_trials, n_right, with_lapse=with_lapse)
 
 
-def _stacked(fits: list[tuple[Any, Any]], axes: tuple[int, ...], n_columns: int) -> PsychometricFit:
-    values, errors = (np.array([fit[i] for fit in fits]).reshape(*axes, n_columns) for i in (0, 1))
+def _stacked(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:
+    values, errors = (np.array([fit[i] for fit in fits]) for i in (0, 1))
+    values, errors = (own.reshape(*axes, own.shape[-1]) for own in (values, errors))
     return PsychometricFit(values[..., 0], values[..., 1:], errors[..., 0], errors[..., 1:])

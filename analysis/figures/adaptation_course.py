@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
+from popsim.analysis.statistics.interval import mean_interval
+
 
 def draw_adaptation_course(
     ax: Axes,
@@ -16,30 +18,29 @@ def draw_adaptation_course(
 ) -> Axes:
     """The mean over members, and the band of its confidence interval, of a measure that may be negative.
 
-    The band is that of Student's distribution, over two members or more. Drawn into the same axes, courses
-    share the line of zero.
+    The band is that of Student's distribution over members, see `popsim.analysis.statistics.mean_interval`.
+    Drawn into the same axes, courses share the line of zero. As in a learning curve, and other than in
+    `draw_ensemble_band`, values are (batch, member), and batches are counted from 1.
 
     **Arguments:**
 
     - `ax`: where to draw; the axis of the measure is left to be named, with its unit.
-    - `batch`: the training batch of each row.
+    - `batch`: the numbers of the training batches, from 0.
     - `values`: such as the adaptation index, or deviations in cm, in the unit of the axis.
     - `label`, `color`: of this course.
     - `confidence`: of the band, above 0 and below 1.
 
-    **Raises:** `ValueError` if there are fewer than two members.
+    **Raises:** `ValueError` if there are fewer than two members, a value is not finite, or `confidence` is
+    not above 0 and below 1.
     """
-    from scipy.stats import t
-
     if (n_members := values.shape[1]) < 2:
         raise ValueError(f"`values` must be of two members or more, got {n_members}.")
-    mean = values.mean(axis=1)
-    error = values.std(axis=1, ddof=1) / np.sqrt(n_members)
-    reach = t.ppf((1 + confidence) / 2, n_members - 1) * error
+    interval = mean_interval(values.T, confidence=confidence)
+    count = batch + 1
     ax.axhline(0, color="0.8", linewidth=0.6, zorder=0)
-    ax.fill_between(batch, mean - reach, mean + reach, color=color, alpha=0.25, linewidth=0)
-    ax.plot(batch, mean, color=color, label=label)
+    ax.fill_between(count, interval.low, interval.high, color=color, alpha=0.25, linewidth=0)
+    ax.plot(count, interval.estimate, color=color, label=label)
     ax.set(xlabel="training batch")
-    ax.set_xlim(min(batch[0], ax.dataLim.x0), max(batch[-1], ax.dataLim.x1))
+    ax.set_xlim(min(count[0], ax.dataLim.x0), max(count[-1], ax.dataLim.x1))
     ax.legend()
     return ax

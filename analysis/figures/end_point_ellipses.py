@@ -22,7 +22,8 @@ def draw_end_point_ellipses(
     - `ax`: where to draw.
     - `errors`: end points less their target, in m.
     - `directions`: of the targets, in rad; they say the colours.
-    - `coverage`: the share of end points in an ellipse, see `popsim.analysis.behaviour.end_point_ellipse`.
+    - `coverage`: the probability that the next end point is in its ellipse, see
+        `popsim.analysis.behaviour.end_point_ellipse`.
     """
     found = end_point_ellipse(errors, coverage=coverage)
     around = np.linspace(0, 2 * np.pi, 100)

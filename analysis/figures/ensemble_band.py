@@ -18,6 +18,8 @@ def draw_ensemble_band(
 ) -> Axes:
     """The mean over members, and a band whose meaning the legend says.
 
+    Members come first, as in `popsim.analysis.statistics`: give `.T` of values with axes (batch, member).
+
     **Arguments:**
 
     - `ax`: where to draw.

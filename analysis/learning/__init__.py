@@ -2,6 +2,7 @@
 
 from popsim.analysis.learning.exponential_fit import ExponentialFit as ExponentialFit
 from popsim.analysis.learning.exponential_fit import fit_exponential as fit_exponential
+from popsim.analysis.learning.finite_members import finite_members as finite_members
 from popsim.analysis.learning.learning_curve import LearningCurve as LearningCurve
 from popsim.analysis.learning.learning_curve import learning_curve as learning_curve
 from popsim.analysis.learning.learning_curve import smoothed as smoothed

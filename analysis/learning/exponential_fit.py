@@ -5,16 +5,22 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from popsim.analysis.arrays import AnyArray, finite_float64
+from popsim.analysis.arrays import AnyArray
+from popsim.analysis.learning.training_batches import ascending_batches
+from popsim.analysis.standard_errors import standard_errors
 
 
 class ExponentialFit(NamedTuple):
-    """y = asymptote + amplitude exp(-batch / tau), for each member.
+    """y = asymptote + amplitude exp(-(batch - first_batch) / tau), for each member.
 
-    - `asymptote`, `amplitude`: in the unit of what was fitted; the amplitude is that at batch 0.
-    - `tau`: in batches; the learning rate is 1 / tau.
+    All are NaN for a member that has no course, as a number of it is not finite.
+
+    - `asymptote`, `amplitude`: in the unit of what was fitted; the amplitude is that at the first batch.
+    - `tau`: in batches; the learning rate is 1 / tau. NaN of a course that never changes.
     - `residual`: the root mean square of what is not fitted, in the unit of what was fitted.
-    - `tau_error`: the standard error of tau over batches, as if residuals were independent.
+    - `tau_error`: the standard error of tau over batches, as if residuals were independent; infinite where
+        the course does not tell tau.
+    - `first_batch`: the number of the first batch that was fitted, for all members.
     """
 
     asymptote: Float[np.ndarray, " member"]
@@ -22,10 +28,13 @@ class ExponentialFit(NamedTuple):
     tau: Float[np.ndarray, " member"]
     residual: Float[np.ndarray, " member"]
     tau_error: Float[np.ndarray, " member"]
+    first_batch: float
 
     def at(self, batch: Int[AnyArray, " batch"]) -> Float[np.ndarray, "batch member"]:
         """The fitted courses at training batches."""
-        return self.asymptote + self.amplitude * np.exp(-np.asarray(batch)[:, None] / self.tau)
+        since = np.asarray(batch)[:, None] - self.first_batch
+        tau = np.where(np.isnan(self.tau), np.inf, self.tau)
+        return self.asymptote + self.amplitude * np.exp(-since / tau)
 
 
 def fit_exponential(
@@ -43,23 +52,22 @@ def fit_exponential(
     - `values`: the loss of each member, a deviation or an adaptation index, in any unit.
     - `batch`: the training batch of each row, ascending.
 
-    **Raises:** `ValueError` if `values` is not finite, or there are fewer than four rows or not as many,
-    ascending batches.
+    **Raises:** `ValueError` if there are fewer than four rows, or not as many finite, ascending batches.
     """
-    courses, batches = finite_float64("values", values), finite_float64("batch", batch)
-    if len(courses) < 4 or batches.shape != courses.shape[:1] or np.any(np.diff(batches) <= 0):
-        raise ValueError(
-            f"`batch` must be four ascending numbers or more, one for each of {len(courses)} rows, "
-            f"got shape {batches.shape}."
-        )
-    fits = np.array([_fit_one(batches, course) for course in courses.T]).T
-    return ExponentialFit(*fits)
+    courses = np.asarray(values, np.float64)
+    batches = ascending_batches(batch, len(courses), fewest=4)
+    fits = np.array([_fit_one(batches, course) for course in courses.T]).reshape(-1, 5).T
+    return ExponentialFit(*fits, first_batch=float(batches[0]))
 
 
 def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float, float, float]:
     from scipy.optimize import least_squares
 
-    span, scale = batch[-1] - batch[0], max(float(np.ptp(course)), 1e-300)
+    if not np.isfinite(course).all():
+        return np.nan, np.nan, np.nan, np.nan, np.nan
+    if (scale := float(np.ptp(course))) == 0:
+        return float(course[0]), 0.0, np.nan, 0.0, np.inf
+    span = batch[-1] - batch[0]
     bounds = (np.log(np.diff(batch).min() / 4), np.log(10 * span))
 
     def residuals(log_tau: np.ndarray) -> np.ndarray:
@@ -74,8 +82,8 @@ def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float
     tau = float(np.exp(found.x[0]))
     asymptote, amplitude = _linear_part(batch, course, tau)
     left = asymptote + amplitude * _decay(batch, tau) - course
-    at_zero = amplitude * np.exp(min(batch[0] / tau, 700.0))
-    return asymptote, at_zero, tau, float(np.sqrt(np.mean(left**2))), _tau_error(batch, amplitude, tau, left)
+    root_mean_square = float(np.sqrt(np.mean(left**2)))
+    return asymptote, amplitude, tau, root_mean_square, _tau_error(batch, amplitude, tau, left)
 
 
 def _decay(batch: np.ndarray, tau: float) -> np.ndarray:
@@ -94,8 +102,5 @@ def _tau_error(batch: np.ndarray, amplitude: float, tau: float, left: np.ndarray
     """From the curvature of the sum of squares: sqrt((J'J)^-1 s²), s² of the rows less three."""
     decay = _decay(batch, tau)
     slopes = np.column_stack([np.ones(len(batch)), decay, amplitude * decay * (batch - batch[0]) / tau**2])
-    information = slopes.T @ slopes
-    if np.linalg.matrix_rank(information) < 3:
-        return float("inf")
-    variance = np.sum(left**2) / max(len(batch) - 3, 1)
-    return float(np.sqrt(np.linalg.inv(information)[2, 2] * variance))
+    error = standard_errors(slopes)[2]
+    return float(error * np.sqrt(np.sum(left**2) / (len(batch) - 3)))

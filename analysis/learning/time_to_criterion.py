@@ -5,6 +5,7 @@ from jaxtyping import Float, Int
 
 from popsim.analysis.arrays import AnyArray
 from popsim.analysis.learning.learning_curve import smoothed
+from popsim.analysis.learning.training_batches import ascending_batches
 from popsim.checks import check_finite
 
 
@@ -23,17 +24,16 @@ def time_to_criterion(
     **Arguments:**
 
     - `loss`: of each member, or the size of a deviation.
-    - `batch`: the training batch of each row.
+    - `batch`: the training batch of each row, ascending.
     - `criterion`: in the unit of the loss.
     - `smoothed_over`: how many rows the loss is averaged over, each with those before it.
 
-    **Raises:** `ValueError` if there are not as many batches as rows, `criterion` is not finite, or
-    `smoothed_over` is not from one to the number of rows.
+    **Raises:** `ValueError` if there are not as many, ascending batches as rows, `criterion` is not finite,
+    or `smoothed_over` is not from one to the number of rows.
     """
     check_finite("criterion", criterion)
-    course, batches = smoothed(loss, smoothed_over), np.asarray(batch, np.float64)
-    if batches.shape != course.shape[:1]:
-        raise ValueError(f"`batch` must be one for each of {len(course)} rows, got shape {batches.shape}.")
+    course = smoothed(loss, smoothed_over)
+    batches = ascending_batches(batch, len(course))
     is_good = course <= criterion
     stays_good = np.flip(np.logical_and.accumulate(np.flip(is_good, axis=0), axis=0), axis=0)
     first = np.argmax(stays_good, axis=0)

@@ -14,6 +14,8 @@ STARTS = ((0.6, 0.2, 0.99, 0.02), (0.8, 0.1, 0.999, 0.01), (0.3, 0.4, 0.95, 0.05
 class TwoStateFit(NamedTuple):
     """The model of least squares of each member.
 
+    All are NaN for a member of which fewer than five numbers were measured.
+
     - `parameters`: see `TwoStateParameters`.
     - `residual`: the root mean square over trials of what is not fitted, in the unit of the adaptation.
     - `explained`: the share of the variance over trials that is, at most 1; NaN where nothing varies.
@@ -40,18 +42,18 @@ def fit_two_states(
     - `adaptation`: of each trial and member, such as the adaptation index, in the unit of `perturbation`.
     - `perturbation`, `is_error_clamp`: the protocol, see `simulate_two_states`.
 
-    **Raises:** `ValueError` if a member has fewer than five numbers, or the protocol has other trials.
+    **Raises:** `ValueError` if no member has five numbers or more, or the protocol has other trials.
     """
     measured, world = np.asarray(adaptation, np.float64), finite_float64("perturbation", perturbation)
     if len(measured) != world.size:
         raise ValueError(f"`adaptation` must be of {world.size} trials, got shape {measured.shape}.")
-    if (fewest := int(np.isfinite(measured).sum(axis=0).min())) < 5:
-        raise ValueError(f"`adaptation` must be five numbers of each member or more, got {fewest}.")
+    if (most := int(np.isfinite(measured).sum(axis=0).max(initial=0))) < 5:
+        raise ValueError(f"`adaptation` must be five numbers of a member or more, got {most}.")
     clamped = np.asarray(is_error_clamp)
     fits = [_fit_one(own, world, clamped) for own in measured.T]
     parameters = TwoStateParameters(*np.array([own for own, _ in fits]).T)
     residual = np.array([left for _, left in fits])
-    varied = np.nanvar(measured, axis=0)
+    varied = np.array([own[np.isfinite(own)].var() if np.isfinite(own).any() else 0.0 for own in measured.T])
     return TwoStateFit(parameters, residual, 1 - residual**2 / np.where(varied > 0, varied, np.nan))
 
 
@@ -60,6 +62,8 @@ def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tu
     from scipy.optimize import least_squares
 
     known = np.isfinite(measured)
+    if known.sum() < 5:
+        return np.full(4, np.nan), np.nan
 
     def residuals(free: np.ndarray) -> np.ndarray:
         course = simulate_two_states(_ordered(free), world, clamped).adaptation[:-1]

@@ -15,6 +15,6 @@ index = adaptation + 0.1 * rng.normal(size=(200, 10))
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
 draw_adaptation_course(ax, np.arange(200), index, label="ten learners")
-ax.step(np.arange(200), field, where="mid", color="0.6", linewidth=0.8, label="field")
+ax.step(np.arange(1, 201), field, where="mid", color="0.6", linewidth=0.8, label="field")
 ax.set(ylabel="adaptation index")
 ax.legend()

@@ -1,4 +1,4 @@
-"""Where noisy reaches of one member end: each ellipse holds 95 % of the end points of a target."""
+"""Where noisy reaches of one member end: a further one would end in the ellipse of its target with 95 %."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -7,7 +7,7 @@ from popsim.analysis.figures import draw_learning_bands
 from popsim.analysis.learning import learning_curve
 
 run = popsim.open_run("runs/center-out-0")
-loss = run.history.loss.sum("term").values  # (batch, member)
+loss = run.history.total_loss.values  # (batch, member)
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
 draw_learning_bands(ax, run.history.batch.values, learning_curve(loss))
