@@ -61,4 +61,4 @@ def test_what_is_refused(options, message):
 def test_the_rounding_of_single_precision_is_no_dimension():
     single = rotating(0.2, seed=1).astype(np.float32)
     with pytest.raises(ValueError, match="vary in 3 dimensions"):
-        eigenvalue_distance(single, single, n_delays=2, rank=3)
+        eigenvalue_distance(single, single, n_delays=1, rank=3)
