@@ -13,7 +13,7 @@ class CosineTuning(NamedTuple):
 
     - `baseline`, `depth`: in the unit of the activity; `depth` is not negative.
     - `preferred`: the direction of the most activity, in rad from -pi to pi.
-    - `explained`: the share of the variance over directions that the cosine explains, from 0 to 1; NaN
+    - `explained`: the share of the variance over trials that the cosine explains, from 0 to 1; NaN
         where nothing varies.
     """
 

@@ -6,6 +6,7 @@ from jaxtyping import Float, Key
 
 from popsim.analysis.arrays import AnyArray, numpy_generator
 from popsim.analysis.population.activity import population_activity
+from popsim.analysis.population.principal_components import principal_components
 from popsim.analysis.samples import centred_samples_of_members, least_singular_value
 from popsim.checks import check_positive_int
 
@@ -35,8 +36,8 @@ def alignment_index(
         by the rounding of single precision), or the second never changes in a member.
     """
     from_first, from_second = _covariances(first, second, n_components)
-    _, directions = np.linalg.eigh(from_first)
-    captured = _captured(directions[:, :, -n_components:], from_second)
+    directions = principal_components(first, n_components=n_components).components.mT
+    captured = _captured(directions, from_second)
     return captured / _most_captured(from_second, n_components)
 
 

@@ -24,7 +24,7 @@ class Interval(NamedTuple):
     high: Float[np.ndarray, "*axes"]
 
 
-def member_values(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
+def two_members_or_more(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
     """The values in float64.
 
     **Raises:** `ValueError` if they are not finite, or there are fewer than two members.
@@ -57,7 +57,7 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     """
     check_choice("method", method, METHODS)
     check_confidence(confidence)
-    members = member_values("values", values)
+    members = two_members_or_more("values", values)
     mean = np.asarray(members.mean(axis=0))
     if method == "range":
         return Interval(mean, np.asarray(members.min(axis=0)), np.asarray(members.max(axis=0)))
