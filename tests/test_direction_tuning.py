@@ -32,7 +32,9 @@ def test_tuning_in_windows_of_time():
     activity = (gain[:, None] * np.cos(EIGHT)[:, None, None])[None]
     binned = mean_in_time_bins(activity, np.array([0.0, 0.2, 0.4]), dt=0.1)
     assert binned.shape == (1, 8, 2, 1)
-    np.testing.assert_allclose(tuning_curves(binned.swapaxes(1, 2), EIGHT).depth[0, :, 0], [0.0, 4.0], atol=1e-12)
+    np.testing.assert_allclose(
+        tuning_curves(binned.swapaxes(1, 2), EIGHT).depth[0, :, 0], [0.0, 4.0], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("edges", [[0.0], [0.2, 0.1], [0.0, 0.05], [0.3, 0.5, 0.6]])

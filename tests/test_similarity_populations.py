@@ -143,7 +143,7 @@ def test_members_with_the_same_geometry_are_alike_whatever_their_units_are():
         (lambda d: member_map(d, n_dimensions=6), "dimensions"),
         (lambda d: cluster_members(d[:2, :2]), "three members"),
         (lambda d: cluster_members(d, method="ward"), "`method` must be one of"),
-        (lambda d: representational_dissimilarities(d, np.arange(5)), "`activity`"),
+        (lambda d: representational_dissimilarities(d, np.arange(5)), "`condition`"),
         (lambda d: representational_dissimilarities(d, np.array([0, 0, 0, 1, 1, 1])), "`condition`"),
         (lambda d: compare_dissimilarities(d, 0 * d), "`second` must be dissimilarities"),
         (lambda d: compare_dissimilarities(d[:3, :5], d), "`first` must be a symmetric matrix"),

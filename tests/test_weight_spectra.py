@@ -35,7 +35,9 @@ def test_numbers_of_dimensions_by_hand():
     np.testing.assert_allclose(
         trainables.effective_rank(values), [np.prod(shares**-shares), 3, 1], rtol=1e-12
     )
-    np.testing.assert_allclose(trainables.participation_ratio_of_singular_values(values), [21**2 / 273, 3, 1], rtol=1e-12)
+    np.testing.assert_allclose(
+        trainables.participation_ratio_of_singular_values(values), [21**2 / 273, 3, 1], rtol=1e-12
+    )
     for measure in (trainables.effective_rank, trainables.participation_ratio_of_singular_values):
         np.testing.assert_allclose(measure(1e-200 * values), measure(values))
         assert np.isnan(measure(np.zeros(4)))

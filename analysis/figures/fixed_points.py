@@ -46,7 +46,13 @@ def draw_fixed_points(
         size = 26 if KIND_MARKERS[kind] == "*" else 12
         own = points[shown == kind].T
         label = "stable" if kind == 0 else unstable_label(kind)
-        look = {"color": KIND_COLORS[kind], "marker": KIND_MARKERS[kind], "linewidths": 0, "zorder": 3, "label": label}
+        look = {
+            "color": KIND_COLORS[kind],
+            "marker": KIND_MARKERS[kind],
+            "linewidths": 0,
+            "zorder": 3,
+            "label": label,
+        }
         ax.scatter(*own, s=size, **look, **({"depthshade": False} if n_dimensions == 3 else {}))
     for letter, number in zip("xyz"[:n_dimensions], range(1, 4), strict=False):
         ax.set(**{f"{letter}label": f"component {number}"})

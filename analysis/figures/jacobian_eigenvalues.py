@@ -21,8 +21,8 @@ def draw_jacobian_eigenvalues(
 
     - `ax`: where to draw.
     - `eigenvalues`: of the Jacobian of one time step at each point, such as `FixedPoints.eigenvalues`.
-    - `n_unstable`: how many unstable directions each point has; colours are those of `draw_fixed_points`, alike for 4
-        and more.
+    - `n_unstable`: how many unstable directions each point has; 4 and more look alike. Colours are those
+        of `draw_fixed_points`.
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)

@@ -24,8 +24,8 @@ def draw_time_constants(
 
     - `ax`: where to draw.
     - `time_constants`: in s, see `popsim.analysis.dynamics.time_constants`.
-    - `n_unstable`: how many unstable directions each point has; colours are those of `draw_fixed_points`, alike for 4
-        and more.
+    - `n_unstable`: how many unstable directions each point has; 4 and more look alike. Colours are those
+        of `draw_fixed_points`.
     - `n_modes`: how many modes to draw, the slowest first.
     """
     for tau, kind in zip(time_constants, np.minimum(n_unstable, len(KIND_COLORS) - 1), strict=True):

@@ -54,7 +54,8 @@ def rotations(
     - `n_components`: the number of principal components, even; half as many planes.
 
     **Raises:** `ValueError` if the activity has other axes, is not finite, has fewer than three times or does
-        not span that many dimensions by more than the rounding of single precision, `dt` is not positive, or `n_components` is odd.
+        not span that many dimensions by more than the rounding of single precision, `dt` is not positive,
+        or `n_components` is odd.
     """
     values = population_activity("activity", activity)
     check_positive("dt", dt)

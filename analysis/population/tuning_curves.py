@@ -6,11 +6,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from popsim.analysis.arrays import AnyArray, finite_float64
-from popsim.analysis.population.activity import check_trials, population_activity
+from popsim.analysis.population.activity import population_activity
+from popsim.analysis.trial_labels import ALIKE, check_trials, different_labels
 from popsim.checks import check_positive
-
-_ALIKE = 1e-5
-"""How far apart directions are that count as one, in rad."""
 
 
 class TuningCurves(NamedTuple):
@@ -42,17 +40,15 @@ def tuning_curves(
 
     - `activity`: of each unit in each trial, such as its mean in a window. Of windows of time
         [member, trial, bin, unit]: `mean_in_time_bins(...).swapaxes(1, 2)`, for curves [member, bin, ...].
-    - `direction`: of each trial, in rad; those within 1e-5 rad are one.
+    - `direction`: of each trial, in rad; those that differ by rounding are one, also across pi and -pi.
 
     **Raises:** `ValueError` if the trials of both are not equally many, or a number is not finite.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
     check_trials("direction", angle, values.shape[-2])
     turned = np.angle(np.exp(1j * angle))
-    turned = np.where(turned < _ALIKE - np.pi, turned + 2 * np.pi, turned)
-    order = np.argsort(turned)
-    which = np.empty(angle.size, int)
-    which[order] = np.cumsum(np.diff(turned[order], prepend=turned[order[0]]) > _ALIKE)
+    turned = np.where(turned < ALIKE * np.pi - np.pi, turned + 2 * np.pi, turned)
+    _, which = different_labels(turned)
     count = np.bincount(which)
     groups = [values[..., which == index, :] for index in range(count.size)]
     mean = np.stack([group.mean(axis=-2) for group in groups], axis=-2)

@@ -8,6 +8,7 @@ from jaxtyping import Float, Shaped
 from popsim.analysis.arrays import AnyArray, finite_float64
 from popsim.analysis.choices import check_choice
 from popsim.analysis.optional_packages import optional
+from popsim.analysis.trial_labels import check_trials, different_labels
 
 
 def representational_dissimilarities(
@@ -26,23 +27,22 @@ def representational_dissimilarities(
 
     - `activity`: with axes (*axes, trial, unit), such as the mean over a window of each member; to compare
         time courses, give time steps times units as units.
-    - `condition`: a label of each trial, whole numbers or names.
+    - `condition`: a label of each trial; numbers that differ by rounding are one.
     - `method`: "euclidean", the squared distance divided by the number of units, in the squared unit of the
         activity, or "correlation", one minus the correlation over units.
 
     **Returns:** a symmetric matrix with zeros on the diagonal; conditions are in sorted order.
 
     **Raises:** `ValueError` if activity and conditions are not of as many trials, there are fewer than
-    three conditions, or all units are alike in one of them for the correlation; `ImportError` if rsatoolbox is missing.
+    three conditions, or all units are alike in one of them for the correlation; `ImportError` if
+    rsatoolbox is missing.
     """
     check_choice("method", method, ("euclidean", "correlation"))
     values, labels = finite_float64("activity", activity), np.asarray(condition)
-    if values.ndim < 2 or values.shape[-2] != len(labels):
-        raise ValueError(
-            "`activity` must have axes (..., trial, unit) with a trial for each of the "
-            f"{len(labels)} in `condition`, got shape {values.shape}."
-        )
-    found, places = np.unique(labels, return_inverse=True)
+    if values.ndim < 2:
+        raise ValueError(f"`activity` must have axes (..., trial, unit), got shape {values.shape}.")
+    check_trials("condition", labels, values.shape[-2])
+    found, places = different_labels(labels)
     if len(found) < 3:
         raise ValueError(f"`condition` must be three conditions or more, got {found.tolist()}.")
     means = np.stack([values[..., places == place, :].mean(axis=-2) for place in range(len(found))], axis=-2)

@@ -33,7 +33,8 @@ def bootstrap_members(
 
     **Arguments:**
 
-    - `values`: with axes (member, ...), one value of a member in each place: average over trials first.
+    - `values`: with axes (member, ...), one value of a member in each place: average over trials first. A
+        history is (batch, member): give `loss.T`.
     - `statistic`: `statistic(values, axis=axis)` without that axis, such as `numpy.mean` or `numpy.median`.
     - `method`: "BCa" or "percentile".
     - `confidence`: between 0 and 1.

@@ -46,7 +46,8 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
 
     **Arguments:**
 
-    - `values`: with axes (member, ...), one value of a member in each place: average over trials first.
+    - `values`: with axes (member, ...), one value of a member in each place: average over trials first. A
+        history is (batch, member): give `loss.T`, or the batches of one member pass for members.
     - `method`: "t", where the mean of all members that could be trained is, with the chosen confidence, if
         they are normally distributed (`scipy.stats.t`); "standard error", one to each side; or how members
         spread: "standard deviation" (of n - 1), one to each side, and "range", the least and the most.

@@ -52,8 +52,9 @@ def participation_ratio_of_singular_values(
 ) -> Float[np.ndarray, "*axes"]:
     """The participation ratio (sum_i s_i²)² / sum_i s_i⁴ of singular values s.
 
-    That of the eigenvalues s² of W'W: singular values are squared, so do not give variances of principal
-    components, whose ratio `population.participation_ratio` takes from the activity. `gaussian_participation_ratio` is what chance gives.
+    That of the eigenvalues s² of W'W. Singular values are squared: the variances of principal components are
+    squares already, and `population.participation_ratio` takes the activity itself.
+    `gaussian_participation_ratio` is what chance gives.
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
     """

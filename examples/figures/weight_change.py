@@ -61,9 +61,7 @@ def draw_figure(folder: Path, changes: Mapping[str, Change], least_kept: float, 
         axes[0, 0].set(title="dW of member 0", ylabel="to unit: reset, update, candidate")
         null = gaussian_singular_values(*first.change.shape[1:], key=key)
         for name, change in changes.items():
-            draw_weight_history(
-                axes[0, 1], change.batch, change.from_start, label=name, color=COLORS[name]
-            )
+            draw_weight_history(axes[0, 1], change.batch, change.from_start, label=name, color=COLORS[name])
             draw_change_spectrum(axes[1, 0], change.singular_values, null, color=COLORS[name])
             draw_kept(axes[1, 1], change, name)
         axes[0, 1].set(title="|dW| / |W|", ylabel="distance from start")
