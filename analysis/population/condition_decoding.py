@@ -31,8 +31,8 @@ def decode_condition(
     **Arguments:**
 
     - `activity`: of the units; to save time give every fifth time, `hidden[:, :, ::5]`.
-    - `condition`: the label of each trial; at least `n_folds` trials of each. Numbers that differ by rounding are
-        one label.
+    - `condition`: the label of each trial; at least `n_folds` trials of each. Numbers that differ by rounding
+        are one label.
     - `n_folds`: in how many parts the trials are split, each with all conditions.
     - `key`: of the split.
 

@@ -71,9 +71,8 @@ def compare_dissimilarities(
     - `method`: the correlation ("corr"), the cosine, or a correlation of ranks ("rho-a" and "tau-a" treat
         ties by chance).
 
-    **Raises:** `ValueError` if one is not a symmetric matrix, not of as many conditions as the other or of
-        fewer than three, or all dissimilarities are the same
-    (all zero, for the cosine); `ImportError` if rsatoolbox is missing.
+    **Raises:** `ValueError` if one is not a symmetric matrix, is not of as many conditions as the other or
+    of fewer than three, or all dissimilarities are the same (all zero, for the cosine); `ImportError` if rsatoolbox is missing.
     """
     check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
     rdm = optional("rsatoolbox.rdm")
