@@ -61,10 +61,10 @@ def run():
     )
 
 
-def test_weights_that_moved_in_one_direction_have_effective_rank_one(run):
+def test_weights_that_moved_in_one_direction_have_participation_ratio_one(run):
     drawn = draw_weights(run)
     assert set(drawn) == {"weight_distances", "weight_change"}
-    assert "effective rank is 1.0 on average (1.0 to 1.0), of 6 modes" in drawn["weight_change"].caption
+    assert "is 1.0 on average (1.0 to 1.0), of 6 modes" in drawn["weight_change"].caption
     (line,) = drawn["weight_distances"].figure.axes[0].lines
     assert np.all(np.diff(line.get_ydata()) > 0) and line.get_xdata().tolist() == [10, 20, 30]
 

@@ -11,9 +11,17 @@ def movement_directions(
 ) -> Float[np.ndarray, "trial 2"]:
     """The unit vectors from the starts to the targets (both m).
 
-    **Raises:** `ValueError` if a number is not finite, or a target is at its start.
+    **Raises:** `ValueError` if a number is not finite, a target is at its start, or they are not one place in
+    the plane for each trial.
     """
-    way = finite_float64("targets", targets) - finite_float64("starts", starts)
+    ends, begins = finite_float64("targets", targets), finite_float64("starts", starts)
+    for name, places in (("targets", ends), ("starts", begins)):
+        if places.ndim != 2 or places.shape[1] != 2 or len(places) != len(begins):
+            raise ValueError(
+                f"`{name}` must be a place in the plane for each trial, (trial, 2), such as "
+                f"`targets.position[:, -1]`; got shape {places.shape}."
+            )
+    way = ends - begins
     distance = np.linalg.norm(way, axis=-1, keepdims=True)
     if not np.all(distance > 0):
         at_start = np.flatnonzero(distance[:, 0] == 0).tolist()

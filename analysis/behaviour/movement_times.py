@@ -105,6 +105,8 @@ def onset_step(
     speed: Float[np.ndarray, "*axes time"], peak: Int[np.ndarray, "*axes"], threshold: SpeedThreshold
 ) -> Float[np.ndarray, "*axes"]:
     """The step, and its fraction, at which the speed last rose above the threshold before the step `peak`."""
+    if not isinstance(threshold, SpeedThreshold):
+        raise ValueError(f"`threshold` must be ShareOfPeak(0.05) or FixedSpeed(0.02), got {threshold!r}.")
     highest = _at(speed, peak)
     limit = threshold.speed(highest)
     is_slow: Bool[np.ndarray, "*axes time"] = speed <= limit[..., None]

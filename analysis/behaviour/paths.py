@@ -42,15 +42,18 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
 
     with a and b the ways from the point before and to the point after. It needs no derivatives, and is exact
     on a circle. NaN at the first and the last step, and where two of the three points are one. A hand that
-    rests has a large curvature of no meaning: `in_window` leaves it out.
+    rests or goes slowly has a large curvature of no meaning: leave out what is before the onset and after the
+    offset of the movement, and take the median over time, or `maximum_perpendicular_deviation` instead.
 
     **Arguments:**
 
     - `position`: of the hand in the plane, in m.
 
-    **Raises:** `ValueError` if `position` is not finite.
+    **Raises:** `ValueError` if `position` is not finite, or not in the plane.
     """
     points = finite_float64("position", position)
+    if points.shape[-1] != 2:
+        raise ValueError(f"`position` must have a last axis of x and y, got shape {points.shape}.")
     steps = np.diff(points, axis=-2)
     before, after = steps[..., :-1, :], steps[..., 1:, :]
     turned = before[..., 0] * after[..., 1] - before[..., 1] * after[..., 0]

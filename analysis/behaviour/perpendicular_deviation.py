@@ -24,8 +24,9 @@ def perpendicular_deviation(
 
     **Raises:** `ValueError` if a number is not finite, or a target is at its start.
     """
+    along = movement_directions(starts, targets)
     away = finite_float64("position", position) - finite_float64("starts", starts)[:, None]
-    return beside(away, movement_directions(starts, targets))
+    return beside(away, along)
 
 
 def maximum_perpendicular_deviation(

@@ -53,4 +53,6 @@ def trial_colors(
     """The colour of each trial: that of its direction in rad, or grey."""
     if direction is None:
         return np.tile([0.3, 0.3, 0.3, 1.0], (n_trials, 1))
+    if np.shape(direction) != (n_trials,):
+        raise ValueError(f"`direction` must be of {n_trials} trials, got shape {np.shape(direction)}.")
     return direction_colors(direction)

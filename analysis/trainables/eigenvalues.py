@@ -21,8 +21,13 @@ def recurrent_eigenvalues(
 
     - `weights`: of one array of a history, which is read in blocks if it is lazy.
 
-    **Raises:** `ValueError` if there is neither one row for each unit nor three.
+    **Raises:** `ValueError` if there is neither one row for each unit nor three, or no axis of batches.
     """
+    if len(weights.shape) != 4:
+        raise ValueError(
+            "`weights` must have axes (batch, member, row, unit), those of one model or ensemble with "
+            f"`weights[None]`; got shape {tuple(weights.shape)}."
+        )
     n_rows, n_units = weights.shape[-2:]
     if n_rows not in (n_units, 3 * n_units):
         raise ValueError(

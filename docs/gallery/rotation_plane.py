@@ -1,4 +1,4 @@
-"""The plane in which the activity of one network rotates fastest."""
+"""The plane in which the activity of one network rotates fastest: in this run no more than chance has it."""
 
 import matplotlib.pyplot as plt
 import numpy as np

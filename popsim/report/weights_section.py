@@ -9,8 +9,8 @@ from popsim.analysis.trainables import (
     arrays_by_name,
     change_singular_values,
     distance_from_start,
-    effective_rank,
     gaussian_singular_values,
+    participation_ratio_of_singular_values,
     recorded_arrays,
 )
 from popsim.experiments.run import Run
@@ -75,12 +75,13 @@ def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
     null = gaussian_singular_values(*initial.shape[-2:], key=run.experiment.key("report"))
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
     draw_change_spectrum(ax, values, null)
-    ranks = effective_rank(values)
+    ratios = participation_ratio_of_singular_values(values)
     caption = (
         f"Singular modes of what training did to {name}: a line for each of {len(values)} members whose "
-        f"weights changed. Their effective rank is {ranks.mean():.1f} on average ({ranks.min():.1f} to "
-        f"{ranks.max():.1f}), of {values.shape[-1]} modes; that of matrices of the same shape with "
-        f"independent Gaussian entries (grey) is {effective_rank(null).mean():.1f}. The unit of replication "
+        "weights changed. Their participation ratio, the number of modes that hold most of the squared "
+        f"change, is {ratios.mean():.1f} on average ({ratios.min():.1f} to {ratios.max():.1f}), of "
+        f"{values.shape[-1]} modes; that of matrices of the same shape with independent Gaussian entries (grey) is "
+        f"{participation_ratio_of_singular_values(null).mean():.1f}. The unit of replication "
         "is the member."
     )
     return {"weight_change": RunFigure(figure, "Dimensions of the change of weights", caption)}
