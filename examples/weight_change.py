@@ -161,7 +161,7 @@ def in_other_order(weights: np.ndarray, seed: int) -> np.ndarray:
 def dimension_rows(name: str, change: np.ndarray) -> list[Row]:
     """The participation ratio of each member beside half of that of a matrix without structure."""
     half = trainables.gaussian_participation_ratio(*change.shape[1:]) / 2
-    found = trainables.participation_ratio(np.linalg.svd(change, compute_uv=False))
+    found = trainables.participation_ratio_of_singular_values(np.linalg.svd(change, compute_uv=False))
     return [at_most(f"{name}, PR(dW)", str(i), float(own), half) for i, own in enumerate(found)]
 
 
@@ -182,7 +182,7 @@ def reference_rows(change: np.ndarray) -> list[Row]:
     n_rows, n_columns = change.shape[1:]
     closed = trainables.gaussian_participation_ratio(n_rows, n_columns)
     drawn = reference.gaussian_participation_ratio((n_rows, n_columns))
-    found = trainables.participation_ratio(np.linalg.svd(change, compute_uv=False)).mean()
+    found = trainables.participation_ratio_of_singular_values(np.linalg.svd(change, compute_uv=False)).mean()
     parts = trainables.truncated(change, QUARTER), reference.strongest_directions(change, QUARTER)
     difference = float(np.abs(parts[0] - parts[1]).max() / np.abs(change).max())
     return [
@@ -200,7 +200,7 @@ def read_change(
     weights = saved[f"trainables.{RECURRENT}"]
     change = np.asarray(weights[-1], float) - start
     return Change(
-        n_batches=saved.trainables_batch.values,
+        batch=saved.trainables_batch.values,
         change=change,
         singular_values=trainables.change_singular_values(weights)[-1],
         travelled=trainables.distance_travelled(saved)[RECURRENT].relative,

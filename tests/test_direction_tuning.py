@@ -20,18 +20,21 @@ def test_tuning_curves_of_repeated_directions():
     found = tuning_curves(activity, direction)
     np.testing.assert_allclose(found.direction, np.sort(np.angle(np.exp(1j * (EIGHT - 1e-9)))), atol=1e-6)
     np.testing.assert_allclose(found.mean[:, 0], 2 * np.cos(found.direction), atol=1e-6)
-    np.testing.assert_allclose(found.deviation, 0.5, atol=1e-6)
+    np.testing.assert_allclose(found.deviation, np.sqrt(0.5), atol=1e-6)
     np.testing.assert_allclose(found.depth, [4.0, 0.0], atol=1e-6)
     np.testing.assert_allclose(found.explained, [2.0 / 2.25, 0.0], atol=1e-6)
     assert found.n_trials.tolist() == [2] * 8
+    assert np.isnan(tuning_curves(activity[:8], EIGHT).deviation).all()  # of one trial
 
 
 def test_tuning_in_windows_of_time():
     gain = np.array([0.0, 0.0, 1.0, 3.0])  # at 0.1, 0.2, 0.3 and 0.4 s
     activity = (gain[:, None] * np.cos(EIGHT)[:, None, None])[None]
     binned = mean_in_time_bins(activity, np.array([0.0, 0.2, 0.4]), dt=0.1)
-    assert binned.shape == (1, 2, 8, 1)
-    np.testing.assert_allclose(tuning_curves(binned, EIGHT).depth[0, :, 0], [0.0, 4.0], atol=1e-12)
+    assert binned.shape == (1, 8, 2, 1)
+    np.testing.assert_allclose(
+        tuning_curves(binned.swapaxes(1, 2), EIGHT).depth[0, :, 0], [0.0, 4.0], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("edges", [[0.0], [0.2, 0.1], [0.0, 0.05], [0.3, 0.5, 0.6]])

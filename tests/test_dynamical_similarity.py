@@ -56,3 +56,9 @@ def test_the_descent_begins_where_the_key_says_and_leaves_torch_alone():
 def test_what_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         eigenvalue_distance(rotating(0.2, 1), rotating(0.2, 1), **options)
+
+
+def test_the_rounding_of_single_precision_is_no_dimension():
+    single = rotating(0.2, seed=1).astype(np.float32)
+    with pytest.raises(ValueError, match="vary in 3 dimensions"):
+        eigenvalue_distance(single, single, n_delays=1, rank=3)

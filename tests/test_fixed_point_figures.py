@@ -49,6 +49,14 @@ def test_eigenvalues_are_where_they_are_beside_the_unit_circle(plane):
     assert plane.get_xlim()[1] > 1.5 and plane.get_ylim()[1] > 1
 
 
+def test_four_and_more_unstable_directions_look_alike_and_are_called_so(plane):
+    draw_jacobian_eigenvalues(plane, np.full((3, 2), 1.5 + 0j), np.array([3, 4, 9]))
+    assert legend_of(plane) == ["3 unstable", "4 or more unstable"]
+    plane.clear()
+    draw_time_constants(plane, np.full((3, 2), 0.2), np.array([3, 4, 9]))
+    assert legend_of(plane) == ["3 unstable", "4 or more unstable"]
+
+
 def test_time_constants_are_in_milliseconds_slowest_first_and_growth_is_marked(plane):
     tau = np.array([[0.01, 0.2, 0.05, 0.0], [np.inf, -0.1, 0.03, 0.02]])
     assert draw_time_constants(plane, tau, np.array([0, 1]), n_modes=3) is plane

@@ -83,7 +83,7 @@ def test_a_lazy_dataset_and_a_saved_history_are_taken_as_they_are(weights, tmp_p
 def test_a_history_on_disk_is_measured_as_that_in_memory(weights, tmp_path):
     axes = ("member", "row", "column")
     store = GrowingArrays.create(tmp_path / "history", fixed={"member": (("member",), np.arange(4))})
-    rows = {"trainables_batch": ((), np.arange(11)), "trainables.layer.w": (axes, weights)}
+    rows = {"trainables_batch": ((), np.arange(-1, 10)), "trainables.layer.w": (axes, weights)}
     store.append("trainables_batch", rows)
     store.commit()
     (saved,) = trainables.distance_travelled(open_history(tmp_path / "history")).items()

@@ -101,7 +101,7 @@ def test_a_ring_has_one_slow_direction_along_it_and_states_return_to_it():
     points = found.fixed
     assert len(points) > 100 and (points.n_marginal == 1).all() and not points.is_stable.any()
     np.testing.assert_allclose(np.linalg.norm(points.state, axis=1), 2, atol=1e-9)
-    slow = dynamics.slow_directions(points.state, points.jacobian)
+    slow = dynamics.slow_directions(points.state, points.jacobian, dt=0.01, least_time_constant=0.3)
     np.testing.assert_array_equal(slow.n_slow, 1)
     np.testing.assert_allclose(slow.eigenvalue, 1, atol=1e-9)
     np.testing.assert_allclose(slow.next_largest, 1 - 0.3 * 2 / 2, atol=1e-9)
@@ -110,17 +110,31 @@ def test_a_ring_has_one_slow_direction_along_it_and_states_return_to_it():
     np.testing.assert_allclose(np.sum(slow.direction * slow.selection, axis=1), 1, atol=1e-9)
     assert np.median(slow.alignment) > 0.999 and (slow.alignment > 0.97).all()
     with pytest.raises(ValueError, match="`n_neighbours` must be"):
-        dynamics.slow_directions(points.state[:3], points.jacobian[:3])
+        dynamics.slow_directions(points.state[:3], points.jacobian[:3], dt=0.01, least_time_constant=0.3)
 
 
 def test_a_straight_line_across_shear_is_read_by_its_selection_vector():
     """h' = A h with A (1, 0) = (1, 0): the other mode, which decays, is not at right angles to it."""
     jacobian = np.tile([[1.0, 0.4], [0.0, 0.6]], (7, 1, 1))
-    slow = dynamics.slow_directions(np.linspace(-1, 1, 7)[:, None] * [1.0, 0.0], jacobian)
+    points = np.linspace(-1, 1, 7)[:, None] * [1.0, 0.0]
+    slow = dynamics.slow_directions(points, jacobian, dt=0.01, least_time_constant=0.3)
     np.testing.assert_allclose(np.abs(slow.direction), np.tile([1, 0], (7, 1)), atol=1e-12)
     np.testing.assert_allclose(slow.selection[:, 1] / slow.selection[:, 0], 1.0)  # (0, 1) ends at (1, 0)
     np.testing.assert_allclose(slow.alignment, 1)
     assert (np.sign(slow.direction[:, 0]) == np.sign(slow.direction[0, 0])).all()
+
+
+def test_a_mode_is_slow_by_its_time_and_not_by_the_number_of_steps():
+    """Time constants of 0.05 and 2 s, and growth by e in 0.5 s, whatever the time step is."""
+    points = np.linspace(-1, 1, 7)[:, None] * [1.0, 0.0, 0.0]
+    for dt in (0.001, 0.01):
+        jacobian = np.tile(np.diag(np.exp([-dt / 2.0, -dt / 0.05, dt / 0.5])), (7, 1, 1))
+        for least, growth, n_slow in ((0.2, None, 2), (0.04, None, 3), (0.2, 1.0, 1), (3.0, None, 0)):
+            times = {"least_time_constant": least, "least_growth_time": growth}
+            found = dynamics.slow_directions(points, jacobian, dt=dt, **times)
+            np.testing.assert_array_equal(found.n_slow, n_slow)
+    with pytest.raises(ValueError, match="`least_time_constant`"):
+        dynamics.slow_directions(points, jacobian, dt=0.01, least_time_constant=0.0)
 
 
 def decay(model, h):

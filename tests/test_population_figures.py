@@ -44,12 +44,21 @@ def test_three_components_need_axes_in_3d(ax):
     plt.close(figure)
 
 
+def half_height(band):
+    """Of a band at each place, from left to right."""
+    corners = band.get_paths()[0].vertices
+    return np.array([np.ptp(corners[corners[:, 0] == x, 1]) / 2 for x in np.unique(corners[:, 0])])
+
+
 def test_explained_variance_adds_up_in_percent(ax):
     explained = np.array([[0.5, 0.25, 0.25], [0.7, 0.2, 0.1]])
     assert draw_explained_variance(ax, explained) is ax
     np.testing.assert_allclose([bar.get_height() for bar in ax.patches], [60, 22.5, 17.5])
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [50, 75, 100])
     np.testing.assert_allclose(ax.lines[-1].get_xydata(), [[1, 60], [2, 82.5], [3, 100]])
+    np.testing.assert_allclose(half_height(ax.collections[0])[:2], np.array([10, 7.5]) * np.sqrt(2))
+    ax.clear()
+    assert not draw_explained_variance(ax, explained[:1]).collections  # one member does not spread
 
 
 def test_a_demixed_component_over_time(ax):
@@ -90,6 +99,9 @@ def test_decoding_has_members_mean_chance_and_shuffles(ax):
     assert set(chance.get_ydata()) == {0.25} and len(members) == 2
     np.testing.assert_allclose(mean.get_xydata(), [[0.1, 0.3], [0.2, 0.9]])
     assert len(ax.collections) == 2
+    np.testing.assert_allclose(half_height(ax.collections[1]), 0.1 * np.sqrt(2))  # of n - 1
+    ax.clear()
+    assert not draw_decoding(ax, np.array([0.1, 0.2]), accuracy[:1], chance=0.25).collections
 
 
 def test_decoding_across_times_has_the_tested_time_to_the_right(ax):

@@ -13,6 +13,7 @@ from small_experiment import Sum, stopping_after
 
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, RunFigure, RunStopped, open_run, run_experiment
+from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row
 from popsim.report import Section, compare_runs, report_run
 from popsim.report.compared_runs import open_compared_runs
 from popsim.report.comparison_table import results_table, settings_table
@@ -191,6 +192,19 @@ def test_a_comparison_has_what_differs_and_mean_and_range_over_members(folder):
     last = runs[0].run.history.loss.sum("term").values[-1]
     assert results["last training loss"][0] == f"{last.mean():.3g} ({last.min():.3g} to {last.max():.3g})"
     assert "not finished" in runs[2].state and "of 400 batches" in runs[2].state
+
+
+def test_a_comparison_says_the_limits_where_they_differ(folder):
+    error, speed = Column("error", "mm", digits=1), Column("speed", "cm/s", digits=1)
+
+    def held_to(run, limit):
+        rows = [Row("trained", [1.0, 0.5], member=0), Row(LIMITS, [limit, 1.0])]
+        return dataclasses.replace(run, results=ResultTable([error, speed], rows))
+
+    one, other = open_compared_runs([folder / "<b>&$x", folder / "wide"], ["a", "b"])
+    rows = results_table([held_to(one, 2.0), held_to(other, 4.0)]).rows
+    limits = {row.label: list(row.values) for row in rows if row.label.startswith("limit")}
+    assert limits == {"limit: error (mm)": ["2.0", "4.0"]}
 
 
 def test_a_comparison_draws_a_line_for_each_run(folder):

@@ -68,6 +68,14 @@ def test_the_fit_is_the_least_squares_one_among_skew_matrices():
     assert 0 < found.r2_skew[0] < found.r2_full[0] < 1
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_rounding_of_single_precision_is_no_plane(dtype, as_users_run):
+    activity = planted_rotations([2.0])[0].astype(dtype)
+    np.testing.assert_allclose(rotations(activity, dt=DT, n_components=2).frequency, [[2.0]], rtol=1e-5)
+    with pytest.raises(ValueError, match="`activity` must span 6 dimensions"):
+        rotations(activity, dt=DT, n_components=6)
+
+
 def test_decay_is_no_rotation():
     activity = (np.exp(-0.1 * np.arange(30))[:, None] * np.random.default_rng(0).normal(size=(6, 1, 4)))[None]
     activity = activity - activity.mean(axis=(1, 2), keepdims=True)

@@ -156,6 +156,16 @@ def test_components_that_vary_little_are_left_out_of_svcca(generator):
     np.testing.assert_allclose(svcca_distance(first, second, share_of_variance=0.9999), 1 / 3, atol=1e-10)
 
 
+@pytest.mark.parametrize("offset", [0.0, 30.0])
+def test_the_rounding_of_single_precision_is_no_dimension(offset, generator):
+    """Activity of three dimensions in twenty units, as a network in single precision would have it."""
+    first = (generator.normal(size=(400, 3)) @ generator.normal(size=(3, 20)) + offset).astype(np.float32)
+    second = first @ ortho_group.rvs(20, random_state=generator).astype(np.float32)
+    assert canonical_correlations(first, second).shape == (3,)
+    assert cca_distance(first, second) < 1e-9
+    assert principal_patterns(first, share_of_variance=1.0).shape == (400, 3)
+
+
 def test_all_pairs_are_measured_of_members_with_different_numbers_of_units(pair):
     members = [*pair, pair[0][..., :2]]
     found = pairwise(members, svcca_distance)

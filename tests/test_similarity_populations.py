@@ -143,9 +143,20 @@ def test_members_with_the_same_geometry_are_alike_whatever_their_units_are():
         (lambda d: member_map(d, n_dimensions=6), "dimensions"),
         (lambda d: cluster_members(d[:2, :2]), "three members"),
         (lambda d: cluster_members(d, method="ward"), "`method` must be one of"),
-        (lambda d: representational_dissimilarities(d, np.arange(5)), "`activity`"),
+        (lambda d: representational_dissimilarities(d, np.arange(5)), "`condition`"),
         (lambda d: representational_dissimilarities(d, np.array([0, 0, 0, 1, 1, 1])), "`condition`"),
         (lambda d: compare_dissimilarities(d, 0 * d), "`second` must be dissimilarities"),
+        (lambda d: compare_dissimilarities(d[:3, :5], d), "`first` must be a symmetric matrix"),
+        (lambda d: compare_dissimilarities(d, np.triu(d)), "`second` must be a symmetric matrix"),
+        (lambda d: compare_dissimilarities(d, d[:5, :5]), "`second` must be of the 6 conditions"),
+        (lambda d: member_map(np.array([[5e-7, 2e-7], [1e-7, 5e-7]]), n_dimensions=1), "symmetric"),
+        (lambda d: member_map(1e-7 * (1.0 + d)), "0 on the diagonal"),
+        (
+            lambda d: representational_dissimilarities(
+                np.array([[1.0, 2], [3, 3], [2, 1]]), np.arange(3), method="correlation"
+            ),
+            "`activity` must differ over units",
+        ),
     ],
 )
 def test_what_a_population_cannot_be(call, message, as_users_run):

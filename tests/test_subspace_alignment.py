@@ -48,6 +48,18 @@ def test_random_subspaces_hold_their_share():
     np.testing.assert_allclose(within, 1.0)
 
 
+@pytest.mark.parametrize("noise", [0.0, 1e-13, 1e-8])
+def test_a_first_epoch_of_too_few_dimensions_is_refused(noise, as_users_run):
+    """Its other directions would be those of rounding."""
+    full = epoch(BASIS, [1.0] * 8)
+    for flat in (epoch(BASIS[:3], [3.0, 2.0, 1.0]), np.ones_like(full)):
+        first = flat + noise * np.random.default_rng(2).normal(size=flat.shape)
+        with pytest.raises(ValueError, match="`first` must vary in 5 dimensions"):
+            alignment_index(first, full, n_components=5)
+        with pytest.raises(ValueError, match="`first` must vary in 5 dimensions"):
+            random_alignment(first, full, n_components=5, n_draws=2, key=jax.random.key(0))
+
+
 @pytest.mark.parametrize(
     ("second", "n_components", "name"),
     [(np.ones((1, 2, 3, 8)), 2, "second"), (np.ones((1, 2, 3, 7)), 2, "second"), (None, 9, "n_components")],

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import xarray
 
-from popsim.analysis.trainables import distance_from_start, distance_travelled
+from popsim.analysis.trainables import change_singular_values, distance_from_start, distance_travelled
 
 
 def circle(n_rows, radius):
@@ -63,3 +64,22 @@ def test_what_was_not_recorded_is_refused_by_name(arguments, name):
 def test_arrays_that_are_no_history_are_refused(history):
     with pytest.raises(ValueError, match="`history`"):
         distance_from_start(history)
+
+
+def test_a_history_that_begins_after_training_did_needs_what_it_began_with():
+    """Or the distance would be that since its first row, which is less."""
+    data = xarray.DataArray(
+        np.arange(12.0).reshape(3, 2, 2, 1) + 1,
+        dims=("trainables_batch", "member", "row", "column"),
+        coords={"trainables_batch": [99, 199, 299]},
+    )
+    late = xarray.Dataset({"trainables.w": data})
+    for measure in (distance_from_start, distance_travelled):
+        with pytest.raises(ValueError, match="`initial` must be given.* first row after batch 99"):
+            measure(late)
+    with pytest.raises(ValueError, match="`initial` must be given"):
+        change_singular_values(data)
+    model = {"w": np.zeros((2, 2, 1))}
+    np.testing.assert_allclose(distance_from_start(late, initial=model)["w"].absolute[0], [5**0.5, 5.0])
+    whole = late.assign_coords(trainables_batch=[-1, 99, 199])
+    assert np.all(distance_from_start(whole)["w"].absolute[0] == 0)

@@ -36,7 +36,13 @@ def test_a_history_has_the_median_and_a_band_of_all_members(ax):
     np.testing.assert_allclose(ax.lines[0].get_xydata(), [[10, 2], [100, 4]])
     low, high = ax.collections[0].get_paths()[0].vertices[:, 1].min(), 9
     assert low == 1 and ax.collections[0].get_paths()[0].vertices[:, 1].max() == high
-    assert ax.get_xscale() == ax.get_yscale() == "log"
+    assert ax.get_xscale() == "log" and ax.get_ylim()[0] == 0
+
+
+def test_a_member_without_a_number_does_not_take_the_others_along(ax):
+    values = np.array([[1.0, np.nan, 3.0], [2.0, np.nan, 6.0]])
+    draw_weight_history(ax, np.array([9, 99]), values, label="readout")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [2, 4])
 
 
 def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, tmp_path):

@@ -35,8 +35,10 @@ def test_numbers_of_dimensions_by_hand():
     np.testing.assert_allclose(
         trainables.effective_rank(values), [np.prod(shares**-shares), 3, 1], rtol=1e-12
     )
-    np.testing.assert_allclose(trainables.participation_ratio(values), [21**2 / 273, 3, 1], rtol=1e-12)
-    for measure in (trainables.effective_rank, trainables.participation_ratio):
+    np.testing.assert_allclose(
+        trainables.participation_ratio_of_singular_values(values), [21**2 / 273, 3, 1], rtol=1e-12
+    )
+    for measure in (trainables.effective_rank, trainables.participation_ratio_of_singular_values):
         np.testing.assert_allclose(measure(1e-200 * values), measure(values))
         assert np.isnan(measure(np.zeros(4)))
         with pytest.raises(ValueError, match="`singular_values` must be zero or more"):
@@ -47,7 +49,7 @@ def test_numbers_of_dimensions_by_hand():
 def test_the_closed_null_is_what_drawn_gaussian_matrices_have(shape):
     drawn = trainables.gaussian_singular_values(*shape, n_draws=400, norm=2.5, key=jax.random.key(0))
     np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 2.5)
-    ratios = trainables.participation_ratio(drawn)
+    ratios = trainables.participation_ratio_of_singular_values(drawn)
     closed = trainables.gaussian_participation_ratio(*shape)
     error = ratios.std() / 20 + 0.3 * closed / np.prod(shape)
     assert abs(ratios.mean() - closed) < 4 * error

@@ -14,6 +14,7 @@ from popsim.analysis.dynamics.modes import Modes as Modes
 from popsim.analysis.dynamics.modes import frequencies as frequencies
 from popsim.analysis.dynamics.modes import modes as modes
 from popsim.analysis.dynamics.modes import time_constants as time_constants
+from popsim.analysis.dynamics.received import received_inputs as received_inputs
 from popsim.analysis.dynamics.search import FixedPointSearch as FixedPointSearch
 from popsim.analysis.dynamics.starts import mixtures_of_states as mixtures_of_states
 from popsim.analysis.dynamics.starts import states_with_noise as states_with_noise

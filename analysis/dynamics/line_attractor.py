@@ -7,12 +7,14 @@ from jaxtyping import Complex, Float, Int
 
 from popsim.analysis.arrays import AnyArray, finite_float64
 from popsim.analysis.dynamics.modes import modes
+from popsim.analysis.population.principal_components import principal_components
+from popsim.checks import check_positive
 
 
 class SlowDirections(NamedTuple):
     """At each of some points that may form a line attractor.
 
-    - `n_slow`: how many modes have an absolute eigenvalue in the range of slow ones; 1 on a line attractor.
+    - `n_slow`: how many modes are slow, by their time constants; 1 on a line attractor.
     - `eigenvalue`: of the slowest mode, that nearest to 1.
     - `direction`: of that mode, of length one; signs are such that all point along one axis.
     - `selection`: the vector that reads from a small change of the state how much it moves along it.
@@ -33,8 +35,9 @@ def slow_directions(
     states: Float[AnyArray, "point state"],
     jacobian: Float[AnyArray, "point state state"],
     *,
-    slowest: float = 0.97,
-    fastest: float = 1.01,
+    dt: float,
+    least_time_constant: float,
+    least_growth_time: float | None = None,
     n_neighbours: int = 4,
 ) -> SlowDirections:
     """The slowest mode at each of the points of one member, and whether the points lie along it.
@@ -45,19 +48,26 @@ def slow_directions(
     **Arguments:**
 
     - `states`, `jacobian`: of fixed or slow points of one member.
-    - `slowest`, `fastest`: between which absolute eigenvalues a mode counts as slow.
+    - `dt`: the time step in s, of which the Jacobians are.
+    - `least_time_constant`: in s; a mode that decays more slowly, to 1/e in this time or later, is slow. On a
+        line attractor it has to be far above the time constant of the units.
+    - `least_growth_time`: in s; a mode that grows is slow if it takes this time or longer to grow by e. None
+        for `least_time_constant`. Absolute eigenvalues from 0.97 to 1.01 are -dt / log(0.97) and
+        dt / log(1.01).
     - `n_neighbours`: from how many points beside each the curve is found.
 
     **Raises:** `ValueError` if the points are not more than the neighbours or not as many in both arrays, or
-    the range is empty.
+    a time is not positive.
     """
     points, matrices = finite_float64("states", states), finite_float64("jacobian", jacobian)
     if matrices.shape != (*points.shape, points.shape[-1]):
         raise ValueError(f"`jacobian` must be that of {points.shape} states, got shape {matrices.shape}.")
     if not 2 <= n_neighbours < len(points):
         raise ValueError(f"`n_neighbours` must be 2 to {len(points) - 1}, got {n_neighbours}.")
-    if not slowest < fastest:
-        raise ValueError(f"`slowest` must be below `fastest`, {fastest}, got {slowest}.")
+    check_positive("dt", dt)
+    growth_time = least_time_constant if least_growth_time is None else least_growth_time
+    check_positive("least_time_constant", least_time_constant)
+    check_positive("least_growth_time", growth_time)
     found, row = modes(matrices), np.arange(len(points))
     size = np.abs(found.eigenvalue)
     at = np.argmin(np.abs(found.eigenvalue - 1), axis=-1)
@@ -71,7 +81,9 @@ def slow_directions(
     sign = np.where(real_direction @ common < 0, -1.0, 1.0)[:, None]
     others = np.where(np.arange(size.shape[-1]) == at[:, None], 0.0, size)
     return SlowDirections(
-        np.count_nonzero((size >= slowest) & (size <= fastest), axis=-1),
+        np.count_nonzero(
+            (size >= np.exp(-dt / least_time_constant)) & (size <= np.exp(dt / growth_time)), axis=-1
+        ),
         found.eigenvalue[row, at],
         sign * real_direction,
         sign * real_selection,
@@ -84,4 +96,4 @@ def _tangents(points: Float[np.ndarray, "point state"], n: int) -> Float[np.ndar
     """The direction in which each point and its n nearest neighbours vary most."""
     distance = np.linalg.norm(points[:, None] - points, axis=-1)
     nearest = points[np.argsort(distance, axis=1)[:, : n + 1]]
-    return np.linalg.svd(nearest - nearest.mean(axis=1, keepdims=True))[2][:, 0]
+    return principal_components(nearest[:, None], n_components=1).components[:, 0]

@@ -33,7 +33,7 @@ def network_dynamics(
     - `hidden`: the units before the step.
     - `inputs`: what the network receives; by default zeros.
 
-    **Raises:** `ValueError` if `model` has no network, or the inputs are not those of it.
+    **Raises:** `ValueError` if `model` has no network, or the units or inputs are not those of it.
     """
     network = model if isinstance(model, AbstractNetwork) else getattr(model, "network", None)
     if not isinstance(network, AbstractNetwork):
@@ -41,6 +41,8 @@ def network_dynamics(
             "`ensemble` must be networks or models with one, for others say their `dynamics`; "
             f"got {type(model).__name__}."
         )
+    if hidden.shape != (units := jax.eval_shape(network.init, key=jax.random.key(0)).shape):
+        raise ValueError(f"`hidden` must be {units[0]} units, got shape {hidden.shape}.")
     received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else inputs
     if received.shape != (network.n_inputs,):
         raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got shape {received.shape}.")

@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.statistics.interval import mean_interval
+
 
 def draw_decoding(
     ax: Axes,
@@ -13,7 +15,7 @@ def draw_decoding(
     chance: float,
     shuffled: Float[np.ndarray, "shuffle member time"] | None = None,
 ) -> Axes:
-    """The accuracy of decoding over time: members thin, their mean thick, one standard deviation as a band.
+    """The accuracy of decoding over time: members thin, their mean thick, a band of one standard deviation.
 
     **Arguments:**
 
@@ -25,13 +27,15 @@ def draw_decoding(
     - `shuffled`: accuracy with shuffled conditions; the grey band holds the middle 95 % of shuffles and
         members. None for no such band.
     """
-    mean, spread = accuracy.mean(axis=0), accuracy.std(axis=0)
+    mean = accuracy.mean(axis=0)
     if shuffled is not None:
         low, high = np.quantile(shuffled.reshape(-1, len(time)), [0.025, 0.975], axis=0)
         ax.fill_between(time, low, high, color="0.8", linewidth=0, label="shuffled, 95 %")
     ax.axhline(chance, color="0.4", linestyle="--", linewidth=0.8, label="chance")
     ax.plot(time, accuracy.T, color="#0072B2", linewidth=0.4, alpha=0.5)
-    ax.fill_between(time, mean - spread, mean + spread, color="#0072B2", alpha=0.2, linewidth=0)
+    if len(accuracy) > 1:
+        _, low, high = mean_interval(accuracy, method="standard deviation")
+        ax.fill_between(time, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     ax.plot(time, mean, color="#0072B2", linewidth=1.5, label=f"mean of {len(accuracy)} members")
     ax.set(xlabel="time (s)", ylabel="decoding accuracy", ylim=(0, 1.05), xlim=(0, time[-1]))
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.25))

@@ -5,6 +5,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from popsim.analysis.statistics.interval import mean_interval
+
 
 def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member component"]) -> Axes:
     """The share of each component as a bar, and of all up to it as a line: means over members.
@@ -19,10 +21,12 @@ def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member compo
     """
     number = np.arange(1, explained.shape[1] + 1)
     together = 100 * np.cumsum(explained, axis=1)
-    mean, spread = together.mean(axis=0), together.std(axis=0)
+    mean = together.mean(axis=0)
     ax.bar(number, 100 * explained.mean(axis=0), color="0.8", label="each")
     ax.plot(number, together.T, color="#0072B2", linewidth=0.4, alpha=0.5)
-    ax.fill_between(number, mean - spread, mean + spread, color="#0072B2", alpha=0.2, linewidth=0)
+    if len(together) > 1:
+        _, low, high = mean_interval(together, method="standard deviation")
+        ax.fill_between(number, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     ax.plot(number, mean, "o-", color="#0072B2", markersize=3, label="together")
     ax.set(xlabel="component", ylabel="explained variance (%)", ylim=(0, 105))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -5,8 +5,13 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
 # Black, red, green and blue as in Maheswaranathan et al. 2019, in the hues of Okabe & Ito, each with a shape.
-COLORS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7")
-MARKERS = ("o", "^", "s", "*", "D")
+KIND_COLORS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7")
+KIND_MARKERS = ("o", "^", "s", "*", "D")
+
+
+def unstable_label(kind: int) -> str:
+    """What a legend calls points of a kind, their number of unstable directions up to the last colour."""
+    return f"{kind} or more unstable" if kind == len(KIND_COLORS) - 1 else f"{kind} unstable"
 
 
 def draw_fixed_points(
@@ -36,12 +41,18 @@ def draw_fixed_points(
         )
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.75", lw=0.4, zorder=1)
-    shown = np.minimum(n_unstable, len(COLORS) - 1)
+    shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
     for kind in np.unique(shown):
-        size = 26 if MARKERS[kind] == "*" else 12
+        size = 26 if KIND_MARKERS[kind] == "*" else 12
         own = points[shown == kind].T
-        label = {0: "stable", len(COLORS) - 1: f"{kind} or more unstable"}.get(kind, f"{kind} unstable")
-        look = {"color": COLORS[kind], "marker": MARKERS[kind], "linewidths": 0, "zorder": 3, "label": label}
+        label = "stable" if kind == 0 else unstable_label(kind)
+        look = {
+            "color": KIND_COLORS[kind],
+            "marker": KIND_MARKERS[kind],
+            "linewidths": 0,
+            "zorder": 3,
+            "label": label,
+        }
         ax.scatter(*own, s=size, **look, **({"depthshade": False} if n_dimensions == 3 else {}))
     for letter, number in zip("xyz"[:n_dimensions], range(1, 4), strict=False):
         ax.set(**{f"{letter}label": f"component {number}"})

@@ -5,7 +5,7 @@ from jaxtyping import Complex, Int
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
-from popsim.analysis.figures.fixed_points import COLORS, MARKERS
+from popsim.analysis.figures.fixed_points import KIND_COLORS, KIND_MARKERS, unstable_label
 
 
 def draw_jacobian_eigenvalues(
@@ -21,16 +21,17 @@ def draw_jacobian_eigenvalues(
 
     - `ax`: where to draw.
     - `eigenvalues`: of the Jacobian of one time step at each point, such as `FixedPoints.eigenvalues`.
-    - `n_unstable`: how many unstable directions each point has; colours are those of `draw_fixed_points`.
+    - `n_unstable`: how many unstable directions each point has; 4 and more look alike. Colours are those
+        of `draw_fixed_points`.
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)
-    shown = np.minimum(n_unstable, len(COLORS) - 1)
+    shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
     for kind in np.unique(shown):
         own = eigenvalues[shown == kind].ravel()
-        label = "stable points" if kind == 0 else f"{kind} unstable"
-        size = 12 if MARKERS[kind] == "*" else 5
-        look = {"color": COLORS[kind], "marker": MARKERS[kind], "linewidths": 0, "alpha": 0.6}
+        label = "stable points" if kind == 0 else unstable_label(kind)
+        size = 12 if KIND_MARKERS[kind] == "*" else 5
+        look = {"color": KIND_COLORS[kind], "marker": KIND_MARKERS[kind], "linewidths": 0, "alpha": 0.6}
         ax.scatter(np.real(own), np.imag(own), s=size, **look, label=label)
     ax.set_aspect("equal")
     farthest = 1.08 * max(1.0, float(np.abs(eigenvalues).max(initial=0)))

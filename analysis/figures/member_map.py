@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from popsim.analysis.figures.style import COLORS
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+GROUP_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 def draw_member_map(
@@ -43,7 +43,7 @@ def draw_member_map(
         for index, name in enumerate(np.unique(names)):
             ax.plot(
                 *positions[names == name].T,
-                MARKERS[index % len(MARKERS)],
+                GROUP_MARKERS[index % len(GROUP_MARKERS)],
                 color=COLORS[index % len(COLORS)],
                 ms=4.5,
                 mew=0.4,

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogFormatter
 
-from popsim.analysis.figures.fixed_points import COLORS
+from popsim.analysis.figures.fixed_points import KIND_COLORS, unstable_label
 
 
 def draw_time_constants(
@@ -24,20 +24,21 @@ def draw_time_constants(
 
     - `ax`: where to draw.
     - `time_constants`: in s, see `popsim.analysis.dynamics.time_constants`.
-    - `n_unstable`: how many unstable directions each point has; colours are those of `draw_fixed_points`.
+    - `n_unstable`: how many unstable directions each point has; 4 and more look alike. Colours are those
+        of `draw_fixed_points`.
     - `n_modes`: how many modes to draw, the slowest first.
     """
-    for tau, kind in zip(time_constants, np.minimum(n_unstable, len(COLORS) - 1), strict=True):
+    for tau, kind in zip(time_constants, np.minimum(n_unstable, len(KIND_COLORS) - 1), strict=True):
         slowest = tau[np.argsort(-np.where(np.isfinite(tau), np.abs(tau), 0), kind="stable")][:n_modes]
         milliseconds = np.where(np.isfinite(slowest) & (slowest != 0), 1e3 * np.abs(slowest), np.nan)
         rank = np.arange(1, len(slowest) + 1)
-        ax.plot(rank, milliseconds, color=COLORS[kind], lw=0.5, alpha=0.5)
+        ax.plot(rank, milliseconds, color=KIND_COLORS[kind], lw=0.5, alpha=0.5)
         grows = slowest < 0
-        ax.plot(rank[~grows], milliseconds[~grows], ".", color=COLORS[kind], ms=3)
-        ax.plot(rank[grows], milliseconds[grows], "o", mfc="white", mec=COLORS[kind], ms=4, mew=0.8)
-    for kind in np.unique(np.minimum(n_unstable, len(COLORS) - 1)):
-        label = "stable points" if kind == 0 else f"{kind} unstable"
-        ax.plot([], [], ".-", color=COLORS[kind], ms=3, lw=0.5, label=label)
+        ax.plot(rank[~grows], milliseconds[~grows], ".", color=KIND_COLORS[kind], ms=3)
+        ax.plot(rank[grows], milliseconds[grows], "o", mfc="white", mec=KIND_COLORS[kind], ms=4, mew=0.8)
+    for kind in np.unique(np.minimum(n_unstable, len(KIND_COLORS) - 1)):
+        label = "stable points" if kind == 0 else unstable_label(kind)
+        ax.plot([], [], ".-", color=KIND_COLORS[kind], ms=3, lw=0.5, label=label)
     if np.any(time_constants < 0):
         ax.plot([], [], "o", mfc="white", mec="0.3", ms=4, mew=0.8, label="grows")
     ax.set(yscale="log", xlabel="mode, slowest first", ylabel="time constant (ms)")

@@ -18,8 +18,8 @@ def draw_weight_history(
 ) -> Axes:
     """A distance or a norm over training batches: the median of the members, and a band that holds them all.
 
-    Both axes are logarithmic; a row before training (batch -1) is not on them, and members whose value is
-    zero or NaN at a row do not count there.
+    Batches are on a logarithmic axis, which a row before training (batch -1) is not on. Members whose value
+    is NaN at a row do not count there.
 
     **Arguments:**
 
@@ -29,10 +29,11 @@ def draw_weight_history(
     - `label`, `color`: of this group.
     """
     made, numbers = np.asarray(batch) + 1, np.asarray(values, np.float64)
-    shown = (made > 0) & np.any(numbers > 0, axis=1)
-    x, y = made[shown], np.where(numbers > 0, numbers, np.nan)[shown]
+    shown = (made > 0) & np.any(np.isfinite(numbers), axis=1)
+    x, y = made[shown], numbers[shown]
     ax.fill_between(x, np.nanmin(y, axis=1), np.nanmax(y, axis=1), color=color, alpha=0.25, linewidth=0)
     ax.plot(x, np.nanmedian(y, axis=1), color=color, label=label)
-    ax.set(xlabel="training batch", ylabel="distance", xscale="log", yscale="log")
+    ax.set(xlabel="training batch", ylabel="distance", xscale="log")
+    ax.set_ylim(bottom=0)
     ax.xaxis.set_minor_formatter(NullFormatter())
     return ax

@@ -22,19 +22,3 @@ def population_activity(name: str, values: AnyArray) -> Float[np.ndarray, "membe
             f"`{name}` must have the axes (member, trial, time, unit), got shape {activity.shape}."
         )
     return activity
-
-
-def centered_samples(
-    activity: Float[np.ndarray, "member trial time unit"],
-) -> Float[np.ndarray, "member sample unit"]:
-    """All trials and times in one row, minus the mean of each unit over them."""
-    samples = activity.reshape(activity.shape[0], -1, activity.shape[-1])
-    return samples - samples.mean(axis=1, keepdims=True)
-
-
-def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
-    """Raise `ValueError` unless there is one value for each trial of the activity."""
-    if np.shape(of_trials) != (n_trials,):
-        raise ValueError(
-            f"`{name}` must have one value for each of {n_trials} trials, got shape {np.shape(of_trials)}."
-        )

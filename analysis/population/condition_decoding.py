@@ -6,7 +6,8 @@ from jaxtyping import Float, Int, Key, Shaped
 
 from popsim.analysis.arrays import AnyArray, numpy_generator
 from popsim.analysis.optional_packages import optional
-from popsim.analysis.population.activity import check_trials, population_activity
+from popsim.analysis.population.activity import population_activity
+from popsim.analysis.trial_labels import check_trials, different_labels
 from popsim.checks import check_positive_int
 
 
@@ -30,7 +31,8 @@ def decode_condition(
     **Arguments:**
 
     - `activity`: of the units; to save time give every fifth time, `hidden[:, :, ::5]`.
-    - `condition`: the label of each trial; at least `n_folds` trials of each.
+    - `condition`: the label of each trial; at least `n_folds` trials of each. Numbers that differ by rounding
+        are one label.
     - `n_folds`: in how many parts the trials are split, each with all conditions.
     - `key`: of the split.
 
@@ -109,7 +111,7 @@ def chance_level(condition: Shaped[AnyArray, " trial"]) -> float:
 
     - `condition`: the label of each trial.
     """
-    _, count = np.unique(np.asarray(condition), return_counts=True)
+    count = np.bincount(different_labels(condition)[1])
     return float(count.max() / count.sum())
 
 
@@ -121,13 +123,14 @@ def _checked(
 ) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
     values, labels = population_activity("activity", activity), np.asarray(condition)
     check_trials("condition", labels, values.shape[1])
-    different, count = np.unique(labels, return_counts=True)
+    different, which = different_labels(labels)
+    count = np.bincount(which)
     if different.size < 2 or n_folds < 2 or count.min() < n_folds:
         raise ValueError(
             f"`condition` must have two labels or more, each in at least `n_folds` = {n_folds} trials (2 or "
             f"more), got {different.size} labels, the rarest in {count.min()} trials."
         )
-    return values, np.unique(labels, return_inverse=True)[1]
+    return values, which
 
 
 def _folds(labels: Int[np.ndarray, " trial"], n_folds: int, generator: np.random.Generator) -> Folds:

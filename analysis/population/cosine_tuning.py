@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray, finite_float64
+from popsim.analysis.trial_labels import check_trials
 
 
 class CosineTuning(NamedTuple):
@@ -13,7 +14,7 @@ class CosineTuning(NamedTuple):
 
     - `baseline`, `depth`: in the unit of the activity; `depth` is not negative.
     - `preferred`: the direction of the most activity, in rad from -pi to pi.
-    - `explained`: the share of the variance over directions that the cosine explains, from 0 to 1; NaN
+    - `explained`: the share of the variance over trials that the cosine explains, from 0 to 1; NaN
         where nothing varies.
     """
 
@@ -38,11 +39,7 @@ def cosine_tuning(
     **Raises:** `ValueError` if the trials of both are not equally many, or have fewer than three directions.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
-    if values.shape[-2] != angle.size or angle.size < 3:
-        raise ValueError(
-            "`activity` and `direction` must have the same three trials or more, "
-            f"got {values.shape[-2]} and {angle.size}."
-        )
+    check_trials("direction", angle, values.shape[-2])
     design = np.stack([np.ones_like(angle), np.cos(angle), np.sin(angle)], axis=1)
     if np.linalg.matrix_rank(design, tol=1e-6) < 3:
         raise ValueError(f"`direction` must be three different directions or more, got {angle} rad.")

@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from popsim.analysis.arrays import AnyArray
-from popsim.analysis.population.activity import check_trials, population_activity
+from popsim.analysis.population.activity import population_activity
+from popsim.analysis.trial_labels import check_trials, different_labels
 
 
 def average_by_factors(
@@ -21,7 +22,8 @@ def average_by_factors(
     - `activity`: of the units.
     - `factors`: by name, the level of each trial, such as `{"direction": trials.conditions["direction"]}`.
 
-    **Returns:** an axis for each factor, in the order given, with its levels in ascending order.
+    **Returns:** an axis for each factor, in the order given, with its levels in ascending order. Numbers
+        that differ by rounding are one level.
 
     **Raises:** `ValueError` if the activity has other axes or is not finite, a factor has not one value for
         each trial, or fewer than two levels, or a combination of levels is in no trial.
@@ -32,7 +34,7 @@ def average_by_factors(
     cells = []
     for name, levels in factors.items():
         check_trials(f"factors[{name!r}]", levels, values.shape[1])
-        found, cell = np.unique(np.asarray(levels), return_inverse=True)
+        found, cell = different_labels(levels)
         if found.size < 2:
             raise ValueError(f"`factors[{name!r}]` must have two levels or more, got {found.size}.")
         cells.append((found.size, cell))

@@ -59,7 +59,7 @@ def maximum_entropy_activity(activity: Float[AnyArray, "member trial time unit"]
     - `activity`: of the units, such as condition means.
 
     **Raises:** `ValueError` if the activity has other axes, is not finite, or does not vary over trials,
-        times and units.
+        times and units; `RuntimeError` if the covariances were not matched.
     """
     values = population_activity("activity", activity)
     mean = _mean_of_each_axis(values)

@@ -6,7 +6,8 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray
-from popsim.analysis.population.activity import centered_samples, population_activity
+from popsim.analysis.population.activity import population_activity
+from popsim.analysis.samples import centred_samples_of_members
 
 
 class PrincipalComponents(NamedTuple):
@@ -46,7 +47,7 @@ def principal_components(
     **Raises:** `ValueError` if the activity has other axes or is not finite, or there are not so many.
     """
     values = population_activity("activity", activity)
-    samples = centered_samples(values)
+    samples = centred_samples_of_members(values)
     most = min(samples.shape[1:])
     n_kept = most if n_components is None else n_components
     if not 1 <= n_kept <= most:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from popsim.analysis.arrays import AnyArray
 from popsim.analysis.population.activity import population_activity
 from popsim.analysis.population.principal_components import principal_components
+from popsim.analysis.samples import ROUNDING
 from popsim.checks import check_positive
 
 
@@ -53,7 +54,8 @@ def rotations(
     - `n_components`: the number of principal components, even; half as many planes.
 
     **Raises:** `ValueError` if the activity has other axes, is not finite, has fewer than three times or does
-        not span that many dimensions, `dt` is not positive, or `n_components` is odd.
+        not span that many dimensions by more than the rounding of single precision, `dt` is not positive,
+        or `n_components` is odd.
     """
     values = population_activity("activity", activity)
     check_positive("dt", dt)
@@ -62,8 +64,10 @@ def rotations(
     if values.shape[2] < 3:
         raise ValueError(f"`activity` must have three times or more, got {values.shape[2]}.")
     reduced = principal_components(values, n_components=n_components)
-    if not np.all(reduced.explained[:, -1] > 1e-20):
-        raise ValueError(f"`activity` must span {n_components} dimensions or more in every member.")
+    if not np.all(reduced.variance[:, -1] > ROUNDING**2 * np.sum(values**2, axis=-1).mean(axis=(1, 2))):
+        raise ValueError(
+            f"`activity` must span {n_components} dimensions or more in every member, beyond rounding."
+        )
     n_members = values.shape[0]
     states, changes = (
         array.reshape(n_members, -1, n_components) for array in _middles_and_changes(reduced.projections)

@@ -5,7 +5,9 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim.analysis.arrays import AnyArray, numpy_generator
-from popsim.analysis.population.activity import centered_samples, population_activity
+from popsim.analysis.population.activity import population_activity
+from popsim.analysis.population.principal_components import principal_components
+from popsim.analysis.samples import centred_samples_of_members, least_singular_value
 from popsim.checks import check_positive_int
 
 
@@ -30,11 +32,12 @@ def alignment_index(
     - `n_components`: d, the number of dimensions.
 
     **Raises:** `ValueError` if the activity has other axes or is not finite, the two have not the same
-        members and units, the second never changes in a member, or there are not so many units.
+        members and units, the first varies in fewer than `n_components` dimensions in a member (more than
+        by the rounding of single precision), or the second never changes in a member.
     """
     from_first, from_second = _covariances(first, second, n_components)
-    _, directions = np.linalg.eigh(from_first)
-    captured = _captured(directions[:, :, -n_components:], from_second)
+    directions = principal_components(first, n_components=n_components).components.mT
+    captured = _captured(directions, from_second)
     return captured / _most_captured(from_second, n_components)
 
 
@@ -81,10 +84,17 @@ def _covariances(
         raise ValueError(f"`second` must have the members and units of `first`, {sizes[0]}, got {sizes[1]}.")
     if not 1 <= n_components <= sizes[0][1]:
         raise ValueError(f"`n_components` must be from 1 to {sizes[0][1]}, the units, got {n_components}.")
-    samples = [centered_samples(epoch) for epoch in epochs]
+    samples = [centred_samples_of_members(epoch) for epoch in epochs]
     of_first, of_second = (sample.mT @ sample / sample.shape[1] for sample in samples)
     if not np.all(np.trace(of_second, axis1=1, axis2=2) > 0):
         raise ValueError("`second` must vary in every member.")
+    least = np.array([least_singular_value(own) for own in epochs[0]]) ** 2 / samples[0].shape[1]
+    n_varied = np.count_nonzero(np.linalg.eigvalsh(of_first) > least[:, None], axis=1)
+    if np.any(n_varied < n_components):
+        raise ValueError(
+            f"`first` must vary in {n_components} dimensions, `n_components`, or more in every member, "
+            f"got {n_varied.tolist()}."
+        )
     return of_first, of_second
 
 

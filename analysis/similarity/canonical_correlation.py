@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray
-from popsim.analysis.similarity.samples import centred_samples, paired_samples
+from popsim.analysis.samples import centred_samples, least_singular_value, paired_samples
 
 
 def canonical_correlations(
@@ -15,20 +15,24 @@ def canonical_correlations(
     A pattern is a weighted sum of the units of a member; it is not correlated with the others of that
     member (Hotelling 1936, Biometrika 28:321-377, cited from memory). There are as many as the member with
     fewer dimensions has. They do not change under invertible linear maps of either activity, unless
-    dimensions with little variance are left out.
+    dimensions with little variance are left out, before or after the map.
 
     **Arguments:**
 
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `share_of_variance`: of each member that is kept, above 0 and at most 1: the fewest principal
-        components that reach it. With 1, all dimensions are kept in which there is any activity.
+        components that reach it. With 1, all dimensions are kept in which there is more activity than the
+        rounding of single precision, 1e-12 of the sum of squares.
 
     **Raises:** `ValueError` if the samples are not the same number, fewer than two, or do not vary, or
     `share_of_variance` is not a share; or if there are no more samples than dimensions, which correlate
     perfectly whatever they are.
     """
     _check_share(share_of_variance)
-    x, y = (_principal_patterns(samples, share_of_variance) for samples in paired_samples(first, second))
+    x, y = (
+        _principal_patterns(samples, share_of_variance, least_singular_value(activity))
+        for samples, activity in zip(paired_samples(first, second), (first, second), strict=True)
+    )
     if x.shape[1] + y.shape[1] >= len(x):
         raise ValueError(
             f"`first` and `second` must have more samples than the {x.shape[1]} and {y.shape[1]} dimensions "
@@ -40,8 +44,9 @@ def canonical_correlations(
 def cca_distance(first: AnyArray, second: AnyArray) -> float:
     """One minus the mean canonical correlation of all dimensions of two members; from 0 to 1.
 
-    It does not change under invertible linear maps of either activity. Dimensions count alike, however
-    little they vary: see `svcca_distance`.
+    It does not change under invertible linear maps of either activity, as long as these leave all dimensions
+    with more than rounding (see `canonical_correlations`). Dimensions count alike, however little they vary:
+    see `svcca_distance`.
 
     **Arguments:**
 
@@ -89,7 +94,8 @@ def principal_patterns(
     share.
     """
     _check_share(share_of_variance)
-    return _principal_patterns(centred_samples("activity", activity), share_of_variance)
+    centred = centred_samples("activity", activity)
+    return _principal_patterns(centred, share_of_variance, least_singular_value(activity))
 
 
 def _check_share(share_of_variance: float) -> None:
@@ -98,14 +104,14 @@ def _check_share(share_of_variance: float) -> None:
 
 
 def _principal_patterns(
-    centred: Float[np.ndarray, "sample unit"], share_of_variance: float
+    centred: Float[np.ndarray, "sample unit"], share_of_variance: float, least: float
 ) -> Float[np.ndarray, "sample pattern"]:
     """The time courses of principal components, of length one."""
     orthonormal, triangular = np.linalg.qr(centred)
     rotation, singular, _ = np.linalg.svd(triangular)
-    varied = singular > singular[0] * max(centred.shape) * np.finfo(np.float64).eps
+    n_varied = max(1, int(np.count_nonzero(singular > least)))
     explained = np.cumsum(singular**2) / np.sum(singular**2)
     n_kept = int(np.searchsorted(explained, share_of_variance * (1 - 1e-12))) + 1
     if share_of_variance == 1:
-        n_kept = int(np.count_nonzero(varied))
-    return orthonormal @ rotation[:, : min(n_kept, int(np.count_nonzero(varied)))]
+        n_kept = n_varied
+    return orthonormal @ rotation[:, : min(n_kept, n_varied)]

@@ -14,7 +14,7 @@ from jaxtyping import Complex, Float, Key
 
 from popsim.analysis.arrays import AnyArray, numpy_generator
 from popsim.analysis.optional_packages import optional
-from popsim.analysis.similarity.samples import centred_samples
+from popsim.analysis.samples import centred_samples, least_singular_value
 from popsim.checks import check_positive_int
 
 
@@ -86,17 +86,18 @@ def _linear_map(name: str, activity: AnyArray, n_delays: int, rank: int) -> Any:
     if n_steps < n_delays + 1:
         raise ValueError(f"`{name}` must have more than {n_delays} time steps, `n_delays`, got {n_steps}.")
     trials = centred.reshape(-1, n_steps, n_units)
-    if (n_varied := _n_varied_states(trials, n_delays)) < rank:
+    if (n_varied := _n_varied_states(trials, n_delays, least_singular_value(activity))) < rank:
         raise ValueError(f"`{name}` must vary in {rank} dimensions, `rank`, or more, got {n_varied}.")
     model = optional("DSA.dmd", extra="dsa").DMD(trials, n_delays=n_delays, rank=rank)
     model.fit()
     return model.A_v
 
 
-def _n_varied_states(trials: Float[np.ndarray, "trial time unit"], n_delays: int) -> int:
+def _n_varied_states(trials: Float[np.ndarray, "trial time unit"], n_delays: int, least: float) -> int:
+    """How many dimensions the states with their delays take up; each delay adds its rounding."""
     n_windows = trials.shape[1] - n_delays + 1
     delayed = np.concatenate([trials[:, start : start + n_windows] for start in range(n_delays)], axis=-1)
-    return int(np.linalg.matrix_rank(delayed.reshape(-1, delayed.shape[-1])))
+    return int(np.linalg.matrix_rank(delayed.reshape(-1, delayed.shape[-1]), tol=least * np.sqrt(n_delays)))
 
 
 def _eigenvalues(linear_map: Any) -> Complex[np.ndarray, " rank"]:

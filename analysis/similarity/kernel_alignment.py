@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray
-from popsim.analysis.similarity.samples import paired_samples
+from popsim.analysis.samples import paired_samples
 from popsim.checks import check_positive
 
 

@@ -40,7 +40,8 @@ def pairwise(
 def check_distances(
     name: str, distances: Float[AnyArray, "member member"]
 ) -> Float[np.ndarray, "member member"]:
-    """Distances in float64, symmetric and with zeros on the diagonal where rounding had left less than 1e-6.
+    """Distances in float64, symmetric and with zeros on the diagonal where rounding had left less than 1e-6
+    of the largest.
 
     **Arguments:**
 
@@ -50,7 +51,7 @@ def check_distances(
     **Raises:** `ValueError` if they are not distances: not symmetric, negative, or not 0 on the diagonal.
     """
     values = finite_float64(name, distances)
-    rounding = 1e-6 * max(1.0, float(np.abs(values).max()))
+    rounding = 1e-6 * float(np.abs(values).max())
     if values.ndim != 2 or len(values) != len(values.T) or np.abs(values - values.T).max() > rounding:
         raise ValueError(f"`{name}` must be a symmetric matrix, got shape {values.shape}: {values}.")
     if values.min() < -rounding or np.abs(np.diagonal(values)).max() > rounding:

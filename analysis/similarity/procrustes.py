@@ -3,7 +3,7 @@
 import numpy as np
 
 from popsim.analysis.arrays import AnyArray
-from popsim.analysis.similarity.samples import paired_samples
+from popsim.analysis.samples import paired_samples
 
 
 def procrustes_angle(first: AnyArray, second: AnyArray) -> float:

@@ -9,7 +9,7 @@ from jaxtyping import Key
 
 from popsim.analysis.arrays import AnyArray, numpy_generator
 from popsim.analysis.choices import check_choice
-from popsim.analysis.statistics.interval import Interval, check_confidence, member_values
+from popsim.analysis.statistics.interval import Interval, check_confidence, two_members_or_more
 from popsim.checks import check_positive_int
 
 _MOST_NUMBERS = 20_000_000  # drawn at once
@@ -33,7 +33,8 @@ def bootstrap_members(
 
     **Arguments:**
 
-    - `values`: with axes (member, ...), one value of a member in each place: average over trials first.
+    - `values`: with axes (member, ...), one value of a member in each place: average over trials first. A
+        history is (batch, member): give `loss.T`.
     - `statistic`: `statistic(values, axis=axis)` without that axis, such as `numpy.mean` or `numpy.median`.
     - `method`: "BCa" or "percentile".
     - `confidence`: between 0 and 1.
@@ -49,7 +50,7 @@ def bootstrap_members(
     check_choice("method", method, ("BCa", "percentile"))
     check_confidence(confidence)
     check_positive_int("n_resamples", n_resamples)
-    members = member_values("values", values)
+    members = two_members_or_more("values", values)
     estimate = np.asarray(statistic(members, axis=0), np.float64)
     low, high, error = _scipy_bootstrap(
         members.reshape(len(members), -1), statistic, method, confidence, n_resamples, numpy_generator(key)
@@ -123,7 +124,7 @@ def bootstrap_members_and_trials(
     """
     check_confidence(confidence)
     check_positive_int("n_resamples", n_resamples)
-    members = member_values("values", values)
+    members = two_members_or_more("values", values)
     if members.ndim != 2:
         raise ValueError(f"`values` must have axes (member, trial), got shape {members.shape}.")
     n_members, n_trials = members.shape

@@ -24,7 +24,7 @@ class Interval(NamedTuple):
     high: Float[np.ndarray, "*axes"]
 
 
-def member_values(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
+def two_members_or_more(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
     """The values in float64.
 
     **Raises:** `ValueError` if they are not finite, or there are fewer than two members.
@@ -46,7 +46,8 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
 
     **Arguments:**
 
-    - `values`: with axes (member, ...), one value of a member in each place: average over trials first.
+    - `values`: with axes (member, ...), one value of a member in each place: average over trials first. A
+        history is (batch, member): give `loss.T`, or the batches of one member pass for members.
     - `method`: "t", where the mean of all members that could be trained is, with the chosen confidence, if
         they are normally distributed (`scipy.stats.t`); "standard error", one to each side; or how members
         spread: "standard deviation" (of n - 1), one to each side, and "range", the least and the most.
@@ -57,7 +58,7 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     """
     check_choice("method", method, METHODS)
     check_confidence(confidence)
-    members = member_values("values", values)
+    members = two_members_or_more("values", values)
     mean = np.asarray(members.mean(axis=0))
     if method == "range":
         return Interval(mean, np.asarray(members.min(axis=0)), np.asarray(members.max(axis=0)))

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim.analysis.arrays import AnyArray, numpy_generator
-from popsim.analysis.statistics.interval import mean_interval, member_values
+from popsim.analysis.statistics.interval import mean_interval, two_members_or_more
 from popsim.analysis.statistics.permutation import PermutationTest, permutation_test_result
 from popsim.checks import check_positive_int
 
@@ -55,7 +55,7 @@ def paired_comparison(
     finite, `confidence` is not between 0 and 1, or `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
-    before, after = member_values("first", first), member_values("second", second)
+    before, after = two_members_or_more("first", first), two_members_or_more("second", second)
     if before.shape != after.shape or before.ndim != 1:
         raise ValueError(
             "`first` and `second` must have one value of each of the same members, "

@@ -21,7 +21,9 @@ from popsim.analysis.trainables.singular_modes import final_modes as final_modes
 from popsim.analysis.trainables.singular_modes import mode_strengths as mode_strengths
 from popsim.analysis.trainables.spectra import change_singular_values as change_singular_values
 from popsim.analysis.trainables.spectra import effective_rank as effective_rank
-from popsim.analysis.trainables.spectra import participation_ratio as participation_ratio
+from popsim.analysis.trainables.spectra import (
+    participation_ratio_of_singular_values as participation_ratio_of_singular_values,
+)
 from popsim.analysis.trainables.spectra import truncated as truncated
 from popsim.analysis.trainables.update_alignment import (
     update_gradient_alignment as update_gradient_alignment,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from popsim.analysis.trainables.blocks import Block, over_blocks
 from popsim.analysis.trainables.recorded import grouped, initial_values
@@ -28,7 +28,7 @@ def distance_travelled(
     history: Mapping[Any, Any],
     *,
     groups: Mapping[str, Sequence[str]] | None = None,
-    initial: Mapping[str, Any] | None = None,
+    initial: PyTree | None = None,
 ) -> dict[str, Distance]:
     """The length of the way that each member's parameters have gone: sum_t |W(t+1) - W(t)|.
 
@@ -40,8 +40,9 @@ def distance_travelled(
     - `history`: arrays (batch, member, ...) by name, such as `run.history.dataset`.
     - `groups`: for each group the names of its arrays, `{"recurrent": ["network.cell.weight_hh"]}`; None for
         a group of each array.
-    - `initial`: arrays (member, ...) by name before training, `arrays_by_name(run.models(batch=-1))`; None
-        to begin with the first recorded batch.
+    - `initial`: the ensemble before training, `run.models(batch=-1)`, or its arrays (member, ...) by name;
+        None to begin with the first row, which has to be before training (batch -1) if the history says of
+        which batch it is.
 
     **Returns:** by group the distance up to each recorded batch.
 
@@ -62,7 +63,7 @@ def distance_from_start(
     history: Mapping[Any, Any],
     *,
     groups: Mapping[str, Sequence[str]] | None = None,
-    initial: Mapping[str, Any] | None = None,
+    initial: PyTree | None = None,
 ) -> dict[str, Distance]:
     """How far each member's parameters are from where they began: |W(t) - W(0)|.
 
@@ -90,7 +91,7 @@ def _squares(values: np.ndarray, n_leading: int = 2) -> np.ndarray:
 def _distances(
     history: Mapping[Any, Any],
     groups: Mapping[str, Sequence[str]] | None,
-    initial: Mapping[str, Any] | None,
+    initial: PyTree | None,
     squared: Callable[[Any, np.ndarray], np.ndarray],
     accumulate: Callable[[np.ndarray], np.ndarray],
 ) -> dict[str, Distance]:

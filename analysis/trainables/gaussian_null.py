@@ -9,7 +9,7 @@ from popsim.checks import check_positive, check_positive_int
 
 
 def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:
-    """What `participation_ratio` is of a Gaussian matrix, M x N: (M N + 2) / (M + N + 1).
+    """What `participation_ratio_of_singular_values` is of a Gaussian matrix, M x N: (M N + 2) / (M + N + 1).
 
     The ratio of the exact means E (tr W'W)² = M N (M N + 2) and E tr (W'W)² = M N (M + N + 1) (the moments
     of a Wishart matrix, derived), for large matrices M N / (M + N). The mean of the ratio differs from it

@@ -55,7 +55,8 @@ def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
     arrays = saved if saved or may_hold_more else dict(history)
     if not arrays:
         raise ValueError(
-            "`history` must hold trainables: train with `save_model_trainables`; got none among "
+            "`history` must hold trainables: train with `save_model_trainables`, or `popsim train` without "
+            "`--keep none`; got none among "
             f"{sorted(map(str, history))}."
         )
     shapes = {name: array.shape for name, array in arrays.items()}
@@ -82,16 +83,29 @@ def grouped(
     return {group: {name: arrays[name] for name in names} for group, names in groups.items()}
 
 
-def initial_values(array: Any, name: str, initial: Mapping[str, Any] | None) -> np.ndarray:
+def initial_values(array: Any, name: str, initial: PyTree | None) -> np.ndarray:
     """What an array (batch, member, ...) began with, (member, ...) in float64: `initial`, or its first row.
 
-    **Raises:** `ValueError` if `initial` lacks it, or has it in another shape.
+    **Raises:** `ValueError` if `initial` lacks it, or has it in another shape, or is None although the array
+    knows that its first row is after a training batch.
     """
     if initial is None:
+        _check_begins_before_training(array)
         return np.asarray(array[0], np.float64)
-    if name not in initial:
-        raise ValueError(f"`initial` must hold {name!r}, got {sorted(initial)}.")
-    values = np.asarray(initial[name], np.float64)
+    own = initial if isinstance(initial, Mapping) else arrays_by_name(initial)
+    if name not in own:
+        raise ValueError(f"`initial` must hold {name!r}, got {sorted(own)}.")
+    values = np.asarray(own[name], np.float64)
     if values.shape != tuple(array.shape[1:]):
         raise ValueError(f"`initial[{name!r}]` must have shape {array.shape[1:]}, got {values.shape}.")
     return values
+
+
+def _check_begins_before_training(array: Any) -> None:
+    """The first row of an array that knows its batches has to be that before training, -1."""
+    coordinates = getattr(array, "coords", {})
+    if "trainables_batch" in coordinates and (first := int(coordinates["trainables_batch"][0])) >= 0:
+        raise ValueError(
+            "`initial` must be given, such as `run.models(batch=-1)`, where a history does not begin before "
+            f"training: got None, and a first row after batch {first}."
+        )

@@ -21,7 +21,8 @@ def change_singular_values(
 
     - `weights`: of one array of a history, such as `run.history["trainables.network.cell.weight_hh"]`; a
         lazy one is read in blocks.
-    - `initial`: W(0); None for the first recorded batch.
+    - `initial`: W(0); None for the first row, which has to be before training (batch -1) if the history says
+        of which batch it is.
 
     **Raises:** `ValueError` if `initial` has another shape.
     """
@@ -47,10 +48,14 @@ def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.n
     return np.asarray(np.exp(-np.sum(shares * np.log(np.where(shares == 0, 1.0, shares)), axis=-1)))
 
 
-def participation_ratio(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.ndarray, "*axes"]:
+def participation_ratio_of_singular_values(
+    singular_values: Float[AnyArray, "*axes mode"],
+) -> Float[np.ndarray, "*axes"]:
     """The participation ratio (sum_i s_i²)² / sum_i s_i⁴ of singular values s.
 
-    That of the eigenvalues s² of W'W. `gaussian_participation_ratio` is what chance gives.
+    That of the eigenvalues s² of W'W. Singular values are squared: the variances of principal components are
+    squares already, and `population.participation_ratio` takes the activity itself.
+    `gaussian_participation_ratio` is what chance gives.
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
     """

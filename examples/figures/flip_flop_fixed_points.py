@@ -14,6 +14,7 @@ from popsim.analysis.figures import (
     figure_style,
     save_figure,
 )
+from popsim.analysis.population import principal_components
 
 COLORS = {"GRU": "#0072B2", "tanh": "#D55E00"}  # Okabe & Ito
 
@@ -74,11 +75,9 @@ def draw_figure(
 
 def draw_portrait(ax: Axes, own: Portrait) -> None:
     """Visited states and fixed points in the first three principal components of the visited states."""
-    visited = own.paths.reshape(-1, own.paths.shape[-1])
-    mean = visited.mean(axis=0)
-    components = np.linalg.svd(visited - mean, full_matrices=False)[2][:3].T
-    paths = (own.paths - mean) @ components
-    draw_fixed_points(ax, (own.points - mean) @ components, own.n_unstable, paths=paths)
+    found = principal_components(own.paths[None], n_components=3)  # of one member
+    points = found.project(own.points[None, None])[0, 0]
+    draw_fixed_points(ax, points, own.n_unstable, paths=found.projections[0])
     ax.set(xticklabels=[], yticklabels=[], zticklabels=[])
     ax.grid(False)
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):  # pyright: ignore[reportAttributeAccessIssue]

@@ -25,7 +25,7 @@ COLORS = {"SGD": "#0072B2", "Adam": "#E69F00"}  # Okabe & Ito
 class Change:
     """What an adaptation did to the recurrent weights.
 
-    - `n_batches` [batch]: the numbers of the recorded batches.
+    - `batch` [batch]: the numbers of the recorded batches.
     - `change` [member, row, column]: dW, from the first to the last of them.
     - `singular_values` [member, mode]: of dW.
     - `travelled`, `from_start` [batch, member]: distances, relative to the norm before.
@@ -33,7 +33,7 @@ class Change:
     - `kept` [rank, member]: the share of the improvement of the cost that remains.
     """
 
-    n_batches: np.ndarray
+    batch: np.ndarray
     change: np.ndarray
     singular_values: np.ndarray
     travelled: np.ndarray
@@ -61,9 +61,7 @@ def draw_figure(folder: Path, changes: Mapping[str, Change], least_kept: float, 
         axes[0, 0].set(title="dW of member 0", ylabel="to unit: reset, update, candidate")
         null = gaussian_singular_values(*first.change.shape[1:], key=key)
         for name, change in changes.items():
-            draw_weight_history(
-                axes[0, 1], change.n_batches, change.from_start, label=name, color=COLORS[name]
-            )
+            draw_weight_history(axes[0, 1], change.batch, change.from_start, label=name, color=COLORS[name])
             draw_change_spectrum(axes[1, 0], change.singular_values, null, color=COLORS[name])
             draw_kept(axes[1, 1], change, name)
         axes[0, 1].set(title="|dW| / |W|", ylabel="distance from start")

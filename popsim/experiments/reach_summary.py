@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.evaluate import evaluate_ensemble
 from popsim.experiments.plant_choice import PLANTS
-from popsim.experiments.result_table import Column, ResultTable, Row
+from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row
 from popsim.noise import without_noise
 from popsim.store import as_json_numbers
 from popsim.trial import Trial, repeat_trials
@@ -100,7 +100,7 @@ def reach_table(summary: dict[str, Any]) -> ResultTable:
         for name, rows in summary["ensembles"].items()
         for row in rows
     ]
-    limits = Row("limits", [*_cells([summary["limits"][which] for which in conditions]), ""])
+    limits = Row(LIMITS, [*_cells([summary["limits"][which] for which in conditions]), ""])
     return ResultTable([*columns, Column("within limits")], [*rows, limits])
 
 

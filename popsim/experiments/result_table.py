@@ -9,6 +9,9 @@ from jaxtyping import Float
 Cell = str | float | bool | None
 """A value of a table: None for a number that is missing or not finite, "" for nothing at all."""
 
+LIMITS = "limits"
+"""The label of the row that says what the values of members are held to."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Column:

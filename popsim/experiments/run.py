@@ -106,7 +106,9 @@ class Run:
         dataset = self.history.dataset
         kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
         if batch not in kept:
-            raise ValueError(f"`batch` must be one whose trainables were kept, {kept}, got {batch}.")
+            raise ValueError(
+                f"`batch` must be one whose trainables were kept, {kept}, or -1, the start; got {batch}."
+            )
 
         def at_batch(leaf: Any, rows: Any) -> Any:
             if rows is None:

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.experiments.log_summary import LoggedLosses
-from popsim.experiments.result_table import Column, ResultTable, Row, is_numeric
+from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, cell_text, is_numeric
 from popsim.report.compared_runs import ComparedRun
 from popsim.report.setting_text import duration_text, setting_text
 
@@ -50,6 +50,7 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
         for name, column, own in merits(runs)
     ]
     rows += [Row(name, [_count(each, column) for each in runs]) for name, column in _verdicts(runs)]
+    rows += _limits(runs)
     caption = "Mean over members (lowest to highest member)"
     return ResultTable(_columns(runs), rows, caption)
 
@@ -124,6 +125,24 @@ def _verdicts(runs: Sequence[ComparedRun]) -> list[tuple[str, Column]]:
     return [
         (_merit_name(column), column) for column in columns if any(_known(each, column).size for each in runs)
     ]
+
+
+def _limits(runs: Sequence[ComparedRun]) -> list[Row]:
+    """What the figures of merit were held to, where that is not the same for all runs."""
+    rows = []
+    for name, column, _ in merits(runs):
+        limits = [_limit(each, column) for each in runs]
+        if len(set(limits)) > 1:
+            rows.append(Row(f"limit: {name}", limits))
+    return rows
+
+
+def _limit(each: ComparedRun, column: Column) -> str:
+    if each.results is None or column not in each.results.columns:
+        return MISSING
+    place = list(each.results.columns).index(column)
+    found = [row.values[place] for row in each.results.rows if row.label == LIMITS]
+    return cell_text(found[0], column) if found else MISSING
 
 
 def _known(each: ComparedRun, column: Column) -> Float[np.ndarray, " known"]:
