@@ -10,6 +10,7 @@ from popsim.analysis.similarity import (
     cca_distance,
     debiased_linear_cka,
     linear_cka,
+    member_map,
     pairwise,
     principal_patterns,
     procrustes_angle,
@@ -134,6 +135,15 @@ def test_the_procrustes_distance_is_what_a_rotation_cannot_undo(generator):
     assert procrustes_distance(first, first[:, [2, 0, 1]] * [1, -1, 1]) < 1e-7
     doubled = np.sqrt(np.sum(first**2) / 50)
     np.testing.assert_allclose(procrustes_distance(first, 2 * first), doubled, rtol=1e-10)
+
+
+def test_members_that_are_nearly_alike_have_distances_that_are_not_rounding(generator):
+    """To first order a small change moves the shape by as much; distances of such members make a map."""
+    first = generator.normal(size=(50, 3))
+    members = [first + size * generator.normal(size=(50, 3)) for size in (0.0, 1e-8, 2e-8)]
+    found = pairwise(members, procrustes_angle)
+    assert np.diagonal(found).max() < 1e-14 and 0.5e-8 < found[0, 1] < found[0, 2] < 4e-8
+    assert member_map(found).positions.shape == (3, 2)
 
 
 def test_canonical_correlations_are_those_that_were_planted(generator):

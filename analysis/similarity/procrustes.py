@@ -1,6 +1,7 @@
 """Procrustes: how far the activity of two members is apart after the best rotation."""
 
 import numpy as np
+from jaxtyping import Float
 
 from popsim.analysis.arrays import AnyArray
 from popsim.analysis.samples import paired_samples
@@ -22,8 +23,8 @@ def procrustes_angle(first: AnyArray, second: AnyArray) -> float:
     **Raises:** `ValueError` if the samples are not the same number, fewer than two, or do not vary.
     """
     x, y = paired_samples(first, second)
-    cosine = np.linalg.norm(x.T @ y, "nuc") / (np.linalg.norm(x) * np.linalg.norm(y))
-    return float(np.arccos(min(cosine, 1.0)))
+    chord = _left_after_rotation(x / np.linalg.norm(x), y / np.linalg.norm(y))
+    return float(2 * np.arcsin(min(chord / 2, 1.0)))
 
 
 def procrustes_distance(first: AnyArray, second: AnyArray) -> float:
@@ -39,5 +40,12 @@ def procrustes_distance(first: AnyArray, second: AnyArray) -> float:
     **Raises:** `ValueError` if the samples are not the same number, fewer than two, or do not vary.
     """
     x, y = paired_samples(first, second)
-    square = np.sum(x**2) + np.sum(y**2) - 2 * np.linalg.norm(x.T @ y, "nuc")
-    return float(np.sqrt(max(square, 0.0) / len(x)))
+    return float(_left_after_rotation(x, y) / np.sqrt(len(x)))
+
+
+def _left_after_rotation(x: Float[np.ndarray, "sample unit"], y: Float[np.ndarray, "sample other"]) -> float:
+    """min over Q of |X - Y Q|, by the best Q itself: the difference of norms would lose half of the digits."""
+    n_units = max(x.shape[1], y.shape[1])
+    x, y = (np.pad(own, ((0, 0), (0, n_units - own.shape[1]))) for own in (x, y))
+    left, _, right = np.linalg.svd(y.T @ x)
+    return float(np.linalg.norm(x - y @ (left @ right)))

@@ -72,7 +72,8 @@ def compare_dissimilarities(
         ties by chance).
 
     **Raises:** `ValueError` if one is not a symmetric matrix, is not of as many conditions as the other or
-    of fewer than three, or all dissimilarities are the same (all zero, for the cosine); `ImportError` if rsatoolbox is missing.
+    of fewer than three, or all dissimilarities are the same (all zero, for the cosine);
+    `ImportError` if rsatoolbox is missing.
     """
     check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
     rdm = optional("rsatoolbox.rdm")
