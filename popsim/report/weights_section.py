@@ -80,8 +80,8 @@ def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
         f"Singular modes of what training did to {name}: a line for each of {len(values)} members whose "
         "weights changed. Their participation ratio, the number of modes that hold most of the squared "
         f"change, is {ratios.mean():.1f} on average ({ratios.min():.1f} to {ratios.max():.1f}), of "
-        f"{values.shape[-1]} modes; that of matrices of the same shape with independent Gaussian entries (grey) is "
-        f"{participation_ratio_of_singular_values(null).mean():.1f}. The unit of replication "
+        f"{values.shape[-1]} modes; that of matrices of the same shape with independent Gaussian entries "
+        f"(grey) is {participation_ratio_of_singular_values(null).mean():.1f}. The unit of replication "
         "is the member."
     )
     return {"weight_change": RunFigure(figure, "Dimensions of the change of weights", caption)}
