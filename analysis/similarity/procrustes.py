@@ -44,7 +44,7 @@ def procrustes_distance(first: AnyArray, second: AnyArray) -> float:
 
 
 def _left_after_rotation(x: Float[np.ndarray, "sample unit"], y: Float[np.ndarray, "sample other"]) -> float:
-    """min over Q of |X - Y Q|, by the best Q itself: the difference of norms would lose half of the digits."""
+    """min over Q of |X - Y Q|, by the best Q: the difference of norms would lose half of the digits."""
     n_units = max(x.shape[1], y.shape[1])
     x, y = (np.pad(own, ((0, 0), (0, n_units - own.shape[1]))) for own in (x, y))
     left, _, right = np.linalg.svd(y.T @ x)
