@@ -10,7 +10,7 @@ import pytest
 from popsim import muscles, plants
 from popsim.experiments import PLANTS, CenterOut, Recording, run_experiment
 
-SETTINGS = {"n_members": 2, "n_batches": 4, "batch_size": 2, "n_units": 6, "log_step": 2, "duration": 0.3}
+SETTINGS = {"n_members": 2, "n_batches": 6, "batch_size": 2, "n_units": 6, "log_step": 2, "duration": 0.3}
 RUNS = {"center-out-0": CenterOut(**SETTINGS), "arm26": CenterOut(plant="arm26", **SETTINGS)}
 EULER = {"solver": diffrax.Euler(), "n_substeps": 1}
 BODIES = {
@@ -24,7 +24,7 @@ GIVEN = {"end_point_error_m": 0.1, "final_speed_m_per_s": 0.1}
 def tiny_runs(tmp_path_factory):
     """A folder with runs/center-out-0 and runs/arm26, finished, every batch kept, their figures not drawn.
 
-    They have two members, four batches and six units. Within the context the bodies are integrated by
+    They have two members, six batches and six units. Within the context the bodies are integrated by
     Euler's method and have the muscles that are compiled soonest; the summary is given and not measured.
     """
     with pytest.MonkeyPatch.context() as patch:
