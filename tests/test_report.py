@@ -125,9 +125,12 @@ def test_a_report_says_what_was_trained_and_what_came_out(pages):
         row = "".join(f">{re.escape(cell)}</t[hd]>[^>]*" for cell in cells)
         assert re.search(row, pages["report"].page.read_text()), cells
     kinds = [attributes["src"][11:14] for tag, attributes in page.found if tag == "img"]
-    assert kinds == ["svg", "png"]  # the large one, and not what only repeats
+    further = ["weight_distances", "weight_change", "explained_variance", "state_space"]
+    further += ["member_distances", "member_map"]
+    assert kinds == ["svg", "png"] + ["svg"] * len(further)  # PNG is the large one; no "again", which repeats
     names = {path.name for path in (pages["report"].page.parent / "figures").iterdir()}
-    assert names == {f"{name}.{kind}" for name in ("few", "many", "again") for kind in ("png", "pdf")}
+    drawn = ["few", "many", "again", *further]
+    assert names == {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
 
 
 def small_figure(run) -> dict[str, RunFigure]:
