@@ -51,9 +51,8 @@ class Rest:
 
 def find(ensemble: popsim.NetworkModel, seed: int) -> Rest:
     """The fixed points of all members, from mixtures of the states that they visit in trials."""
-    keys = jax.random.split(popsim.key_stream(jax.random.key(seed), "visited"), N_TRIALS)
-    task = FlipFlop()
-    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+    task, key = FlipFlop(), popsim.key_stream(jax.random.key(seed), "visited")
+    trials = popsim.drawn_trials(task, N_TRIALS, batch=0, key=key)
     states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(seed)).states
     hidden = np.asarray(states.network.hidden)
     starts = dynamics.mixtures_of_states(
@@ -124,9 +123,8 @@ def index_rows(name: str, rest: Rest) -> list[Row]:
 
 def error_rows(name: str, ensemble: popsim.NetworkModel, size: Size, seed: int) -> list[Row]:
     """The mean squared error of each member in trials with pulses."""
-    task = FlipFlop()
-    keys = jax.random.split(popsim.key_stream(jax.random.key(seed), "test"), N_TRIALS)
-    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+    task, key = FlipFlop(), popsim.key_stream(jax.random.key(seed), "test")
+    trials = popsim.drawn_trials(task, N_TRIALS, batch=0, key=key)
     losses = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(seed)).losses
     errors = np.asarray(losses.total, float).mean(axis=1)
     return [at_most(f"{name}, MSE", str(i), error, size.largest_error) for i, error in enumerate(errors)]

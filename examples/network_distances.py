@@ -10,7 +10,6 @@ networks are reported: they are apart as well, so that the distances tell kinds,
 import dataclasses
 from collections.abc import Mapping
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -52,8 +51,7 @@ def network_distances(
 ) -> NetworkDistances:
     """The distances of all networks of all kinds in the same trials."""
     key = popsim.key_stream(jax.random.key(seed), "common trials")
-    draw = eqx.filter_jit(jax.vmap(lambda key: task.trial(batch=0, key=key)))
-    trials = draw(jax.random.split(key, N_TRIALS))
+    trials = popsim.drawn_trials(task, N_TRIALS, batch=0, key=key)
     members, cells = [], []
     for cell, ensemble in ensembles.items():
         states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=key).states

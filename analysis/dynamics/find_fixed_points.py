@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -13,10 +12,7 @@ from popsim.analysis.dynamics.fixed_points import FixedPoints, FoundPoints
 from popsim.analysis.dynamics.linearization import state_jacobians
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    check_dynamics,
-    checked_inputs,
-    checked_states,
-    in_float64,
+    in_double_precision,
     network_dynamics,
 )
 from popsim.analysis.dynamics.merging import distinct_points
@@ -53,19 +49,16 @@ def find_fixed_points(
     do not return a state like the one that they are given.
     """
     search = FixedPointSearch() if search is None else search
-    began, received = checked_states("starts", starts, ensemble), checked_inputs(inputs, ensemble)
     with jax.enable_x64(True):
-        constant = None if received is None else jnp.asarray(received)
-        double = in_float64(ensemble)
-        check_dynamics(dynamics, double, began, constant)
-        ends = run_searches(dynamics, double, constant, jnp.asarray(began), search)
+        double, began, constant = in_double_precision(dynamics, ensemble, "starts", starts, inputs)
+        ends = run_searches(dynamics, double, constant, began, search)
         ended, speed = (np.asarray(values) for values in ends[:2])
     is_fixed = speed <= search.tolerance
     is_slow = ~is_fixed & (speed <= search.slow_tolerance)
-    size, tables = spread(began), []
+    size, tables = spread(np.asarray(began)), []
     for is_chosen, radius in ((is_fixed, search.radius), (is_slow, search.slow_radius)):
         distinct = _distinct_ends(ended, speed, is_chosen, radius * size)
-        jacobians = _jacobians_at(ensemble, distinct, received, dynamics)
+        jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         tables.append(_table(distinct, jacobians, search.margin))
     return FoundPoints(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
 
@@ -93,7 +86,7 @@ def _distinct_ends(
 
 
 def _jacobians_at(
-    ensemble: eqx.Module, points: list[_Ends], inputs: np.ndarray | None, dynamics: Dynamics
+    ensemble: eqx.Module, points: list[_Ends], inputs: AnyArray | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
     """The Jacobians at the points of each member.
 

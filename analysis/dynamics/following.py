@@ -12,10 +12,7 @@ from popsim.analysis.arrays import AnyArray
 from popsim.analysis.dynamics.fixed_points import FixedPoints
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    check_dynamics,
-    checked_inputs,
-    checked_states,
-    in_float64,
+    in_double_precision,
     map_members,
     network_dynamics,
     one_step,
@@ -45,12 +42,9 @@ def follow_dynamics(
     not a positive whole number.
     """
     check_positive_int("n_steps", n_steps)
-    began, received = checked_states("states", states, ensemble), checked_inputs(inputs, ensemble)
     with jax.enable_x64(True):
-        constant = None if received is None else jnp.asarray(received)
-        double = in_float64(ensemble)
-        check_dynamics(dynamics, double, began, constant)
-        return np.asarray(_followed(dynamics, double, jnp.asarray(began), constant, n_steps))
+        given = in_double_precision(dynamics, ensemble, "states", states, inputs)
+        return np.asarray(_followed(dynamics, *given, n_steps))
 
 
 @eqx.filter_jit

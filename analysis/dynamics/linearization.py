@@ -4,16 +4,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from popsim.analysis.arrays import AnyArray
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    checked_inputs,
-    checked_states,
-    in_float64,
+    in_double_precision,
     map_members,
     network_dynamics,
     one_step,
@@ -62,10 +59,9 @@ def input_jacobians(
 def _differentiated(
     by: int, ensemble: eqx.Module, states: AnyArray, inputs: AnyArray | None, dynamics: Dynamics
 ) -> np.ndarray:
-    at, received = checked_states("states", states, ensemble), checked_inputs(inputs, ensemble)
     with jax.enable_x64(True):
-        constant = None if received is None else jnp.asarray(received)
-        return np.asarray(_jacobians(by, dynamics, in_float64(ensemble), jnp.asarray(at), constant))
+        given = in_double_precision(dynamics, ensemble, "states", states, inputs)
+        return np.asarray(_jacobians(by, dynamics, *given))
 
 
 @eqx.filter_jit

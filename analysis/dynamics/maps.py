@@ -54,6 +54,24 @@ def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Array | None)
     return dynamics(model, state) if inputs is None else dynamics(model, state, inputs)
 
 
+def in_double_precision(
+    dynamics: Dynamics, ensemble: eqx.Module, name: str, states: AnyArray, inputs: AnyArray | None
+) -> tuple[Any, Float[Array, "member point state"], Float[Array, "member inputs"] | None]:
+    """The ensemble, its states and its inputs, checked and in double precision, where that is enabled.
+
+    **Arguments:**
+
+    - `dynamics`, `ensemble`, `inputs`: as for `find_fixed_points`.
+    - `name`, `states`: what the argument with the states is called, and it.
+
+    **Raises:** `ValueError` as `checked_states`, `checked_inputs` and `check_dynamics`.
+    """
+    checked, received = checked_states(name, states, ensemble), checked_inputs(inputs, ensemble)
+    constant, double = None if received is None else jnp.asarray(received), in_float64(ensemble)
+    check_dynamics(dynamics, double, checked, constant)
+    return double, jnp.asarray(checked), constant
+
+
 def check_dynamics(dynamics: Dynamics, ensemble: Any, states: np.ndarray, inputs: Any) -> None:
     """Raise `ValueError` unless the dynamics of a member make a state of the state that they are given."""
     stacked, shared = eqx.partition(ensemble, eqx.is_array)

@@ -34,8 +34,6 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
         for name, array in recorded_arrays(dataset).items()
         if array.ndim == MATRIX_AXES and min(array.shape[2:]) > 1
     }
-    if not sizes:
-        return None
     initial = {name: np.asarray(array) for name, array in arrays_by_name(run.models(batch=-1)).items()}
     began_somewhere = [name for name in sizes if np.any(initial[name])]
     names = sorted(began_somewhere, key=lambda name: -sizes[name])[:MOST_MATRICES]
@@ -58,7 +56,7 @@ def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> Ru
     ax.set_ylabel("distance from start / initial norm")
     ax.legend()
     caption = (
-        f"Distance of the largest weight matrices from where they began, relative to their initial norm, "
+        "Distance of the largest weight matrices from where they began, relative to their initial norm, "
         f"at {len(batch)} recorded batches. Lines: the median of "
         f"{run.experiment.n_members} members; bands hold them all. The unit of replication is the member."
     )
@@ -66,7 +64,7 @@ def _distances(run: Run, names: list[str], initial: dict[str, np.ndarray]) -> Ru
 
 
 def _change(run: Run, name: str, initial: np.ndarray) -> dict[str, RunFigure]:
-    """Of the members whose weights changed and are finite, if there are any."""
+    """Of the members whose weights changed, if there are any."""
     weights = recorded_arrays(run.history.dataset)[name][-1:]
     values = change_singular_values(weights, initial=initial)[-1]
     values = values[values[:, 0] > 0]
