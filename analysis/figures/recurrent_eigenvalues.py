@@ -25,8 +25,8 @@ def draw_recurrent_eigenvalues(
     made = np.maximum(np.asarray(batch) + 1, 1)
     ax.add_patch(Circle((0, 0), 1.0, fill=False, color="0.4", linewidth=0.8))
     dots = ax.scatter(
-        values.real,
-        values.imag,
+        np.real(values),
+        np.imag(values),
         c=np.broadcast_to(made[:, None], values.shape),
         s=4,
         cmap="viridis",

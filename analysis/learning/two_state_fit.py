@@ -77,7 +77,16 @@ def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tu
         return (courses[:, 1:] - courses[:, :1]) / steps
 
     starts = [_free(np.array(start)) for start in STARTS]
-    fits = [least_squares(residuals, start, jacobian, bounds=(0.0, 1.0), xtol=1e-10) for start in starts]
+    fits = [
+        least_squares(
+            residuals,
+            start,
+            jacobian,  # pyright: ignore[reportArgumentType]  # scipy's annotation knows names only
+            bounds=(0.0, 1.0),
+            xtol=1e-10,
+        )
+        for start in starts
+    ]
     best = min(fits, key=lambda fit: fit.cost)
     return np.array(_ordered(best.x)), float(np.sqrt(2 * best.cost / known.sum()))
 

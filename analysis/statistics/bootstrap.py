@@ -86,7 +86,7 @@ def _scipy_bootstrap(
             confidence_level=confidence,
             n_resamples=n_resamples,
             batch=max(1, _MOST_NUMBERS // members.size),
-            random_state=generator,
+            random_state=generator,  # pyright: ignore[reportCallIssue]  # newer ones also call it rng
         )
     ends = found.confidence_interval
     return np.asarray(ends.low), np.asarray(ends.high), np.asarray(found.standard_error)
