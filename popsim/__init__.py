@@ -77,6 +77,7 @@ from popsim.output_target import OutputTarget as OutputTarget
 from popsim.output_target import choice_accuracy as choice_accuracy
 from popsim.output_target import chosen as chosen
 from popsim.output_target import right_choice as right_choice
+from popsim.parameters import is_parameter as is_parameter
 from popsim.per_member import PerMember as PerMember
 from popsim.per_member import ScaledSchedule as ScaledSchedule
 from popsim.per_member import of_member as of_member

@@ -1,6 +1,7 @@
 """Sensory channels: what is sensed, how late, and how noisily."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -8,6 +9,7 @@ from jaxtyping import Array, Float
 from popsim.checks import check_non_negative
 from popsim.loop_state import LoopState
 from popsim.noise import AbstractNoise, NoNoise
+from popsim.parameters import Constants
 from popsim.plants import AbstractPlant
 
 
@@ -25,6 +27,7 @@ class SensoryChannel(eqx.Module):
     **Raises:** `ValueError` if `delay` is negative or not finite.
     """
 
+    constants: ClassVar[Constants] = "all"
     sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
     delay: float = eqx.field(static=True, default=0.0)
     noise: AbstractNoise = NoNoise()

@@ -14,7 +14,8 @@ class AbstractModel(eqx.Module):
     """Whatever can be run through a trial: a bare network as much as a network that moves an arm.
 
     A subclass supplies `init` and `step`, both pure, for one trial of one member; batches and ensembles
-    are made by `jax.vmap` around them. It may extend `check`.
+    are made by `jax.vmap` around them. It may extend `check`. All of its floating-point arrays are learned,
+    but for those that it, or a module in it, declares to be `constants`; see `popsim.is_parameter`.
 
     !!! example
 

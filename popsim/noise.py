@@ -1,19 +1,23 @@
 """Noise on a signal: of the senses, of the motor command, of the units of a network."""
 
 import abc
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
 from popsim.checks import as_float_array, check_non_negative
+from popsim.parameters import Constants
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
 
 
 class AbstractNoise(eqx.Module):
     """Adds noise to a signal, independent at every time step. A subclass supplies `__call__`.
+
+    Its arrays are constants (`popsim.is_parameter`): a network would learn to hear no noise. Training changes
+    one only where it is picked by itself.
 
     !!! example
 
@@ -30,6 +34,8 @@ class AbstractNoise(eqx.Module):
 
         ```
     """
+
+    constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
     def __call__(
@@ -53,7 +59,6 @@ class GaussianNoise(AbstractNoise):
     **Arguments:**
 
     - `std`: the standard deviation in the unit of the signal; one for all features, or one for each.
-        Training does not change it: a network would learn to hear no noise.
 
     **Raises:** `ValueError` if `std` is negative or not finite.
     """
@@ -66,7 +71,7 @@ class GaussianNoise(AbstractNoise):
     def __call__(
         self, signal: Float[Array, " features"], *, key: Key[Array, ""]
     ) -> Float[Array, " features"]:
-        return signal + jax.lax.stop_gradient(self.std) * jax.random.normal(key, signal.shape, signal.dtype)
+        return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
 
 
 class MotorNoise(AbstractNoise):
@@ -78,8 +83,6 @@ class MotorNoise(AbstractNoise):
 
     - `signal_dependent`: k, the standard deviation as a share of the command.
     - `constant`: s, the standard deviation at no command, in the unit of the command.
-
-    Training changes neither.
 
     **Raises:** `ValueError` if one is negative or not finite.
     """
@@ -95,8 +98,7 @@ class MotorNoise(AbstractNoise):
         self, signal: Float[Array, " features"], *, key: Key[Array, ""]
     ) -> Float[Array, " features"]:
         multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
-        share, constant = jax.lax.stop_gradient((self.signal_dependent, self.constant))
-        return signal + share * signal * multiplicative + constant * additive
+        return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
 
 
 def without_noise(model: ModelType) -> ModelType:

@@ -1,10 +1,12 @@
 """Scaling of what enters a network: SI units are of very different sizes."""
 
+from typing import ClassVar
+
 import equinox as eqx
-import jax
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_finite, check_positive
+from popsim.parameters import Constants
 
 
 class Scaling(eqx.Module):
@@ -15,11 +17,12 @@ class Scaling(eqx.Module):
     - `center`: what becomes zero, in the unit of the value.
     - `scale`: what becomes one, in the unit of the value.
 
-    Training changes neither.
+    Both are constants, which training leaves alone: see `popsim.is_parameter`.
 
     **Raises:** `ValueError` if `center` is not finite, or `scale` not positive.
     """
 
+    constants: ClassVar[Constants] = "all"
     center: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
     scale: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
 
@@ -29,5 +32,4 @@ class Scaling(eqx.Module):
 
     def __call__(self, value: Float[Array, " features"]) -> Float[Array, " features"]:
         """The scaled value, without unit."""
-        center, scale = jax.lax.stop_gradient((self.center, self.scale))
-        return (value - center) / scale
+        return (value - self.center) / self.scale

@@ -1,11 +1,14 @@
 """The part of space in which a task puts starts and targets."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from popsim.checks import as_float_array, is_traced
+from popsim.parameters import Constants
 
 
 class Workspace(eqx.Module):
@@ -19,6 +22,7 @@ class Workspace(eqx.Module):
     **Raises:** `ValueError` if the corners differ in shape, or the box has no extent.
     """
 
+    constants: ClassVar[Constants] = "all"
     low: Float[Array, " space"] = eqx.field(converter=as_float_array)
     high: Float[Array, " space"] = eqx.field(converter=as_float_array)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from popsim import PerMember, make_ensemble
-from popsim.networks import GRUNetwork
+from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.per_member import member_values, with_member_values
 from popsim.training import TrainState, sgd, train_step, train_step_post
 from popsim.training.constraints import (
@@ -168,6 +168,19 @@ def test_the_fraction_of_excitatory_units():
     assert dale_signs(5).tolist() == [1, 1, 1, 1, -1]
     assert dale_signs(4, 0.5).tolist() == [1, 1, -1, -1]
     assert dale_signs(3, 0.0).tolist() == [-1, -1, -1]
+
+
+def test_of_a_network_the_parameters_are_projected_and_a_constant_where_it_is_picked(getkey):
+    network = LeakyRNN(2, N_UNITS, 1, noise_std=0.5, key=getkey())
+    after = Range(lambda m: m, -0.01, 0.01)(network)
+    assert jnp.all(jnp.abs(after.recurrent_weights) <= 0.01)
+    np.testing.assert_array_equal([after.tau, after.noise.std], [network.tau, network.noise.std])
+    after = Range(lambda m: (m.tau, m.readout), 0.0, 0.02)(network)
+    assert after.tau == jnp.float32(0.02) and after.noise.std == 0.5
+    with pytest.raises(ValueError, match="`where` of Range must pick at least one parameter"):
+        Range(lambda m: m.noise, 0.0, 0.02)(network)
+    with pytest.raises(ValueError, match="`where` of Range must pick floating-point arrays, got complex64"):
+        Range(lambda m: m, 0.0, 0.02)(network.recurrent_weights.astype(complex))
 
 
 @pytest.fixture

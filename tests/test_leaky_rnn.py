@@ -97,10 +97,3 @@ def test_gain_is_the_spectral_radius_of_the_recurrent_weights(getkey):
 def test_bad_arguments_are_refused_by_name(getkey, sizes, options, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         LeakyRNN(*sizes, **options, key=getkey())
-
-
-@pytest.mark.parametrize("train_tau", [True, False])
-def test_tau_is_trained_only_where_that_is_asked_for(getkey, train_tau):
-    network = LeakyRNN(2, 3, 1, train_tau=train_tau, key=getkey())
-    gradient = eqx.filter_grad(lambda n: jnp.sum(n.step(jnp.ones(2), jnp.ones(3), key=jax.random.key(0))))
-    assert bool(gradient(network).tau != 0) == train_tau

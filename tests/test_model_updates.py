@@ -74,7 +74,7 @@ def test_a_function_of_model_and_states_updates_each_member_from_its_own_states(
 def test_a_learning_rule_sees_trials_losses_a_key_and_what_it_carried():
     ensemble, history = train(3, trainer=trainer(Recorded()), save_model_trainables=True)
     rows = history.model_trainables.network.bias
-    assert rows.shape == (3, 2, 5)
+    assert rows.shape == (3, 2, 5) and history.model_trainables.network.tau is None  # no parameter
     np.testing.assert_array_equal(rows[:, :, 3], [[0, 0], [1, 1], [2, 2]])
     assert len(np.unique(rows[:, :, 2])) == 6
     np.testing.assert_allclose(rows[:, :, 0], 4 * history.loss.total, rtol=1e-5)

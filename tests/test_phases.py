@@ -6,7 +6,9 @@ import pytest
 from small_training import OPTIMIZER, assert_same, build, train
 
 import popsim
-from popsim.training import TaskTrainer, adam, sgd
+from popsim.store import leaf_names
+from popsim.training import TaskTrainer, adam, select_trainables, sgd
+from popsim.training.phases import training_phases
 
 pytestmark = pytest.mark.slow
 
@@ -38,6 +40,15 @@ def test_each_phase_trains_its_own_part_and_the_history_holds_all_parts():
         assert not np.array_equal(recurrent(row(history, batch)), recurrent(row(history, batch - 1)))
     assert not np.array_equal(readout(row(history, 2)).bias, readout(start).bias)
     assert history.model_trainables.network.bias is None
+
+
+def test_a_time_constant_is_trained_in_the_phase_that_picks_it():
+    model, tau = build(jax.random.key(0)), "network.tau"
+    phases = training_phases(model, {0: lambda m: m.network, 3: lambda m: m.network.tau})
+    params, _ = select_trainables(model, phases.where_train)
+    first, then = (leaf_names(eqx.filter(params, phase.trained)) for phase in phases.phases)
+    assert set(then) == {tau} and set(first) == set(leaf_names(params)) - {tau}
+    assert set(first) == set(leaf_names(eqx.filter(model, popsim.is_parameter(model))))
 
 
 def test_a_phase_of_everything_is_training_without_phases():

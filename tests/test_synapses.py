@@ -197,6 +197,8 @@ def test_synapses_that_do_not_fit_are_refused_by_name(as_users_run, getkey):
     batch = train_batch(bare, random_trials(4, 3, key=getkey()), lambda *_: jnp.zeros(()), key=getkey())
     with pytest.raises(ValueError, match="`where`"):
         Synapses(lambda m: m.bias).weights(bare)
+    with pytest.raises(ValueError, match="`where` of Synapses must pick parts of the LinearUnits"):
+        Synapses(lambda m: m.weights[:1]).update(bare, jnp.ones((1, 3)))
     with pytest.raises(ValueError, match="`where`"):
         Synapses("weights")
     with pytest.raises(ValueError, match="`pre`.*function"):

@@ -1,12 +1,13 @@
 """The contracts of what the world, or the experimenter, does to a model in the course of a trial."""
 
 import abc
-from typing import Literal
+from typing import ClassVar, Literal
 
 import equinox as eqx
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.hand import HandState
+from popsim.parameters import Constants
 
 Stage = Literal["sense", "think", "act", "move"]
 
@@ -39,6 +40,7 @@ class AbstractIntervention(eqx.Module):
         ```
     """
 
+    constants: ClassVar[Constants] = "all"
     name: eqx.AbstractVar[str]
     follows: eqx.AbstractVar[Stage]
 
@@ -85,6 +87,7 @@ class AbstractForceField(eqx.Module):
         ```
     """
 
+    constants: ClassVar[Constants] = "all"
     name: eqx.AbstractVar[str]
 
     @abc.abstractmethod
@@ -119,6 +122,7 @@ class AbstractTorqueField(eqx.Module):
         ```
     """
 
+    constants: ClassVar[Constants] = "all"
     name: eqx.AbstractVar[str]
 
     @abc.abstractmethod

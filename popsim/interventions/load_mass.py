@@ -1,9 +1,12 @@
 """A mass held in the hand."""
 
+from typing import ClassVar
+
 import equinox as eqx
 from jaxtyping import Array, Float
 
 from popsim.interventions.parameter import check_parameter
+from popsim.parameters import Constants
 
 
 class LoadMass(eqx.Module):
@@ -17,6 +20,7 @@ class LoadMass(eqx.Module):
     the mass would not slow, such as one whose velocity, not its acceleration, is the force.
     """
 
+    constants: ClassVar[Constants] = "all"
     name: str = eqx.field(static=True, default="load mass")
 
     def mass(self, parameters: Float[Array, ""]) -> Float[Array, ""]:

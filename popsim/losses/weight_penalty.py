@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from popsim.loss import AbstractLossTerm
 from popsim.losses.distances import AbstractDistance, SquaredDistance
 from popsim.model import AbstractModel
+from popsim.parameters import picked_parameters
 from popsim.trial import Trial
 
 
@@ -21,12 +22,13 @@ class WeightPenalty(AbstractLossTerm):
 
     **Arguments:**
 
-    - `where`: from the model to an array, or to parts of it; all their floating-point arrays count.
+    - `where`: picks parts of the model, whose parameters count (`popsim.is_parameter`), or single arrays,
+        which count in any case; what is picked twice counts once.
     - `distance`: what stands for |·|², from zero, of all these weights in one vector: `SquaredDistance`,
         `L1Distance`, `EuclideanDistance` or `HuberDistance(delta)`.
 
-    **Raises:** `ValueError` when called, if `where` picks what is no part of the model, or no floating-point
-    array.
+    **Raises:** `ValueError` when called, if `where` picks what is no part of the model, or no parameter nor
+    other floating-point array.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -34,13 +36,6 @@ class WeightPenalty(AbstractLossTerm):
     name: str = eqx.field(static=True, default="weight penalty", kw_only=True)
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        try:
-            selected = self.where(model)
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"`where` of WeightPenalty must pick parts of the {type(model).__name__}, got: {error}"
-            ) from error
-        weights = jax.tree.leaves(eqx.filter(selected, eqx.is_inexact_array))
-        if not weights:
-            raise ValueError("`where` of WeightPenalty must pick some floating-point array, got none.")
+        picked = picked_parameters(model, self.where, argument="`where` of WeightPenalty")
+        weights = jax.tree.leaves(eqx.filter(model, picked))
         return self.distance(jnp.concatenate([leaf.ravel() for leaf in weights]))

@@ -1,13 +1,14 @@
 """The contract of a muscle: how activation, length and velocity make force."""
 
 import abc
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, PyTree
 
 from popsim.muscles.activation import FirstOrderActivation
 from popsim.muscles.parameters import join
+from popsim.parameters import Constants
 
 MuscleType = TypeVar("MuscleType", bound="AbstractMuscle")
 
@@ -15,10 +16,10 @@ MuscleType = TypeVar("MuscleType", bound="AbstractMuscle")
 class AbstractMuscle(eqx.Module):
     """A law of muscle force, of one muscle or of all muscles of a body.
 
-    A subclass supplies what is abstract below. Every parameter is an array, so that it may be trained or
-    differ between the members of an ensemble: one number for all muscles, or one for each. Laws are
-    vectorised over muscles, and finite, with finite gradients, at any activation from zero to one and any
-    length and velocity.
+    A subclass supplies what is abstract below. Every number of a law is an array, so that it may differ
+    between the members of an ensemble, or be trained where it is picked by itself (all are constants, see
+    `popsim.is_parameter`): one number for all muscles, or one for each. Laws are vectorised over muscles,
+    and finite, with finite gradients, at any activation from zero to one and any length and velocity.
 
     The body gives the length (m) and velocity (m/s, lengthening positive) of the musculotendon, from its
     `AbstractMusclePath`, and an activation that it advances by `activation.after`. A muscle with a state
@@ -59,6 +60,7 @@ class AbstractMuscle(eqx.Module):
         ```
     """
 
+    constants: ClassVar[Constants] = "all"
     max_isometric_force: eqx.AbstractVar[Float[Array, "..."]]
     optimal_length: eqx.AbstractVar[Float[Array, "..."]]
     activation: eqx.AbstractVar[FirstOrderActivation]

@@ -1,5 +1,7 @@
 """How the activation of a muscle follows its excitation."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_fraction
 from popsim.muscles.parameters import check_parameters
+from popsim.parameters import Constants
 
 N_NEWTON_STEPS = 4  # the activation is then right to 2e-15, after 3 to 5e-8, at any time and activation
 
@@ -30,6 +33,7 @@ class FirstOrderActivation(eqx.Module):
     **Raises:** `ValueError` if a time is not positive, `lowest` is not from zero to one, or shapes disagree.
     """
 
+    constants: ClassVar[Constants] = "all"
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.015)
     fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
     lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)

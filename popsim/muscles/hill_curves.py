@@ -1,11 +1,14 @@
 """The curves of a Hill-type muscle after Kistemaker, forwards and inverted."""
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array
 from popsim.muscles.parameters import check_above, check_parameters
+from popsim.parameters import Constants
 
 WEAKEST = 0.01  # what is left of the force-length curve beyond its width, so that velocity has a meaning
 FULL_SPEED = 0.3  # the activation from which the contraction is no longer slowed
@@ -46,6 +49,7 @@ class HillCurves(eqx.Module):
     `passive_slack`, or shapes disagree.
     """
 
+    constants: ClassVar[Constants] = "all"
     width: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.66)
     passive_slack: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.4)
     passive_limit: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.66)

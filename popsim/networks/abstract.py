@@ -26,6 +26,9 @@ class AbstractNetwork(eqx.Module):
     The readout is a function of its own, so that what is done to the units between the two, by an
     intervention, shows in the output.
 
+    All of its floating-point arrays are learned but for noise, and for the fields that it names in
+    `constants`, such as `constants = ("tau", "mask", "initial_hidden")`; see `popsim.is_parameter`.
+
     !!! example
 
         ```python

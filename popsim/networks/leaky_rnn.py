@@ -31,7 +31,8 @@ class LeakyRNN(AbstractNetwork):
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
     - `tau`: the time constant in seconds, one or one for each unit; an array leaf, which may differ
         between members.
-    - `train_tau`: whether training may change `tau`; it is not kept above `dt` then.
+    - `train_tau`: whether `tau` is a parameter, which is trained with the network, and not a constant (see
+        `popsim.is_parameter`). Training does not keep it above `dt`.
     - `dt`: the time step in seconds, that of the trials.
     - `nonlinearity`: f, from activation to rate.
     - `noise_std`: see above; 0 draws no random numbers.
@@ -91,6 +92,11 @@ class LeakyRNN(AbstractNetwork):
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """What is not learned, beside the noise: the time constant, unless it is to be trained."""
+        return () if self.train_tau else ("tau",)
+
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
         return jnp.zeros_like(self.bias)
 
@@ -99,7 +105,7 @@ class LeakyRNN(AbstractNetwork):
     ) -> Float[Array, " hidden"]:
         rates = self.nonlinearity(hidden)
         drive = self.recurrent_weights @ rates + self.input_weights @ inputs + self.bias
-        leak = self.dt / (self.tau if self.train_tau else jax.lax.stop_gradient(self.tau))
+        leak = self.dt / self.tau
         noise = self.noise(jnp.zeros_like(hidden), key=key)
         return hidden + leak * (drive - hidden) + jnp.sqrt(2 * leak) * noise
 

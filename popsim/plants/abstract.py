@@ -1,6 +1,7 @@
 """The contract of a plant: an ordinary differential equation over a time step, and its kinematics."""
 
 import abc
+from typing import ClassVar
 
 import diffrax
 import equinox as eqx
@@ -8,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim.hand import HandState
+from popsim.parameters import Constants
 from popsim.plants.load import Load
 from popsim.workspace import Workspace
 
@@ -20,6 +22,9 @@ class AbstractPlant(eqx.Module):
     `popsim.plants.advance` with the plant's `solver`, a diffrax solver, in `n_substeps` equal parts of a time
     step. A subclass supplies what is abstract below.
 
+    No array of a body is learned, unless its class says otherwise by `constants`, or the array is picked by
+    itself; see `popsim.is_parameter`.
+
     **Fields:**
 
     - `solver`, `n_substeps`: how the equation is integrated.
@@ -27,6 +32,7 @@ class AbstractPlant(eqx.Module):
     - `workspace`: where tasks put their targets.
     """
 
+    constants: ClassVar[Constants] = "all"
     solver: eqx.AbstractVar[diffrax.AbstractSolver]
     n_substeps: eqx.AbstractVar[int]
     n_commands: eqx.AbstractVar[int]

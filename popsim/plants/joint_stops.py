@@ -1,12 +1,14 @@
 """What happens to a joint at the ends of its range."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_non_negative, check_positive
+from popsim.parameters import Constants
 
 Joints = Float[Array, " joint"]
 Limits = Float[Array, "joint 2"]
@@ -14,6 +16,8 @@ Limits = Float[Array, "joint 2"]
 
 class AbstractJointStop(eqx.Module):
     """How joints are kept within their limits: by torques while they move, or by a correction after it."""
+
+    constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
     def torque(self, angle: Joints, velocity: Joints, limits: Limits) -> Joints:

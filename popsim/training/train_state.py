@@ -22,7 +22,7 @@ class TrainState(eqx.Module):
 
     - `step`: how many steps have been made.
     - `root_rng`: the key of the whole training; the key of a step is `fold_in(root_rng, step)`.
-    - `params`: the trainable arrays, in the structure of the model, None elsewhere.
+    - `params`: the arrays that are trained, in the structure of the model, None elsewhere.
     - `model_without_params`: all else of the model.
     - `opt_state`: the state of the optimizer.
     - `loss_fn_state`: what the loss function carries from step to step.
@@ -65,7 +65,7 @@ class TrainState(eqx.Module):
         - `optimizer_def`: an optax optimizer.
         - `root_rng`: the key of the training.
         - `loss_fn_state`: what the loss function carries, at the start.
-        - `where_train`: picks what is trained, see `select_trainables`; None for the whole model.
+        - `where_train`: picks what is trained, see `select_trainables`; None for all parameters.
 
         **Raises:** `ValueError` if nothing is trained, or a hyperparameter of the optimizer differs between
         members.

@@ -1,9 +1,12 @@
 """The contract of a muscle path: how long each muscle is in each posture of the body."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 from jaxtyping import Array, Float
+
+from popsim.parameters import Constants
 
 
 class AbstractMusclePath(eqx.Module):
@@ -31,6 +34,8 @@ class AbstractMusclePath(eqx.Module):
 
         ```
     """
+
+    constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:

@@ -1,6 +1,7 @@
 """Where the points of a body are in the world."""
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_positive
 from popsim.muscles.paths.tables import check_configuration
+from popsim.parameters import Constants
 
 
 class AbstractPlacement(eqx.Module):
@@ -29,6 +31,8 @@ class AbstractPlacement(eqx.Module):
 
         ```
     """
+
+    constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
     def place(

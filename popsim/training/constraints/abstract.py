@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from popsim.parameters import picked_parameters
+
 Tree = TypeVar("Tree", bound=PyTree)
 
 
@@ -57,24 +59,21 @@ class AbstractConstraint(eqx.Module):
         **Arguments:**
 
         - `model`: one model, or what is trained of it in the structure of the model, None elsewhere.
-            `where` picks from it one array or several, or parts of it, all floating-point arrays of which
-            are projected, each by itself. None stays None.
+            `where` picks from it one array or several, or parts of it, whose parameters
+            (`popsim.is_parameter`) are projected, each by itself. None stays None.
 
-        **Raises:** `ValueError` if `where` picks something that is no part of `model`, or no
-        floating-point array; or as `project`.
+        **Raises:** `ValueError` if `where` picks something that is no part of `model`, no parameter nor other
+        floating-point array, or a complex array; or as `project`.
         """
-        name = type(self).__name__
-        nothing = jax.tree.map(lambda _: False, model, is_leaf=_is_none)
-        can_be_projected = jax.tree.map(_is_float_array, model, is_leaf=_is_none)
-        try:
-            selected = eqx.tree_at(self.where, nothing, replace=self.where(can_be_projected))
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"`where` of {name} must pick parts of the {type(model).__name__}, got: {error}"
-            ) from error
-        if not any(jax.tree.leaves(selected)):
-            raise ValueError(f"`where` of {name} must pick at least one floating-point array, got none.")
-        return jax.tree.map(lambda chosen, leaf: self.project(leaf) if chosen else leaf, selected, model)
+        argument = f"`where` of {type(self).__name__}"
+        picked = picked_parameters(model, self.where, argument=argument)
+
+        def projected(is_picked: bool, leaf: Any) -> Any:
+            if is_picked and jnp.iscomplexobj(leaf):
+                raise ValueError(f"{argument} must pick floating-point arrays, got {leaf.dtype}.")
+            return self.project(leaf) if is_picked else leaf
+
+        return jax.tree.map(projected, picked, model)
 
     def check_matrix(self, weights: Float[Array, "..."]) -> None:
         """Raise `ValueError` unless `weights` has two axes, [post, pre]."""
@@ -83,11 +82,3 @@ class AbstractConstraint(eqx.Module):
                 f"`where` of {type(self).__name__} must pick matrices [post, pre] of one model, "
                 f"got an array of shape {weights.shape}."
             )
-
-
-def _is_none(node: Any) -> bool:
-    return node is None
-
-
-def _is_float_array(leaf: Any) -> bool:
-    return eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork, NetworkStep, Projection
+from popsim.parameters import picked_parameters
 from popsim.training.model_updates import TrainedBatch
 from popsim.trial import Trial
 
@@ -134,10 +135,9 @@ class Synapses(eqx.Module):
 
     def update(self, model: AbstractModel, change: Float[Array, "post pre"]) -> PyTree:
         """`change` as an update of the whole model: None elsewhere, zero in rows that it does not concern."""
-        array = self.where(model)
-        full = jnp.zeros_like(array).at[self.rows(model)].set(self.masked(change))
-        nothing = jax.tree.map(lambda _: None, model)
-        return eqx.tree_at(self.where, nothing, full, is_leaf=lambda leaf: leaf is None)
+        full = jnp.zeros_like(self.where(model)).at[self.rows(model)].set(self.masked(change))
+        picked = picked_parameters(model, self.where, argument="`where` of Synapses")
+        return jax.tree.map(lambda is_picked: full if is_picked else None, picked)
 
     def with_input(self, model: AbstractModel, shift: Float[Array, " post"]) -> Any:
         """The model with `shift` added to the input of the postsynaptic units.

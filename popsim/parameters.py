@@ -1,0 +1,187 @@
+"""Which arrays of a model are learned, its parameters, and which are constants."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+Constants = Literal["all"] | Collection[str]
+"""What a module may define as `constants`: the names of its fields that are not learned, or "all"."""
+COLLECTIONS = (tuple, list, set, frozenset)
+
+
+def is_parameter(model: PyTree) -> PyTree[bool]:
+    """For each leaf of a model whether it is a parameter, which is learned, rather than a constant.
+
+    Parameters are the floating-point and complex arrays that no module around them declares to be constants:
+    by `constants`, an attribute or a property, which holds the names of its fields that are not learned, or
+    "all". All of a field that it names is constant. A module without `constants`, such as those of
+    `equinox.nn`, has parameters only. Integers, booleans, random keys, and what is no array are none.
+
+    Bodies, muscles, noise, senses, scalings and interventions are constants. What training changes, what a
+    penalty on weights counts, and what weight decay makes smaller are parameters; a constant is trained, or
+    counted, only where its array is picked by itself.
+
+    **Arguments:**
+
+    - `model`: a model, an ensemble, or the shapes of one (`equinox.filter_eval_shape`).
+
+    **Returns:** True or False for each leaf, in the structure of `model`:
+    `equinox.filter(model, is_parameter(model))` holds the parameters.
+
+    **Raises:** `ValueError` naming the module if its `constants` are neither "all" nor names of its fields.
+
+    !!! example
+
+        ```python
+        >>> import equinox as eqx, jax, jax.numpy as jnp, popsim
+        >>> class Layer(eqx.Module):
+        ...     weights: jax.Array
+        ...     delay: jax.Array  # s
+        ...     noise: popsim.AbstractNoise
+        ...     constants = ("delay",)
+        >>> layer = Layer(jnp.ones((2, 2)), jnp.array(0.05), popsim.GaussianNoise(0.1))
+        >>> learned = popsim.is_parameter(layer)
+        >>> learned.weights, learned.delay, learned.noise.std
+        (True, False, False)
+
+        ```
+    """
+    children, structure = jax.tree.flatten_with_path(model, is_leaf=lambda node: node is not model)
+    if any(path == () for path, _ in children):
+        return _can_be_learned(model)
+    constant = _constant_fields(model) if isinstance(model, eqx.Module) else frozenset()
+
+    def of_child(path: Any, child: PyTree) -> PyTree[bool]:
+        if getattr(path[0], "name", None) in constant:
+            return jax.tree.map(lambda _: False, child)
+        return is_parameter(child)
+
+    return jax.tree.unflatten(structure, [of_child(*child) for child in children])
+
+
+def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argument: str) -> PyTree[bool]:
+    """For each leaf of a model whether a picking function picks it: the one reading of all such functions.
+
+    An array that is picked by itself is picked whatever it is, unless it is neither floating-point nor
+    complex. Of a module, a tuple, a list or a dictionary that is a part of the model the parameters are
+    picked. A tuple, a list or a dictionary that the function makes is a collection of picks, which may
+    overlap: `lambda m: (m.network, m.network.tau)` picks the parameters of the network, and `tau` besides.
+    Of a module that the function makes of parts of the model (`equinox.filter(m.network, ...)`) the
+    parameters are picked that are in it. None, where a model or a selection of it has nothing, is no pick.
+
+    **Arguments:**
+
+    - `model`: as for `is_parameter`; or a selection of one, with None for what is left out.
+    - `where`: the function; it is called once, with traced arrays in the place of the model's. None picks
+        all parameters.
+    - `argument`: what error messages call the function, such as "`where_train`".
+
+    **Returns:** True or False for each leaf, in the structure of `model`.
+
+    **Raises:** `ValueError` naming `argument` if the function picks what is no part of the model, or nothing
+    that can be learned; as `is_parameter`.
+    """
+    leaves, structure = jax.tree.flatten(model)
+    learned = jax.tree.leaves(is_parameter(model))
+    picked = learned
+    if where is not None:
+        try:
+            picked = _picked_leaves(leaves, structure, learned, where)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{argument} must pick parts of the {type(model).__name__}, got: {error}"
+            ) from error
+    if not any(picked):
+        raise ValueError(
+            f"{argument} must pick at least one parameter of the {type(model).__name__}, got none. "
+            "Noise, time constants, bodies and other constants are picked only by their arrays themselves, "
+            "such as `lambda model: model.network.tau`."
+        )
+    return jax.tree.unflatten(structure, picked)
+
+
+def _can_be_learned(leaf: Any) -> bool:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jnp.issubdtype(leaf.dtype, jnp.inexact)
+    return eqx.is_inexact_array(leaf)
+
+
+def _constant_fields(module: eqx.Module) -> frozenset[str]:
+    """The names of the fields that a module declares to be constants."""
+    fields = [field.name for field in dataclasses.fields(module)]
+    if not hasattr(type(module), "constants") and "constants" not in fields:
+        return frozenset()
+    given: Any = module.constants  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(given, str) and given == "all":
+        return frozenset(fields)
+    if not isinstance(given, COLLECTIONS) or not all(isinstance(n, str) and n in fields for n in given):
+        raise ValueError(
+            f"`constants` of {type(module).__name__} must be 'all', or some of the names of its fields, "
+            f"{fields}, got {given!r}."
+        )
+    return frozenset(given)
+
+
+def _picked_leaves(leaves: list[Any], structure: Any, learned: list[bool], where: Callable) -> list[bool]:
+    """For each leaf whether it is picked. Arrays are traced, so that each is an object of its own, and those
+    that the function computes are none of them."""
+    floating = [_can_be_learned(leaf) for leaf in leaves]
+    shapes = {
+        place: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+        for place, leaf in enumerate(leaves)
+        if floating[place] or eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+    }
+
+    def pick(traced: dict[int, Any]) -> list[bool]:
+        own = jax.tree.unflatten(structure, [traced.get(place, leaf) for place, leaf in enumerate(leaves)])
+        parts: dict[int, tuple[Any, range]] = {}
+        _collect_parts(own, 0, parts)
+        picked = [False] * len(leaves)
+        for place, by_itself in _picks(where(own), parts):
+            picked[place] |= floating[place] if by_itself else learned[place]
+        return picked
+
+    return eqx.filter_eval_shape(pick, shapes)
+
+
+def _collect_parts(node: Any, first: int, parts: dict[int, tuple[Any, range]]) -> int:
+    """Enter all parts of a model by their identity, each with the places of its leaves.
+
+    **Arguments:**
+
+    - `node`: the model, or a part of it.
+    - `first`: the place of its first leaf.
+    - `parts`: where they are entered; with the part itself, as only what lives has an identity.
+
+    **Returns:** the place after its last leaf.
+    """
+    children = jax.tree.leaves(node, is_leaf=lambda inner: inner is not node)
+    after = first
+    for child in children:
+        after = after + 1 if child is node else _collect_parts(child, after, parts)
+    parts[id(node)] = node, range(first, after)
+    return after
+
+
+def _picks(
+    node: Any, parts: dict[int, tuple[Any, range]], *, by_itself: bool = True
+) -> Iterator[tuple[int, bool]]:
+    """The places of the leaves in a pick, each with whether it is an array that is picked by itself."""
+    children = jax.tree.leaves(node, is_leaf=lambda inner: inner is not node)
+    is_leaf = any(child is node for child in children)
+    if id(node) in parts:
+        _, places = parts[id(node)]
+        yield from ((place, is_leaf and by_itself) for place in places)
+    elif is_leaf:
+        if eqx.is_array(node):
+            raise ValueError(f"an array of shape {node.shape}, computed or of another model.")
+        raise ValueError(f"{node!r}, which is no part of it.")
+    else:
+        is_collection = isinstance(node, (tuple, list, dict))
+        for child in children:
+            yield from _picks(child, parts, by_itself=by_itself and is_collection)

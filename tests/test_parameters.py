@@ -1,0 +1,338 @@
+"""What of a model is learned and what is a constant, and what functions that pick parts of it pick."""
+
+import collections
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import small_training
+
+import popsim
+from popsim.losses import WeightPenalty
+from popsim.networks import GRUNetwork, LeakyRNN
+from popsim.parameters import picked_parameters
+from popsim.store import leaf_names
+from popsim.training import (
+    TrainState,
+    build_train_step_fn,
+    inject_hyperparams,
+    select_trainables,
+)
+from popsim.training.optimizer_step import optimizer_step
+
+LEAKY_WEIGHTS = {"recurrent_weights", "input_weights", "bias", "readout.weight", "readout.bias"}
+GRU_WEIGHTS = {
+    "cell.weight_ih",
+    "cell.weight_hh",
+    "cell.bias",
+    "cell.bias_n",
+    "readout.weight",
+    "readout.bias",
+}
+DECAYING = inject_hyperparams(optax.adamw)(1e-2, weight_decay=0.1)
+
+
+def named(mask):
+    """The names of the leaves that are True."""
+    leaves = jax.tree.leaves_with_path(mask)
+    return {jax.tree_util.keystr(path, simple=True, separator=".") for path, chosen in leaves if chosen}
+
+
+def parameters(model):
+    return named(popsim.is_parameter(model))
+
+
+def picked(model, where):
+    return named(picked_parameters(model, where, argument="`where`"))
+
+
+def changed(before, after):
+    return named(jax.tree.map(lambda old, new: bool(np.any(old != new)), before, after))
+
+
+def shapes_of(build, *arguments, **settings):
+    return eqx.filter_eval_shape(lambda: build(*arguments, **settings, key=jax.random.key(0)))
+
+
+def muscled_loop(*, key):
+    """One of everything that a model of popsim may hold."""
+    channels = {"touch": popsim.SensoryChannel(popsim.proprioception, noise=popsim.GaussianNoise(0.1))}
+    return popsim.SensorimotorLoop(
+        GRUNetwork(2 + 12, 3, 6, noise_std=0.1, key=key),
+        popsim.plants.arm26(),
+        channels,
+        popsim.MotorNoise(0.1, 0.01),
+        scaling={"target": popsim.Scaling(jnp.zeros(2), 0.1)},
+        interventions=(popsim.CurlField(), popsim.LoadMass(), popsim.JointTorque(), popsim.SilenceUnits()),
+        dt=0.01,
+    )
+
+
+def trial():
+    timeline = popsim.Timeline(dt=0.01, n_steps=4)
+    return popsim.Trial((), jnp.ones((4, 1)), (), timeline)
+
+
+class Rates(popsim.networks.AbstractNetwork):
+    """A network of one's own: what is learned and what is not lies side by side."""
+
+    n_inputs: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+    weights: jax.Array
+    mask: jax.Array
+    start: tuple[jax.Array, jax.Array]
+    noise: popsim.AbstractNoise
+    constants = ("mask", "start")
+
+    def init(self, *, key):
+        return self.start[0]
+
+    def step(self, inputs, hidden, *, key):
+        return self.noise(jnp.tanh((self.mask * self.weights) @ hidden), key=key)
+
+    def read_out(self, hidden):
+        return hidden
+
+
+def rates():
+    start = jnp.ones(2), jnp.zeros(2)
+    network = Rates(2, 2, 3 * jnp.ones((2, 2)), jnp.eye(2), start, popsim.GaussianNoise(0.1))
+    return popsim.NetworkModel(network, dt=0.01)
+
+
+@pytest.mark.parametrize("train_tau", [True, False])
+def test_of_networks_the_weights_are_learned_and_tau_where_that_is_asked_for(train_tau):
+    network = shapes_of(LeakyRNN, 2, 3, 1, noise_std=0.1, train_tau=train_tau)
+    assert parameters(network) == LEAKY_WEIGHTS | ({"tau"} if train_tau else set())
+    assert parameters(shapes_of(GRUNetwork, 2, 3, 1, noise_std=0.1)) == GRU_WEIGHTS
+
+
+def test_of_a_body_its_muscles_senses_noise_and_scalings_nothing_is_learned():
+    model = shapes_of(muscled_loop)
+    weights = {f"network.{name}" for name in GRU_WEIGHTS}
+    assert weights == parameters(model) == picked(model, lambda m: m) == picked(model, None)
+    ensemble = shapes_of(popsim.make_ensemble, lambda key: muscled_loop(key=key), 2)
+    assert parameters(ensemble) == weights and ensemble.network.readout.bias.shape == (2, 6)
+    plant = model.plant
+    for part in (plant, plant.skeleton, plant.muscle, plant.path, model.channels, model.scaling):
+        assert jax.tree.leaves(part) and not parameters(part)
+
+
+class Bare(eqx.Module):
+    weights: jax.Array
+    inner: eqx.Module
+    others: list[jax.Array]
+
+
+class NamesOne(Bare):
+    constants = ["inner"]
+
+
+class NamesInAField(Bare):
+    constants: tuple[str, ...] = eqx.field(static=True)
+
+
+class NamesByItself(Bare):
+    @property
+    def constants(self):
+        return frozenset({"weights", "others"})
+
+
+class NamesAll(Bare):
+    constants = "all"
+
+
+def test_a_module_of_ones_own_names_its_constants(getkey):
+    parts = jnp.ones(2), eqx.nn.Linear(1, 1, key=getkey()), [jnp.ones(1), jnp.ones(1)]
+    weights, inner, others = {"weights"}, {"inner.weight", "inner.bias"}, {"others.0", "others.1"}
+    assert parameters(Bare(*parts)) == weights | inner | others
+    assert parameters(NamesOne(*parts)) == weights | others
+    assert parameters(NamesInAField(*parts, constants=("weights",))) == inner | others
+    assert parameters(NamesByItself(*parts)) == inner
+    assert parameters(NamesAll(*parts)) == set()
+    within = Bare(parts[0], NamesByItself(*parts), [NamesAll(*parts)])
+    assert parameters(within) == weights | {"inner.inner.weight", "inner.inner.bias"}
+    assert parameters(NamesAll(parts[0], Bare(*parts), [])) == set()
+    assert parameters(rates()) == {"network.weights"}
+
+
+@pytest.mark.parametrize("constants", ["weight", ("weights", "wieght"), "weights", 3, (1,), jnp.ones(2)])
+def test_constants_that_are_no_fields_are_refused_naming_the_module(constants):
+    body = {"__annotations__": {"weights": jax.Array}, "__module__": __name__, "constants": constants}
+    odd = type("Odd", (eqx.Module,), body)
+    with pytest.raises(ValueError, match="`constants` of Odd must be 'all'.*weights"):
+        popsim.is_parameter([odd(jnp.ones(1))])
+
+
+def test_a_mistake_in_a_property_is_not_taken_for_a_module_without_constants():
+    class Mistaken(eqx.Module):
+        weights: jax.Array
+
+        @property
+        def constants(self):
+            return self.no_such_setting
+
+    with pytest.raises(AttributeError, match="no_such_setting"):
+        popsim.is_parameter(Mistaken(jnp.ones(1)))
+
+
+def test_numbers_of_other_kinds_are_no_parameters():
+    half, double = jnp.ones(1, "float16"), np.ones(1)
+    floating = {"single": jnp.ones(1), "half": half, "numpy": double, "complex": jnp.ones(1, complex)}
+    others = [
+        jnp.arange(3),
+        jnp.ones(2, bool),
+        jax.random.key(0),
+        np.arange(2),
+        0.5,
+        None,
+        jax.nn.relu,
+        "text",
+    ]
+    tree = floating, others
+    assert parameters(tree) == {f"0.{name}" for name in floating}
+    for nothing in (lambda m: m[1], lambda m: [m[1][0], m[1][2], m[1][5], m[1][6]]):
+        with pytest.raises(ValueError, match="`where` must pick at least one parameter"):
+            picked(tree, nothing)
+
+
+@pytest.mark.parametrize(
+    "where, expected",
+    [
+        (lambda m: m.network, {"weights"}),
+        (lambda m: m.network.mask, {"mask"}),
+        (lambda m: m.network.noise.std, {"noise.std"}),
+        (lambda m: (m.network, m.network.mask), {"weights", "mask"}),
+        (lambda m: [m.network.mask, {"all of it": m}], {"weights", "mask"}),
+        (lambda m: (m.network.weights, m.network.weights), {"weights"}),
+        (lambda m: (m.network, m.network.start), {"weights"}),  # the tuple is a part of the model
+        (lambda m: (m.network, [*m.network.start]), {"weights", "start.0", "start.1"}),
+        (lambda m: (m.network.start[1],), {"start.1"}),
+        (lambda m: (m.network.noise, m.network), {"weights"}),
+        (lambda m: jax.tree.leaves(m.network)[:2], {"weights", "mask"}),
+        (lambda m: [leaf for leaf in jax.tree.leaves(m) if leaf.shape[-2:] == (2, 2)], {"weights", "mask"}),
+        (lambda m: eqx.filter(m.network, eqx.is_inexact_array), {"weights"}),
+        (lambda m: collections.namedtuple("Pair", "a, b")(m.network, m.network.mask), {"weights", "mask"}),
+    ],
+)
+def test_arrays_are_picked_in_any_case_and_of_parts_the_parameters(where, expected):
+    model, names = rates(), {f"network.{name}" for name in expected}
+    ensemble = jax.tree.map(lambda leaf: np.stack(3 * [leaf]), model)
+    for own in (model, ensemble, eqx.filter_eval_shape(rates)):
+        assert picked(own, where) == names
+    params, rest = select_trainables(model, where)
+    assert set(leaf_names(params)) == names and eqx.tree_equal(eqx.combine(params, rest), model)
+    numbers = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(params)])
+    np.testing.assert_allclose(WeightPenalty(where)((), trial(), model), numbers @ numbers, rtol=1e-6)
+
+
+def test_one_array_in_two_places_is_picked_where_it_is_said():
+    shared = jnp.ones(2)
+    assert picked({"a": shared, "b": shared}, lambda m: m["b"]) == {"b"}
+
+
+@pytest.mark.parametrize(
+    "where, message",
+    [
+        (lambda m: m.no_such_part, "parts of the NetworkModel.*no_such_part"),
+        (lambda m: m.dt, "parts of the NetworkModel, got: 0.01"),
+        (lambda m: (m.network, m.network.n_inputs), "parts of the NetworkModel, got: 2"),
+        (lambda m: m.network.weights[:1], r"parts of the NetworkModel.*shape \(1, 2\)"),
+        (lambda m: (m.network, jnp.ones(3)), r"parts of the NetworkModel.*shape \(3,\)"),
+        (lambda m: rates().network, r"parts of the NetworkModel.*shape \(2, 2\).*another model"),
+        (lambda m: m.network.start, "at least one parameter.*network.tau"),
+        (lambda m: m.network.noise, "at least one parameter.*network.tau"),
+        (lambda m: m.interventions, "at least one parameter"),
+        (lambda m: None, "at least one parameter"),
+    ],
+)
+def test_a_pick_that_is_no_part_or_no_parameter_is_refused(where, message):
+    with pytest.raises(ValueError, match=f"`where_train` must pick {message}"):
+        select_trainables(rates(), where)
+    with pytest.raises(ValueError, match=f"`where` of WeightPenalty must pick {message}"):
+        jax.eval_shape(lambda weights: WeightPenalty(where)((), trial(), rates()), jnp.ones(2))
+
+
+def trained(model, optimizer, where_train=small_training.network, *, n_steps=1, penalty=0.0):
+    """After some steps of training on one trial, without a task."""
+    of_weights = WeightPenalty(small_training.network)
+
+    def loss_fn(model, state, rng):
+        states = popsim.simulate(model, trial(), key=rng)
+        error = jnp.mean((states.network.output - 1.0) ** 2)
+        return error + penalty * of_weights(states, trial(), model), state, ()
+
+    state = TrainState.initial_state(model, optimizer, jax.random.key(0), where_train=where_train)
+    step = build_train_step_fn(loss_fn)
+    for _ in range(n_steps):
+        state, _ = step(state)
+    return state.model
+
+
+def gru(key):
+    return popsim.NetworkModel(GRUNetwork(1, 4, 1, noise_std=0.1, key=key), dt=0.01)
+
+
+@pytest.mark.parametrize("build", [small_training.build, gru], ids=["LeakyRNN", "GRU"])
+def test_weight_decay_leaves_noise_and_time_constants_at_their_bits(build):
+    model = build(jax.random.key(0))
+    assert changed(model, trained(model, DECAYING)) == parameters(model)
+
+
+def test_a_time_constant_and_a_noise_are_trained_where_their_arrays_are_picked():
+    model = small_training.build(jax.random.key(0))
+    assert not model.network.train_tau
+    after = trained(model, optax.sgd(0.1), lambda m: (m.network.tau, m.network.noise.std))
+    assert changed(model, after) == {"network.tau", "network.noise.std"}
+    after = trained(model, optax.sgd(0.1), lambda m: (m.network, m.network.tau))
+    assert changed(model, after) == {f"network.{name}" for name in LEAKY_WEIGHTS | {"tau"}}
+
+
+def test_training_a_whole_loop_changes_its_network_alone():
+    """No mass, joint limit, noise or scaling, though the optimizer makes all that it is given smaller."""
+    model = eqx.filter_jit(muscled_loop)(key=jax.random.key(0))
+    for everything in (lambda m: m, None):
+        state = TrainState.initial_state(model, DECAYING, jax.random.key(0), where_train=everything)
+        after = optimizer_step(state, jax.tree.map(jnp.zeros_like, state.params), jnp.zeros(()))
+        assert changed(model, after.model) == {f"network.{name}" for name in GRU_WEIGHTS}
+
+
+def test_a_penalty_on_the_network_does_not_make_it_faster_until_it_bursts():
+    """With the time constant among the weights it is below zero after six steps of this size."""
+    model = small_training.build(jax.random.key(0))
+    after = trained(model, optax.adam(1e-2), n_steps=8, penalty=1e-4)
+    assert changed(model, after) == parameters(model)
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(eqx.filter(after, eqx.is_inexact_array)))
+
+
+def test_gradients_flow_to_noise_to_scalings_and_to_the_time_constant(getkey):
+    """Of u + s e by s it is e, of the leak by tau -leak / tau; noise of units goes as the leak's root."""
+    signal, key = jnp.array([0.5, -1.0, 2.0]), getkey()
+    noises = popsim.GaussianNoise(0.3), popsim.MotorNoise(0.2, 0.0), popsim.MotorNoise(0.0, 0.5)
+    network = LeakyRNN(2, 3, 1, tau=0.04, noise_std=0.1, key=getkey())
+
+    def outputs(noises, scaling, network):
+        noisy = [noise(signal, key=key) - signal for noise in noises]
+        return noisy, scaling(signal), network.step(jnp.ones(2), signal, key=key) - signal
+
+    def total(modules):
+        return sum(jnp.sum(leaf) for leaf in jax.tree.leaves(outputs(*modules)))
+
+    modules = noises, popsim.Scaling(0.5, 2.0), network
+    (gaussian, shared, constant), scaling, own = eqx.filter_jit(eqx.filter_grad(total))(modules)
+    noisy, _, moved = outputs(*modules)
+    quiet = popsim.without_noise(network).step(jnp.ones(2), signal, key=key) - signal
+    found = [gaussian.std, shared.signal_dependent, constant.constant, scaling.center, scaling.scale, own.tau]
+    expected = [
+        noisy[0].sum() / 0.3,
+        noisy[1].sum() / 0.2,
+        noisy[2].sum() / 0.5,
+        -3 / 2,
+        -(signal - 0.5).sum() / 4,
+        -(quiet + (moved - quiet) / 2).sum() / 0.04,
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    np.testing.assert_allclose(own.noise.std, (moved - quiet).sum() / 0.1, rtol=1e-4)
