@@ -1,5 +1,6 @@
 """The loss along a line: a parabola, and the losses of an evaluation at its ends."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +29,22 @@ def test_another_structure_is_refused():
     for end in (Constant(jnp.zeros((2, 3))), Constant(jnp.zeros((3, 2)))):
         with pytest.raises(ValueError, match="`end`"):
             loss_along_line(Constant(jnp.zeros((2, 2))), end, task, key=jax.random.key(0))
+
+
+def test_only_parameters_move_and_constants_where_they_are_picked():
+    class Scaled(Constant):
+        scale: jax.Array = eqx.field(default_factory=lambda: jnp.ones(1))
+        constants = ("scale",)
+
+        def step(self, step_input, state, *, key):
+            return self.scale * self.weights
+
+    start, end = Scaled(jnp.zeros((1, 2))), Scaled(jnp.ones((1, 2)), scale=2 * jnp.ones(1))
+    with pytest.raises(ValueError, match="`where` must pick all that differs .* also scale"):
+        loss_along_line(start, end, nearness(1.0), key=jax.random.key(0))
+    both, places = lambda m: (m, m.scale), np.array([0.0, 0.5, 1.0])  # noqa: E731
+    line = loss_along_line(start, end, nearness(1.0), where=both, positions=places, key=jax.random.key(0))
+    np.testing.assert_allclose(line.loss[:, 0], [2.0, 2 * (1 - 0.75) ** 2, 2.0], atol=1e-6)
 
 
 @pytest.mark.slow

@@ -1,16 +1,19 @@
 """The loss along the straight line through two points in the space of the parameters."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.analysis.arrays import AnyArray, finite_float64
 from popsim.analysis.trainables.ensemble_loss import over_members
+from popsim.analysis.trainables.recorded import arrays_by_name
 from popsim.model import AbstractModel
+from popsim.parameters import picked_parameters
 from popsim.task import AbstractTask
 from popsim.trial import Trial
 
@@ -33,6 +36,7 @@ def loss_along_line(
     end: AbstractModel,
     task: AbstractTask,
     *,
+    where: Callable[[Any], Any] | None = None,
     trials: Trial | None = None,
     positions: Float[AnyArray, " point"] = POSITIONS,
     key: Key[Array, ""],
@@ -47,17 +51,24 @@ def loss_along_line(
 
     - `start`, `end`: ensembles of the same structure, such as `run.models(batch=99)` and `run.ensemble`.
     - `task`: for its loss.
+    - `where`: picks the weights W, as `where_train` of a training does: of parts of the model the parameters
+        (`popsim.is_parameter`), single arrays in any case. None for all parameters. All else is the same in
+        both ensembles.
     - `trials`: stacked; None for the task's validation trials.
     - `positions`: x, also below 0 and above 1.
     - `key`: for the noise; that of `popsim.evaluate_ensemble`.
 
-    **Raises:** `ValueError` if the ensembles differ in structure, or the models refuse the trials.
+    **Raises:** `ValueError` if the ensembles differ in structure, or in what `where` does not pick, if
+    `where` picks what is no part of them, or the models refuse the trials.
     """
-    from_arrays, rest = eqx.partition(start, eqx.is_inexact_array)
-    to_arrays = eqx.filter(end, eqx.is_inexact_array)
-    shapes = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), tree) for tree in (from_arrays, to_arrays)]
+    both_arrays = [eqx.filter(ensemble, eqx.is_inexact_array) for ensemble in (start, end)]
+    shapes = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), arrays) for arrays in both_arrays]
     if shapes[0] != shapes[1]:
         raise ValueError("`end` must be an ensemble of the structure and the shapes of `start`.")
+    picked = picked_parameters(start, where, argument="`where`")
+    from_arrays, rest = eqx.partition(start, picked)
+    to_arrays = eqx.filter(end, picked)
+    _check_same(*(eqx.filter(arrays, picked, inverse=True) for arrays in both_arrays))
     places = finite_float64("positions", positions)
 
     def along(loss, both):
@@ -73,3 +84,13 @@ def loss_along_line(
 
     losses = over_members(along, start, task, trials, key)((from_arrays, to_arrays, rest))
     return LossLine(places, np.asarray(losses, np.float64).T)
+
+
+def _check_same(start: PyTree, end: PyTree) -> None:
+    """Raise `ValueError` naming the arrays in which two ensembles differ beside the weights."""
+    one, other = arrays_by_name(start), arrays_by_name(end)
+    if differing := [name for name in one if not np.array_equal(one[name], other[name], equal_nan=True)]:
+        raise ValueError(
+            f"`where` must pick all that differs between `start` and `end`, also {', '.join(differing)}: "
+            "constants are picked only by their arrays themselves."
+        )

@@ -25,7 +25,8 @@ def arrays_by_name(tree: PyTree) -> dict[str, Any]:
     """The arrays of a model, an ensemble, or a history in memory, by their paths in it.
 
     `arrays_by_name(run.models(batch=-1))` is what `initial` of other functions may be,
-    `arrays_by_name(history.model_trainables)` a history.
+    `arrays_by_name(history.model_trainables)` a history. Constants are among them; of a model that is parted
+    by `equinox.filter(model, popsim.is_parameter(model))` there are the parameters alone.
     """
     leaves = jax.tree.leaves(tree)
     return {name: leaves[index] for name, index in leaf_names(tree).items()}
