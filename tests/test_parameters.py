@@ -300,6 +300,17 @@ def test_training_a_whole_loop_changes_its_network_alone():
         assert changed(model, after.model) == {f"network.{name}" for name in GRU_WEIGHTS}
 
 
+def test_weight_decay_may_be_kept_from_a_constant_that_is_trained():
+    model = small_training.build(jax.random.key(0))
+    optimizer = inject_hyperparams(optax.adamw, "mask")(1e-2, weight_decay=0.1, mask=popsim.is_parameter)
+    for own, decayed in ((DECAYING, {"network.tau"}), (optimizer, set())):
+        state = TrainState.initial_state(
+            model, own, jax.random.key(0), where_train=lambda m: (m.network.readout.bias, m.network.tau)
+        )
+        after = optimizer_step(state, jax.tree.map(jnp.zeros_like, state.params), jnp.zeros(()))
+        assert changed(model, after.model) == {"network.readout.bias"} | decayed
+
+
 def test_a_penalty_on_the_network_does_not_make_it_faster_until_it_bursts():
     """With the time constant among the weights it is below zero after six steps of this size."""
     model = small_training.build(jax.random.key(0))
