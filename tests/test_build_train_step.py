@@ -46,6 +46,30 @@ def test_the_key_of_a_step_is_folded_in_from_its_number(regression):
     np.testing.assert_array_equal(outputs["rng"], expected)
 
 
+@pytest.mark.parametrize("kind", ["not compiled", "compiled", "donated", "sharded"])
+def test_the_loss_function_is_called_by_keyword(regression, kind):
+    """Its parameters may stand in any order; that of the step is called `train_state`."""
+
+    def in_another_order(labels, inputs, model, rng, state):
+        return supervised(model, state, rng, inputs=inputs, labels=labels)
+
+    options = {
+        "not compiled": {"jit": False},
+        "compiled": {},
+        "donated": {"donate_params_and_state": True},
+        "sharded": {"aux_output_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])},
+    }[kind]
+    state, data = regression
+    expected, outputs = build_train_step_fn(supervised, jit=False)(state, **data)
+    after, own = build_train_step_fn(in_another_order, **options)(train_state=state, **data)
+    assert int(after.loss_fn_state) == 1
+    np.testing.assert_array_equal(own["rng"], outputs["rng"])
+    np.testing.assert_allclose(own["loss"], outputs["loss"], rtol=1e-6)
+    np.testing.assert_allclose(
+        after.params.layers[0].weight, expected.params.layers[0].weight, rtol=1e-5, atol=1e-7
+    )
+
+
 def test_a_step_is_one_step_of_gradient_descent(regression):
     state, data = regression
     state = TrainState.initial_state(state.model, sgd(0.1), jax.random.key(0), jnp.asarray(0))

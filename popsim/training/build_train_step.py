@@ -22,20 +22,20 @@ class TrainStep(eqx.Module):
 
     loss_fn: Callable[..., tuple[Float[Array, ""], PyTree, PyTree]]
 
-    def __call__(self, state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
+    def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
         """The next state, and the `outputs` of the loss function."""
-        rng = jax.random.fold_in(state.root_rng, state.step)
+        rng = jax.random.fold_in(train_state.root_rng, train_state.step)
 
         def loss_of(params):
-            model = eqx.combine(params, state.model_without_params)
-            loss, new_loss_fn_state, outputs = self.loss_fn(model, state.loss_fn_state, rng, **inputs)
+            model = eqx.combine(params, train_state.model_without_params)
+            state = train_state.loss_fn_state
+            loss, new_loss_fn_state, outputs = self.loss_fn(model=model, state=state, rng=rng, **inputs)
             return loss, (new_loss_fn_state, outputs)
 
         value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
-        (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(state.params)
-        next_state = dataclasses.replace(
-            optimizer_step(state, gradients, loss), step=state.step + 1, loss_fn_state=loss_fn_state
-        )
+        (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(train_state.params)
+        stepped = optimizer_step(train_state, gradients, loss)
+        next_state = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state)
         return next_state, outputs
 
 
@@ -53,7 +53,7 @@ def build_train_step_fn(
 
     - `loss_fn`: `loss_fn(model, state, rng, **kwargs) -> (loss, new_state, outputs)`: a scalar to be
         lowered, what the loss function carries to the next step, and what the train step returns beside
-        the new train state.
+        the new train state. It is called by keyword: the order of its parameters is free.
     - `jit`: whether to compile the step.
     - `donate_params_and_state`: whether the step may reuse the memory of the parameters and the states of
         optimizer and loss function that it is given: they cannot be used afterwards. What is not
@@ -70,8 +70,8 @@ def build_train_step_fn(
     `axis_types=(jax.sharding.AxisType.Auto, ...)`: the compiler then finds how to split each operation. On
     a mesh with explicit axes, the default of `jax.make_mesh`, JAX asks the loss function to say so.
 
-    **Returns:** a function `(TrainState, **kwargs) -> (TrainState, outputs)`. The key of a step is
-    `fold_in(state.root_rng, state.step)`.
+    **Returns:** a function `(train_state, **kwargs) -> (TrainState, outputs)`. The key of a step is
+    `fold_in(train_state.root_rng, train_state.step)`.
 
     **Raises:** `ValueError` if donation is asked for without `jit`, or what is given as sharding is none;
     when the step is called, if shardings do not have the structure of what they are for.
@@ -87,10 +87,10 @@ def build_train_step_fn(
     sharded = ShardedStep(step, shardings)
     compiled = _donating(sharded) if donate_params_and_state else eqx.filter_jit(sharded)
 
-    def train_step(state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
-        result = compiled(shardings.place_state(state), **shardings.place_inputs(inputs))
+    def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
+        result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))
         if donate_params_and_state:
-            _delete((state.params, state.opt_state, state.loss_fn_state))
+            _delete((train_state.params, train_state.opt_state, train_state.loss_fn_state))
         return result
 
     return train_step
@@ -105,9 +105,10 @@ def _donating(step: Callable[..., tuple[TrainState, Any]]) -> Callable[..., tupl
         state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
         return step(state, **inputs)
 
-    def train_step(state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
-        rest = dataclasses.replace(state, params=None, opt_state=None, loss_fn_state=None)
-        return donating((rest, inputs), state.params, state.opt_state, state.loss_fn_state)
+    def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
+        rest = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
+        donated = (train_state.params, train_state.opt_state, train_state.loss_fn_state)
+        return donating((rest, inputs), *donated)
 
     return train_step
 

@@ -95,8 +95,8 @@ class ShardedStep(eqx.Module):
     step: Callable[..., tuple[TrainState, PyTree]]
     shardings: StepShardings
 
-    def __call__(self, state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
-        return self.shardings.constrain(*self.step(state, **inputs))
+    def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
+        return self.shardings.constrain(*self.step(train_state, **inputs))
 
 
 def _check_shardings(name: str, shardings: PyTree) -> None:
