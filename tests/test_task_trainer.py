@@ -157,6 +157,13 @@ def test_members_can_share_their_trials_but_not_their_noise():
     np.testing.assert_array_equal(quiet.loss.total[:, 0], quiet.loss.total[:, 1])
 
 
+def test_a_single_model_shares_its_trials_with_nobody():
+    """`ensemble_random_trials` is about the members of an ensemble: one model trains as it does without."""
+    model, history = small_training.train(2, n_members=0, ensemble_random_trials=False)
+    expected, its_history = small_training.train(2, n_members=0)
+    small_training.assert_same((model, history.loss), (expected, its_history.loss))
+
+
 def test_callbacks_are_called_right_after_their_batch(module_setup):
     seen = []
     trainer = TaskTrainer(TRAINER.options.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])

@@ -52,7 +52,7 @@ class Configuration:
             "member_ids": np.asarray(call.member_ids).tolist(),
             "batch_size": call.batch_size,
             "start_batch": call.start_batch,
-            "ensemble_random_trials": call.ensemble_random_trials,
+            "ensemble_random_trials": not call.shared_trials,
             "trainables_dtype": None
             if call.trainables_dtype is None
             else str(np.dtype(call.trainables_dtype)),

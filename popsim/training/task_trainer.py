@@ -154,7 +154,8 @@ class TaskTrainer:
             for a part that joins late are therefore three times as large or more: if that is not wanted, make
             its state anew by `reset_opt_state_at` the batch in which the part joins.
         - `ensembled`: whether `model` is an ensemble.
-        - `ensemble_random_trials`: whether each member sees trials of its own; else all see the same.
+        - `ensemble_random_trials`: whether each member of an ensemble sees trials of its own; else all see
+            the same.
         - `log_step`: after how many batches the validation trials are run and the log functions called;
             also after the last.
         - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array

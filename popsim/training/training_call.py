@@ -134,8 +134,8 @@ class TrainingCall:
 
     @property
     def shared_trials(self) -> bool:
-        """Whether what is drawn for the trials is the same for all members."""
-        return not self.ensemble_random_trials
+        """Whether what is drawn for the trials is the same for all members of an ensemble."""
+        return self.ensembled and not self.ensemble_random_trials
 
     @property
     def trials_by_member(self) -> bool:
