@@ -1,7 +1,9 @@
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from popsim.training.schedule import CallSchedule, batch_numbers, kept_batches, most_kept
+from popsim.training.toggles import enabled_updates
 
 
 def ends_of_calls(schedule: CallSchedule, seconds_per_batch: float) -> list[int]:
@@ -27,6 +29,23 @@ def test_calls_last_about_a_second():
 
 def test_a_later_start_is_kept():
     assert ends_of_calls(CallSchedule(7, 9, [], capacity=64), 1e-6) == [8, 9]
+
+
+def test_a_boolean_for_each_batch_is_a_mask():
+    mask = np.isin(np.arange(10), [2, 7])
+    for given in (mask, jnp.asarray(mask), mask.tolist()):
+        assert batch_numbers("save_trial_specs", given, 10).tolist() == [2, 7]
+    assert kept_batches(mask, 10).tolist() == [2, 7]
+    updates = (lambda model, states: None, lambda model, states: None)
+    enabled = enabled_updates((mask, ~mask), updates, 10)
+    assert enabled is not None and enabled[:, 0].tolist() == mask.tolist() == (~enabled[:, 1]).tolist()
+    for wrong in (mask[:9], mask[None], [True]):
+        with pytest.raises(ValueError, match="`save_trial_specs` must be .* 10 "):
+            batch_numbers("save_trial_specs", wrong, 10)
+
+
+def test_toggles_without_functions_are_ignored():
+    assert enabled_updates(([0, 1],), (), 10) is None
 
 
 @pytest.mark.parametrize("bad", [[-1], [10], [[1, 2]], [0.5]])

@@ -7,14 +7,18 @@ from jaxtyping import Int
 
 
 def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, " kept"]:
-    """Check and sort an array of batch numbers.
+    """Check and sort an array of batch numbers; a boolean for each batch is taken as a mask.
 
-    **Raises:** `ValueError` if it is not one-dimensional and of whole numbers, or one is out of range.
+    **Raises:** `ValueError` if it is not one-dimensional and of whole numbers, or one is out of range, or
+    a mask has not an entry for each of the `n_batches`.
     """
     numbers = np.asarray(value)
+    if numbers.dtype == bool and numbers.shape == (n_batches,):
+        return np.flatnonzero(numbers)
     if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
         raise ValueError(
-            f"`{name}` must be a 1D array of batch numbers, got shape {numbers.shape} of {numbers.dtype}."
+            f"`{name}` must be a 1D array of batch numbers, or of {n_batches} booleans, one for each batch, "
+            f"got shape {numbers.shape} of {numbers.dtype}."
         )
     outside = numbers[(numbers < 0) | (numbers >= n_batches)]
     if outside.size:

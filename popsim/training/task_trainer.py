@@ -159,10 +159,12 @@ class TaskTrainer:
         - `log_step`: after how many batches the validation trials are run and the log functions called;
             also after the last.
         - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array
-            of the batches after which to keep them.
+            of the batches after which to keep them: their numbers or, here and below, a boolean for each of
+            the `n_batches`.
         - `save_trial_specs`: a 1D array of the batches whose trials to keep.
         - `toggle_model_update_funcs`: whether model updates are made, or a PyTree of the structure of
-            `model_update_funcs` with a 1D array of the batches in which each is made.
+            `model_update_funcs` with a 1D array of the batches in which each is made. Ignored where there
+            are no functions.
         - `restore_checkpoint`: whether to continue the training in `chkpt_dir` from its last checkpoint, if
             there is one: the result is that of a training that never stopped, bit for bit. All other
             arguments must be those of that training; only what begins later may be another (more batches,

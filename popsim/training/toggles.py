@@ -16,17 +16,20 @@ def enabled_updates(
     **Arguments:**
 
     - `toggle`: True for all updates in all batches, False for none, or a PyTree of the structure of
-        `model_update_funcs` that holds a 1D array of batch numbers for each.
+        `model_update_funcs` that holds a 1D array of batch numbers, or a boolean for each batch, for each.
+        Ignored where there are no updates.
     - `model_update_funcs`: the updates.
     - `n_batches`: how many batches there are.
 
     **Returns:** None if all updates are made in all batches.
 
-    **Raises:** `ValueError` if the structures differ, or an array is no 1D array of batch numbers.
+    **Raises:** `ValueError` if the structures differ, or an array is not as `batch_numbers` takes it.
     """
     n_updates = len(jax.tree.leaves(model_update_funcs, is_leaf=is_model_update))
+    if not n_updates:
+        return None
     if isinstance(toggle, (bool, np.bool_)):
-        return None if toggle or not n_updates else np.zeros((n_batches, n_updates), bool)
+        return None if toggle else np.zeros((n_batches, n_updates), bool)
     expected = jax.tree.structure(jax.tree.map(lambda _: 0, model_update_funcs, is_leaf=is_model_update))
     try:
         arrays = expected.flatten_up_to(toggle)
