@@ -33,9 +33,14 @@ def complaint(arguments, capsys) -> str:
         (["show", "no-such-run"], "no-such-run"),
         ([*TRAIN, "--out", "/proc/popsim"], "out"),
         ([*TRAIN, "--devices", "1000000000"], "devices"),
+        ([*TRAIN, "--out", ""], "empty"),
+        ([*TRAIN, "--out="], "--out"),
+        ([*TRAIN, "--out", "caf\udce9"], "UTF-8"),
+        (["show", ""], "empty"),
     ],
 )
-def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys):
+def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert named in complaint(arguments, capsys)
 
 
@@ -59,6 +64,26 @@ def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatc
     assert "--overwrite" in complaint(other, capsys) and figure.exists()
     main([*other, "--overwrite"])
     assert isinstance(open_run(run).experiment, Sum)
+
+
+REFUSED = [["--checkpoint-seconds", text] for text in ("-1", "0", "nan", "inf")]
+REFUSED += [["--keep", "0 1 1"], ["--keep", "5"], ["--resume", "--checkpoint-seconds", "0"]]
+
+
+@pytest.mark.parametrize("settings", REFUSED, ids=" ".join)
+def test_a_refused_setting_makes_no_folder(settings, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+    run = tmp_path / "run"
+    said = complaint([*SMALL, "--quiet", "--out", str(run), *settings], capsys)
+    assert ("checkpoint_seconds" in said or "trainables" in said) and not run.exists()
+
+
+def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+    (tmp_path / "thesis.tex").write_text("mine")
+    for how in ([], ["--overwrite"], ["--resume"]):
+        assert "thesis.tex" in complaint([*SMALL, "--quiet", "--out", str(tmp_path), *how], capsys)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_the_progress_bar_shows_loss_and_rate(tmp_path, capsys, monkeypatch):

@@ -36,6 +36,27 @@ def test_a_folder_with_files_of_a_runs_names_that_is_no_run_is_left_alone(tmp_pa
     assert (tmp_path / "figures").exists()
 
 
+def test_what_an_attempt_that_was_killed_left_does_not_block_the_next_one(tmp_path):
+    for name in (
+        "run.lock",
+        "run.lock.json",
+        "run.lock.json.1f.partial",
+        "run.json.partial",
+        ".popsim-writable",
+    ):
+        (tmp_path / name).touch()
+    RunFolder.create(tmp_path)
+    (tmp_path / "notes.partial").touch()
+    with pytest.raises(ValueError, match="`out` must be an empty folder .* it has notes.partial"):
+        RunFolder.create(tmp_path)
+
+
+@pytest.mark.parametrize(("out", "said"), [("", "an empty one"), ("caf\udce9", "UTF-8, got 'caf")])
+def test_a_path_that_names_nothing_or_is_no_text_is_refused(out, said):
+    with pytest.raises(ValueError, match=f"`out` .* {said}"):
+        RunFolder.create(out)
+
+
 @pytest.mark.parametrize("out", ["/proc/popsim", "a-file/run"])
 def test_a_folder_that_cannot_be_written_is_refused(out, tmp_path):
     (tmp_path / "a-file").write_text("")

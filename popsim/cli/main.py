@@ -20,6 +20,7 @@ from popsim.cli.show_task import ShowTask
 from popsim.cli.train import Train, train_command
 from popsim.experiments import EXPERIMENTS
 from popsim.store import SaveError
+from popsim.store.run_folder import check_path
 
 Command = (
     Annotated[Train, tyro.conf.subcommand("train")]
@@ -64,6 +65,9 @@ def _is_ours(error: Exception) -> bool:
 
 def _parse(arguments: Sequence[str]) -> Any:
     command: Any
+    for argument in arguments:  # a `Path` no longer tells "" from "."
+        name, _, value = argument.rpartition("=")
+        check_path(name or "argument", value)
     match list(arguments):
         case ["train", name, *settings] if name in EXPERIMENTS:
             command, prog = train_command(EXPERIMENTS[name]), f"popsim train {name}"

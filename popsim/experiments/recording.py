@@ -30,6 +30,9 @@ class Recording:
         pattern = r"logged|all|none|every [1-9]\d{0,8}|log [1-9]\d{0,8}|\d{1,9}( \d{1,9})*"
         if not isinstance(self.trainables, str) or not re.fullmatch(pattern, self.trainables):
             raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r}.")
+        numbers = [int(word) for word in self.trainables.split() if word.isdigit()]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError(f"`trainables` must name each batch once, got {self.trainables!r}.")
 
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """The numbers of the batches, of a training of `n_batches` that logs every `log_step`.

@@ -17,6 +17,7 @@ from popsim.experiments.size_check import check_size
 from popsim.store import DamagedError, RunFolder, lock_folder, write_sealed_json
 from popsim.store.run_folder import FORMAT, read_description
 from popsim.store.whole_file import saving
+from popsim.training import TaskTrainer
 from popsim.training.trainer_options import CHECKPOINT_SECONDS
 from popsim.version import __version__
 
@@ -69,7 +70,9 @@ def run_experiment(
     """
     recording = recording or Recording()
     recording.batches(experiment.n_batches, experiment.log_step)
-    RunFolder.check_free(Path(out), overwrite=overwrite)
+    RunFolder.check_free(out, overwrite=overwrite)
+    options = {"devices": devices, "checkpoint_seconds": checkpoint_seconds, "stop": stop}
+    trainer = experiment.build_trainer(chkpt_dir=Path(out), **options)
     check_size(experiment)
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(experiment.build_task().validation_trials())
@@ -87,14 +90,7 @@ def run_experiment(
                 "checkpoint_seconds": checkpoint_seconds,
             },
         )
-        return _train(
-            Run(folder, experiment),
-            untrained,
-            quiet=quiet,
-            devices=devices,
-            checkpoint_seconds=checkpoint_seconds,
-            stop=stop,
-        )
+        return _train(Run(folder, experiment), trainer, untrained, quiet=quiet, stop=stop)
 
 
 def resume_run(
@@ -140,11 +136,14 @@ def finish_run(
     """
     if run.is_finished:
         return run
-    seconds = checkpoint_seconds or _written_down(run.folder, "checkpoint_seconds", float)
+    if (seconds := checkpoint_seconds) is None:
+        seconds = _written_down(run.folder, "checkpoint_seconds", float)
+    options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}
+    trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
     with lock_folder(run.folder.path):
         check_size(run.experiment)
         untrained = run.experiment.build_ensemble()
-        return _train(run, untrained, quiet=quiet, devices=devices, checkpoint_seconds=seconds, stop=stop)
+        return _train(run, trainer, untrained, quiet=quiet, stop=stop)
 
 
 def devices_of_run(path: str | Path) -> int:
@@ -162,23 +161,11 @@ def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> A
 
 
 def _train(
-    run: Run,
-    untrained: Any,
-    *,
-    quiet: bool,
-    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
-    checkpoint_seconds: float,
-    stop: Callable[[], bool] | None,
+    run: Run, trainer: TaskTrainer, untrained: Any, *, quiet: bool, stop: Callable[[], bool] | None
 ) -> Run:
     """Train what is left, and end the run."""
     folder, experiment = run.folder, run.experiment
     recording = _written_down(folder, "recording", lambda given: Recording(**given))
-    trainer = experiment.build_trainer(
-        chkpt_dir=folder.path,
-        checkpoint_seconds=checkpoint_seconds,
-        devices=devices,
-        stop=stop,
-    )
     ensemble, history = trainer(
         experiment.build_task(),
         untrained,

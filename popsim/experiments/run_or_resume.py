@@ -13,7 +13,7 @@ from popsim.experiments.recording import Recording
 from popsim.experiments.run import Run
 from popsim.experiments.run_experiment import finish_run, run_experiment
 from popsim.store import MismatchError, RunFolder
-from popsim.store.run_folder import read_description
+from popsim.store.run_folder import check_path, read_description
 from popsim.training.trainer_options import CHECKPOINT_SECONDS
 
 
@@ -42,6 +42,7 @@ def run_or_resume(
     **Raises:** `MismatchError` if `out` holds another run, naming the settings that differ; else as
     `run_experiment` and `resume_run`.
     """
+    check_path("out", out)
     folder = RunFolder(Path(out))
     recording = recording or Recording()
     if not folder.description.exists():
@@ -51,7 +52,7 @@ def run_or_resume(
             quiet=quiet,
             recording=recording,
             devices=devices,
-            checkpoint_seconds=checkpoint_seconds or CHECKPOINT_SECONDS,
+            checkpoint_seconds=CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds,
             stop=stop,
         )
     description = read_description(folder.description)

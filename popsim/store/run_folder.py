@@ -1,6 +1,7 @@
 """The folder of a run: which file is where, and who may write it."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,10 @@ from popsim.store.arrays.stale_files import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.errors import DamagedError, MismatchError
 from popsim.store.json_files import read_json, read_sealed_json
+from popsim.store.lock import HOLDER, LOCK
 
 FORMAT = 3
+PROBE = ".popsim-writable"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,19 +73,20 @@ class RunFolder:
         """Whether the run came to its end."""
         return self.summary.is_file()
 
-    def _of_training(self) -> list[Path]:
-        return [self.training, self.log, self.history, self.checkpoints]
+    def _foreign(self) -> str | None:
+        """The first name in a folder without a run that is no trace of one which was about to begin."""
+        names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
+        begun = (HOLDER, self.description.name)
+        traces = [name for name in names if name.startswith(begun) and name.endswith(".partial")]
+        return next((name for name in names if name not in (LOCK, HOLDER, PROBE, *traces)), None)
 
     def _present(self) -> list[str]:
         """Which of the training's files are there; files of somebody else beside them do not count."""
         present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
-    def _of_run(self) -> list[Path]:
-        return [self.description, *self._of_training(), self.summary]
-
     @classmethod
-    def create(cls, path: Path, *, overwrite: bool = False) -> "RunFolder":
+    def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
         """Make the folder of a new run.
 
         **Arguments:**
@@ -95,7 +99,7 @@ class RunFolder:
         not empty, or cannot be written.
         """
         cls.check_free(path, overwrite=overwrite)
-        folder = cls.make(path)
+        folder = cls.make(Path(path))
         if overwrite:
             folder._delete_run()
         return folder
@@ -106,7 +110,7 @@ class RunFolder:
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
-            probe = folder.path / ".popsim-writable"
+            probe = folder.path / PROBE
             probe.touch()
             probe.unlink()
         except OSError as error:
@@ -121,8 +125,9 @@ class RunFolder:
             own.unlink(missing_ok=True)
 
     @classmethod
-    def check_free(cls, path: Path, *, overwrite: bool) -> None:
+    def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
         """Refuse a folder that a new run may not be written into; arguments and errors as for `create`."""
+        check_path("out", path)
         folder = cls(Path(path))
         if folder.description.exists():
             if "popsim" not in _described(folder.description):
@@ -132,8 +137,10 @@ class RunFolder:
                     f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
                     f"{'' if folder.is_finished else ', or popsim resume to finish it'}."
                 )
-        elif any(own.exists() for own in [*folder._of_run(), folder.figures]):
-            raise ValueError(f"`out` must be an empty folder or a run to overwrite, got {path}.")
+        elif found := folder._foreign():
+            raise ValueError(
+                f"`out` must be an empty folder or a run to overwrite, got {path}: it has {found}."
+            )
         for own in (folder.history, folder.checkpoints):
             if own.is_symlink():
                 raise ValueError(f"`out` must hold no link in place of {own.name}, got {path}: remove it.")
@@ -174,6 +181,20 @@ class RunFolder:
             raise ValueError(f"`path` must be the folder of a popsim run, got {path}: it has no run.json.")
         read_description(folder.description)
         return folder
+
+
+def check_path(name: str, path: str | Path) -> None:
+    """Refuse a path that names nothing, or that is no text and could not be written down.
+
+    **Raises:** `ValueError` naming the argument.
+    """
+    text = os.fspath(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.") from None
+    if not text:
+        raise ValueError(f"`{name}` must be a path, got an empty one.")
 
 
 def _described(path: Path) -> dict[str, Any]:
