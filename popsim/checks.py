@@ -1,5 +1,6 @@
 """Validation of arguments: one line that names the argument, what was given and what is expected."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -122,3 +123,9 @@ def check_fraction(name: str, value: Any) -> None:
 def is_traced(value: object) -> bool:
     """Whether JAX is tracing `value`, so that its numbers cannot be looked at."""
     return isinstance(value, jax.core.Tracer)
+
+
+def memory_of_machine() -> int | None:
+    """How many bytes of memory this machine has; None if it does not tell."""
+    has_sysconf = hasattr(os, "sysconf")
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if has_sysconf else None

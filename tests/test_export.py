@@ -1,7 +1,10 @@
+import json
 import os
+import subprocess
 import sys
 
 import equinox as eqx
+import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -11,6 +14,7 @@ from small_experiment import Sum
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, open_run, run_experiment
 from popsim.experiments.saved_ensemble import load_ensemble
+from popsim.store import leaf_names, list_arrays
 
 
 @pytest.fixture(scope="module")
@@ -85,3 +89,48 @@ def test_what_cannot_be_done_is_refused_in_one_line(run, tmp_path, capsys, monke
     monkeypatch.setitem(sys.modules, "h5netcdf", None)
     assert "popsim[netcdf]" in complaint([run.folder.path, "--history", tmp_path / "h.nc"], capsys)
     assert os.listdir(tmp_path) == []
+
+
+READ = """
+import json, sys, warnings
+warnings.simplefilter("error")
+from pathlib import Path
+import h5netcdf, numpy as np, safetensors.numpy, xarray, zarr
+run, model, netcdf = map(Path, sys.argv[1:])
+described, summary = (json.loads((run / name).read_text()) for name in ("run.json", "summary.json"))
+log = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+opened = xarray.open_zarr(run / "history.zarr").load()
+group = zarr.open_group(run / "history.zarr", mode="r")
+exported = h5netcdf.File(netcdf)
+assert set(opened.variables) == set(group.array_keys())
+arrays = {}
+for name in opened.variables:
+    arrays[name] = np.asarray(group[name][...])
+    for other in (opened[name].values, exported[name.replace(" ", "_")][...]):
+        np.testing.assert_array_equal(other, arrays[name])
+weights = safetensors.numpy.load_file(model)
+found = {name: [str(array.dtype), array.shape, array.tobytes().hex()]
+         for name, array in {**arrays, **{f"model {name}": array for name, array in weights.items()}}.items()}
+settings = described["settings"]
+print(json.dumps([settings, summary["networks"], log[-1]["loss"], opened.attrs["terms"], found]))
+assert not [name for name in sys.modules if name.startswith(("popsim", "jax", "orbax"))]
+"""
+
+
+def test_a_run_is_read_without_popsim(run, tmp_path):
+    """By zarr, xarray, h5netcdf and safetensors alone, bit for bit and without a warning."""
+    model, history = tmp_path / "m.safetensors", tmp_path / "h.nc"
+    main(["export", str(run.folder.path), "--model", str(model), "--history", str(history)])
+    command = [sys.executable, "-c", READ, *map(str, (run.folder.path, model, history))]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 0 and ran.stderr == "", ran.stderr
+    settings, networks, loss, terms, found = json.loads(ran.stdout)
+    assert settings["n_members"] == networks == 2 and loss == run.log[-1]["loss"]
+    assert terms == sorted(run.task.loss.weights)
+    stored = [array.name for array in list_arrays(run.folder.history)[0]]
+    leaves = jax.tree.leaves(run.ensemble)
+    expected = {name: run.history[name].values for name in stored}
+    expected |= {f"model {name}": np.asarray(leaves[at]) for name, at in leaf_names(run.ensemble).items()}
+    assert len(expected) > 14 and found == {
+        name: [str(array.dtype), list(array.shape), array.tobytes().hex()] for name, array in expected.items()
+    }

@@ -4,6 +4,7 @@ import warnings
 import numpy as np
 import pytest
 import small_shards
+import xarray
 import zarr
 
 from popsim.store.arrays import chunk_shapes
@@ -47,7 +48,17 @@ def test_any_order_of_appending_committing_reopening_and_truncating(seed, small,
             store.truncate(lengths)
             assert store.lengths == lengths
         small_shards.assert_holds(path, commits[-1])
+        assert_consolidated(path, commits[-1])
     assert verify_arrays(path) == []
+
+
+def assert_consolidated(path, lengths):
+    """Others see the committed rows and no others, without a warning."""
+    opened = xarray.open_zarr(path)
+    expected = small_shards.expected(lengths)
+    assert {name: opened[name].shape for name in opened.variables} == {
+        name: array.shape for name, array in expected.items()
+    }
 
 
 def test_zarr_reads_the_same(small, tmp_path):

@@ -84,6 +84,16 @@ def test_one_weight_takes_no_more_memory_than_its_chunks(path, weights, monkeypa
     assert sum(read) < 1.2 * weights.nbytes / SHAPE[0]
 
 
+@pytest.mark.parametrize("how", ["mean", "std"])
+def test_what_does_not_fit_into_memory_says_how_to_read_it(how, path, weights, monkeypatch):
+    monkeypatch.setattr("popsim.store.arrays.stored_array.memory_of_machine", lambda: weights.nbytes // 10)
+    lazy = open_arrays(path).weights
+    with pytest.raises(MemoryError, match=r"'weights' .* \.isel\({'kept': slice\(0, 50\)}\), or .* \.chunk"):
+        getattr(lazy, how)("kept")
+    part = getattr(lazy.isel(kept=slice(0, 20)), how)("kept")
+    np.testing.assert_allclose(part, getattr(weights[:20], how)(0), rtol=1e-5, atol=1e-6)
+
+
 class _Counted:
     """A file whose reads are passed through a function."""
 

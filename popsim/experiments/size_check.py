@@ -1,11 +1,11 @@
 """Whether an experiment fits into this machine, known before anything of it is made."""
 
-import os
 from typing import Any
 
 import equinox as eqx
 import jax
 
+from popsim.checks import memory_of_machine
 from popsim.experiments.experiment import AbstractExperiment
 
 
@@ -14,7 +14,7 @@ def check_size(experiment: AbstractExperiment) -> None:
 
     **Raises:** `ValueError` naming the experiment and what is too large.
     """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None
+    memory = memory_of_machine()
     parts = {
         "trials": lambda: experiment.build_task().validation_trials(),
         "ensemble": experiment.build_ensemble,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from popsim.store.arrays.layout import ArrayLayout
 from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
 from popsim.store.json_files import read_json, write_json
@@ -22,11 +23,18 @@ class CommitRecord:
     arrays: Mapping[str, tuple[str | None, str]]
     attributes: Mapping[str, Any]
 
-    def write(self, folder: Path) -> None:
-        """Write it into the zarr.json of `folder`, whole or not at all."""
+    def write(self, folder: Path, layouts: Mapping[str, ArrayLayout]) -> None:
+        """Write it into the zarr.json of `folder`, whole or not at all.
+
+        **Arguments:**
+
+        - `layouts`: those of all arrays, with their committed lengths. They are written as consolidated
+            metadata: others open the group without reading, or missing, the zarr.json of each array.
+        """
         arrays = {name: list(entry) for name, entry in self.arrays.items()}
         record = {"format": FORMAT, "lengths": dict(self.lengths), "arrays": arrays}
-        group = _group({**self.attributes, KEY: record})
+        metadata = {name: layouts[name].metadata() for name in self.arrays}
+        group = _group({**self.attributes, KEY: record}, metadata)
         record["checksum"] = digest(group)
         write_json(folder / "zarr.json", group)
 
@@ -84,8 +92,10 @@ def is_plain_name(name: str) -> bool:
     )
 
 
-def _group(attributes: dict[str, Any]) -> dict[str, Any]:
-    return {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+def _group(attributes: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
+    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+    return {**group, "consolidated_metadata": consolidated}
 
 
 def _checked_lengths(record: dict[str, Any], path: Path) -> dict[str, int]:

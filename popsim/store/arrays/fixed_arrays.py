@@ -17,12 +17,12 @@ def check_fixed(arrays: Values) -> None:
         check_axes(lengths, name, axes, array.shape)
 
 
-def write_fixed(group: Path, arrays: Values) -> dict[str, str]:
+def write_fixed(group: Path, arrays: Values) -> dict[str, ArrayLayout]:
     """Write arrays into the folder of a group.
 
-    **Returns:** the digest of the layout of each.
+    **Returns:** the layout of each.
     """
-    digests = {}
+    layouts = {}
     for name, (axes, array) in arrays.items():
         chunk, shard = cut_fixed(axes, array.shape, array.dtype.itemsize)
         layout = ArrayLayout(axes, array.dtype.name, array.shape, chunk, shard, grows=False)
@@ -30,5 +30,5 @@ def write_fixed(group: Path, arrays: Values) -> dict[str, str]:
         folder.mkdir()
         write_whole(folder, layout, array.astype(layout.numpy_dtype, copy=False))
         write_json(folder / "zarr.json", layout.metadata())
-        digests[name] = layout.digest()
-    return digests
+        layouts[name] = layout
+    return layouts

@@ -78,8 +78,9 @@ class GrowingArrays:
             if partial.exists():
                 shutil.rmtree(partial)
             partial.mkdir(parents=True)
-            arrays = {name: (None, digest) for name, digest in write_fixed(partial, fixed).items()}
-            CommitRecord({}, arrays, attributes).write(partial)
+            layouts = write_fixed(partial, fixed)
+            arrays = {name: (None, layout.digest()) for name, layout in layouts.items()}
+            CommitRecord({}, arrays, attributes).write(partial, layouts)
             partial.rename(path)
         return cls.open(path)
 
@@ -162,7 +163,7 @@ class GrowingArrays:
             arrays |= {name: (axis, buffer.array.layout.digest()) for name, buffer in buffers.items()}
         self._write_shapes()
         record = CommitRecord(lengths, arrays, attributes)
-        record.write(self._path)
+        record.write(self._path, self._layouts())
         self._record = record
         self._interrupted = False
         return self.lengths
@@ -188,8 +189,8 @@ class GrowingArrays:
         record = CommitRecord(kept, arrays, self._record.attributes)
         self._interrupted = True
         with saving(self._path):
-            record.write(self._path)
             found = {name: StoredArray.find(self._path, name, record) for name in record.arrays}
+            record.write(self._path, {name: array.layout for name, array in found.items()})
             self._begin_after(record, found)
             self._write_shapes()
             remove_stale(self._path, record)
@@ -210,8 +211,9 @@ class GrowingArrays:
         return {name: buffer for buffers in self._buffers.values() for name, buffer in buffers.items()}
 
     def _layouts(self) -> dict[str, ArrayLayout]:
-        growing = {name: buffer.array for name, buffer in self._all_buffers().items()}
-        return {name: array.layout for name, array in (self._fixed | growing).items()}
+        fixed = {name: array.layout for name, array in self._fixed.items()}
+        buffers = self._all_buffers().items()
+        return fixed | {name: buffer.array.layout.of_length(buffer.length) for name, buffer in buffers}
 
     def _define(self, axis: str, values: Values) -> dict[str, RowBuffer]:
         """Make the arrays of an axis, with no rows; until the next commit nothing refers to them."""
@@ -234,6 +236,6 @@ class GrowingArrays:
 
     def _write_shapes(self) -> None:
         """Bring the lengths in the zarr.json of the arrays up to date."""
-        for buffer in self._all_buffers().values():
-            layout = buffer.array.layout.of_length(buffer.length)
-            write_json(buffer.array.folder / "zarr.json", layout.metadata())
+        for name, layout in self._layouts().items():
+            if layout.grows:
+                write_json(self._path / name / "zarr.json", layout.metadata())

@@ -1,5 +1,6 @@
 """One array in its folder: checked before anything is read, and read in parts."""
 
+import contextlib
 import dataclasses
 import math
 import os
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim.checks import memory_of_machine
 from popsim.store.arrays.commit_record import CommitRecord
 from popsim.store.arrays.layout import ArrayLayout, read_layout
 from popsim.store.arrays.outer_indexing import Place, parts_of_axis, touched
@@ -74,12 +76,13 @@ class StoredArray:
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         """The entries at `key`: an integer, a slice or an array of indices for each axis (outer indexing).
 
-        **Raises:** `DamagedError` naming the file if one that is needed is missing or damaged.
+        **Raises:** `DamagedError` naming the file if one that is needed is missing or damaged; `MemoryError`
+        if they do not fit into memory.
         """
         layout = self.layout
         parts = [parts_of_axis(*axis) for axis in zip(key, layout.shape, layout.chunk, strict=True)]
         shape = [sum(_count(outside) for _, _, outside in of_axis) for of_axis in parts]
-        values = np.empty(shape, layout.numpy_dtype)
+        values = self._empty(shape)
         by_shard: dict[Place, dict[Place, Any]] = {}
         for number, inside, outside in touched(parts):
             shard, chunk = layout.split(number)
@@ -90,6 +93,19 @@ class StoredArray:
                 values[outside] = chunk[inside]
         kept = tuple(0 if isinstance(part, int | np.integer) else slice(None) for part in key)
         return np.asarray(values[kept])
+
+    def _empty(self, shape: list[int]) -> np.ndarray:
+        """What is to be filled with entries; the system might only end the process once it is too late."""
+        n_bytes, memory = math.prod(shape) * self.layout.numpy_dtype.itemsize, memory_of_machine()
+        with contextlib.suppress(MemoryError):
+            if memory is None or n_bytes <= memory:
+                return np.empty(shape, self.layout.numpy_dtype)
+        first = self.layout.axes[0]
+        raise MemoryError(
+            f"what is read of the array {self.folder.name!r} at once must fit into memory, got "
+            f"{n_bytes / 1e9:.3g} GB: take parts by .isel({{{first!r}: slice(0, 50)}}), or with dask "
+            f"installed .chunk({{{first!r}: 50}}) before .mean() and the like."
+        )
 
 
 def _count(where: slice | np.ndarray) -> int:
