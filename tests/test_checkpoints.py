@@ -256,3 +256,20 @@ def test_another_format_is_refused_and_another_version_is_not(saved):
     reseal(folder, format=2)
     with pytest.raises(MismatchError, match=r"format 1, got 2.*99\.0\.0"):
         saved.restore(expected_arrays)
+
+
+def test_a_checkpoint_that_is_let_go_of_while_it_is_read_is_not_damaged(tmp_path, monkeypatch):
+    """Each of the next three saves takes the checkpoint away that the reader has found."""
+    writer, reader = Checkpoints(tmp_path, n_kept=1), Checkpoints(tmp_path)
+    save_steps(writer, 1)
+    left = [2, 3, 4]
+
+    def read_late(folder):
+        if left:
+            save_steps(writer, left.pop(0))
+        return read_manifest(folder)
+
+    read_manifest = module.read_manifest
+    monkeypatch.setattr(module, "read_manifest", read_late)
+    restored = reader.restore(expected_arrays)
+    assert restored and restored.step == 4 and bits_of(restored.arrays) == bits_of(saved_arrays(4))

@@ -1,16 +1,22 @@
 """`popsim info`: what a run holds, how far it is, and whether its files are sound."""
 
+import dataclasses
+import itertools
 import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import mostly_in_full
 from small_experiment import Sum, stopping_after
 from small_training import OPTIMIZER, build, train
 
@@ -18,12 +24,14 @@ import popsim
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, RunStopped, read_run_info, run_experiment, verify_run
 from popsim.store import (
+    Checkpoints,
     GrowingArrays,
     MismatchError,
     RunFolder,
     lock_folder,
     read_sealed_json,
     write_json,
+    write_netcdf,
     write_sealed_json,
 )
 from popsim.store.run_folder import FORMAT
@@ -138,6 +146,54 @@ def test_a_run_that_is_being_written(stopped, capsys):
     (folder.path / "run.lock.json").write_text('{"process": 1, "host": "gone"}')  # as a killed process leaves
     assert "being written" not in printed(folder, capsys)
     (folder.path / "run.lock.json").unlink()
+
+
+def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
+    """As in a run that goes on: a checkpoint that is let go of, and a file that gets its name."""
+
+    def steps(checkpoints):
+        found = all_steps(checkpoints)
+        shutil.rmtree(run.checkpoints / "000000004", ignore_errors=True)
+        return found
+
+    all_steps = Checkpoints.steps
+    monkeypatch.setattr(Checkpoints, "steps", steps)
+    partial = run.history / "loss" / "c.0.0.0.partial"
+    monkeypatch.setattr(type(run.path), "iterdir", lambda own: iter([*Path.glob(own, "*"), partial]))
+    info = read_run_info(run.path)
+    assert [own.n_batches for own in info.checkpoints] == [6, 8]
+    assert not any(own.damage for own in [*info.checkpoints, *info.arrays])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # orbax, whose file went
+@pytest.mark.parametrize("n_rounds", mostly_in_full([4, 300], [4]))
+def test_a_run_is_read_while_it_is_written(tmp_path, n_rounds):
+    """A checkpoint after every call; the run goes on until it was read often enough."""
+    read = threading.Event()
+    endless = dataclasses.replace(SMALL, n_batches=1_000_000, log_step=1)
+    options = {"quiet": True, "checkpoint_seconds": 1e-9, "stop": lambda: read.wait(0.03)}
+    with ThreadPoolExecutor(1) as writer:
+        writing = writer.submit(run_experiment, endless, tmp_path / "run", **options)
+        try:
+            while not Checkpoints(tmp_path / "run" / "checkpoints").steps() and not writing.done():
+                time.sleep(0.01)
+            seen = [_read_all(tmp_path / "run", tmp_path / "history.nc") for _ in range(n_rounds)]
+        finally:
+            read.set()
+        with pytest.raises(RunStopped):
+            writing.result()
+    assert all(b >= a for a, b in itertools.pairwise(seen)) and seen[-1] > seen[0]
+
+
+def _read_all(path, exported):
+    info = read_run_info(path)
+    assert not info.history_damage
+    assert not any(own.damage for own in [*info.checkpoints, *info.arrays])
+    assert verify_run(path) == {}
+    run = popsim.open_run(path)
+    assert run.ensemble is not None and run.log
+    write_netcdf(run.history.dataset, exported, overwrite=True)
+    return run.n_batches_trained
 
 
 def test_a_training_without_an_experiment(tmp_path, capsys):

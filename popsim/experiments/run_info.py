@@ -1,8 +1,9 @@
 """What a run holds, and how far it is."""
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,17 +163,19 @@ def _checkpoints(folder: RunFolder) -> list[CheckpointInfo]:
     """Those that are there; one may go while it is looked at, in a run that goes on."""
     checkpoints, found = Checkpoints(folder.checkpoints), []
     for step in checkpoints.steps():
-        damage = ""
-        try:
-            checkpoints.check(step)
-        except (DamagedError, MismatchError) as error:
-            damage = str(error)
-        try:
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            damage = _damage(lambda step=step: checkpoints.check(step))
             written = checkpoints.folder(step).stat().st_mtime
             found.append(CheckpointInfo(step, written, checkpoints.size(step), damage))
-        except (FileNotFoundError, ValueError):
-            continue
     return found
+
+
+def _damage(check: Callable[[], None]) -> str:
+    try:
+        check()
+    except (DamagedError, MismatchError) as error:
+        return str(error)
+    return ""
 
 
 def _history(folder: RunFolder) -> tuple[list[ListedArray], Mapping[str, Any], str]:

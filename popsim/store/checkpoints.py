@@ -81,7 +81,7 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints that are complete, ascending."""
-        return sorted({step for state, step in self._own_folders() if state in (None, "replaced")})
+        return sorted({step for step, _ in self._places()})
 
     def save(self, step: int, arrays: Mapping[str, AnyArray], details: Mapping[str, Any]) -> None:
         """Save a checkpoint: copy the arrays to the host, and write them in the background.
@@ -144,24 +144,26 @@ class Checkpoints:
         self.wait()
         if step is not None:
             return self._read(self._known(step), expected, subset)
-        damages: list[DamagedError] = []
-        for number in reversed(self.steps()):
+        damages: dict[tuple[int, int], DamagedError] = {}
+        while places := self._places() - damages.keys():  # listed again, as others may come and go meanwhile
+            place = max(places)
             if damages:
+                last = [*damages.values()][-1]
                 warnings.warn(
-                    f"a checkpoint is passed over, that of step {number} is tried: {damages[-1]}",
-                    stacklevel=2,
+                    f"a checkpoint is passed over, that of step {place[0]} is tried: {last}", stacklevel=2
                 )
             try:
-                return self._read(number, expected, subset)
+                return self._read(place[0], expected, subset)
             except DamagedError as error:
-                damages.append(error)
+                if place in self._places():
+                    damages[place] = error
         if damages:
-            raise DamagedError(f"all checkpoints are damaged: {' '.join(str(error) for error in damages)}")
+            raise DamagedError(f"all checkpoints are damaged: {' '.join(map(str, damages.values()))}")
         return None
 
     def remove(self) -> None:
         """Remove all of them; what is none of ours stays, and then so does the folder."""
-        for state, step in self._own_folders():
+        for state, step, _ in self._own_folders():
             shutil.rmtree(self._named(step, state))
         with contextlib.suppress(OSError):  # something else lies there, too, or nothing
             self.path.rmdir()
@@ -217,6 +219,21 @@ class Checkpoints:
         check_entries(content.get("arrays"), _size(folder), folder)
         return content
 
+    def _places(self) -> set[tuple[int, int]]:
+        """The step and the number on disk of each complete checkpoint: one that is replaced gets another.
+
+        Listed until it is the same twice: a folder that is written meanwhile may be listed without both the
+        checkpoint that has gone and the one that has come.
+        """
+        before, places = None, self._listed()
+        while places != before:
+            before, places = places, self._listed()
+        return places
+
+    def _listed(self) -> set[tuple[int, int]]:
+        folders = [own for own in self._own_folders() if own[0] in (None, "replaced")]
+        return {(step, number) for _, step, number in folders}
+
     def _known(self, step: int) -> int:
         if step not in (steps := self.steps()):
             raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
@@ -230,8 +247,8 @@ class Checkpoints:
     def _named(self, step: int, state: str | None = None) -> Path:
         return self.path / (f"{step:09d}" if state is None else f".{state}-{step:09d}")
 
-    def _own_folders(self) -> list[tuple[str | None, int]]:
-        """State and step of all folders that have a name which we give."""
+    def _own_folders(self) -> list[tuple[str | None, int, int]]:
+        """State, step and number on disk of all folders that have a name which we give."""
         if not self.path.is_dir():
             return []
         own = []
@@ -241,7 +258,7 @@ class Checkpoints:
                 if match and entry.is_dir(follow_symlinks=False):
                     state, step = match["state"], int(match["step"])
                     if self._named(step, state).name == entry.name:
-                        own.append((state, step))
+                        own.append((state, step, entry.inode()))
         return own
 
     def _write(self, step: int, copies: Mapping[str, np.ndarray], content: dict[str, Any]) -> None:
@@ -285,7 +302,7 @@ class Checkpoints:
 
     def _clear_leftovers(self) -> None:
         """Clear what a killed process left."""
-        for state, step in self._own_folders():
+        for state, step, _ in self._own_folders():
             if state == "replaced" and not self._named(step).exists():
                 os.rename(self._named(step, state), self._named(step))
             elif state is not None:
@@ -308,4 +325,8 @@ def _as_json(details: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    """**Raises:** `DamagedError` if files go while they are counted."""
+    try:
+        return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    except FileNotFoundError as error:
+        raise DamagedError(f"{folder} must hold its files while it is read: {error}") from None

@@ -53,5 +53,12 @@ def _listed(group: Path, name: str, record: CommitRecord) -> ListedArray:
     except DamagedError as error:
         damage = str(error)
     layout = array.layout
-    n_bytes = sum(file.lstat().st_size for file in array.folder.iterdir())
+    n_bytes = sum(_size(file) for file in array.folder.iterdir())
     return ListedArray(name, layout.axes, layout.shape, layout.dtype, n_bytes, damage)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.lstat().st_size
+    except FileNotFoundError:  # one that was being written got its name
+        return 0
