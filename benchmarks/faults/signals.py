@@ -1,9 +1,9 @@
-"""Promise 2: SIGTERM, SIGINT and SIGUSR1 end `popsim train` within 10 s with code 75, and nothing is lost.
+"""Promise 2: SIGTERM, SIGINT, SIGUSR1 and SIGHUP end `popsim train` with code 75, and nothing is lost.
 
-The command sends itself the signal: as it takes the folder, as it describes the run, while the training is
-compiled, between batches, while a checkpoint is written, and there twice. What it leaves is finished by
-`resume_run`, or begun anew where there is no run yet, and compared by SHA-256 with a run that was never
-interrupted. Seconds are from the signal to the end of the process.
+Within 10 s of the signal, which the command sends itself: as it takes the folder, as it describes the run,
+while the training is compiled, between batches, while a checkpoint is written, and there twice. What it
+leaves is finished by `resume_run`, or begun anew where there is no run yet, and compared by SHA-256 with a
+run that was never interrupted. Seconds are from the signal to the end of the process.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from fault_table import Table
 from faults.fork_server import ForkServer
 from faults.moments import MOMENTS, arguments_for
 
-SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1")
+SIGNALS = ("SIGTERM", "SIGINT", "SIGUSR1", "SIGHUP")
 EXIT_CODE, LIMIT = 75, 10.0
 
 

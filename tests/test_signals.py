@@ -1,0 +1,66 @@
+"""Signals are answered; a closed terminal is one."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from popsim.cli import signals
+from popsim.cli.signals import SIGNALS, stop_on_signals
+
+WAITING = """
+import runpy, sys, time
+with runpy.run_path(sys.argv[1])["stop_on_signals"](lambda: "idle") as stop:
+    print("asked" if stop() else "", "ready", flush=True)
+    while not stop():
+        time.sleep(0.01)
+print("said to nobody")
+print("said to nobody", file=sys.stderr)
+sys.exit(75)
+"""
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_each_signal_says_stop_and_is_given_back(name):
+    number = getattr(signal, name)
+    before = signal.getsignal(number)
+    with stop_on_signals(lambda: "") as stop:
+        assert not stop()
+        os.kill(os.getpid(), number)
+        assert stop()
+    assert signal.getsignal(number) is before
+
+
+def test_a_hangup_that_is_ignored_at_the_start_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stop_on_signals(lambda: "") as stop:
+            assert not stop()
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_closed_terminal_stops_the_command_which_ends_with_code_75():
+    """What it says afterwards goes nowhere, and is no error."""
+    ours, theirs = os.openpty()
+    take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+    start = take + "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = subprocess.Popen(
+        [sys.executable, "-c", start, "-c", WAITING, str(Path(signals.__file__))],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    said = b""
+    while b"ready" not in said:
+        said += os.read(ours, 100)
+    os.close(ours)
+    assert command.wait(timeout=60) == 75
