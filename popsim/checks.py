@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
+import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
@@ -120,9 +121,21 @@ def check_fraction(name: str, value: Any) -> None:
     _check_numbers(name, value, lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
-def is_traced(value: object) -> bool:
-    """Whether JAX is tracing `value`, so that its numbers cannot be looked at."""
-    return isinstance(value, jax.core.Tracer)
+def is_traced(*trees: Any) -> bool:
+    """Whether JAX is tracing anything in PyTrees, so that its numbers cannot be looked at."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def known(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:
+    """What a function returns, also where JAX is tracing something else; None where it traces the arguments.
+
+    Within `jit` whatever is computed is traced, of numbers that are known too: so a check that computes
+    does it by this.
+    """
+    if is_traced(*trees):
+        return None
+    with jax.ensure_compile_time_eval():
+        return np.asarray(function(*trees))
 
 
 def memory_of_machine() -> int | None:

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from popsim.checks import (
@@ -161,7 +162,7 @@ def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> No
     check_finite(upper_name, upper)
     _check_same_shape(lower_name, lower, upper_name, upper)
     own, other = (given.values if is_per_member(given) else given for given in (lower, upper))
-    if not is_traced(own) and not is_traced(other) and bool(jnp.any(own > other)):
+    if not is_traced(own, other) and np.any(np.asarray(own) > np.asarray(other)):
         raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {own}, got {other}.")
 
 

@@ -101,7 +101,8 @@ class NetworkModel(AbstractModel):
                 "with a hand, got a NetworkModel."
             )
         check_same_dt(trials.timeline.dt, self.dt, "model")
-        check_finite("inputs", network_input(trials.inputs, {}, {}))
+        for leaf in jax.tree.leaves(trials.inputs):
+            check_finite("inputs", leaf)
         check_scheduled(self.interventions, trials)
         n_inputs = jax.eval_shape(self._first_input, trials).shape[0]
         if n_inputs != self.network.n_inputs:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from popsim.channels import SensoryChannel
-from popsim.checks import check_finite, check_positive, check_same_dt, n_steps_in
+from popsim.checks import check_finite, check_positive, check_same_dt, is_traced, known, n_steps_in
 from popsim.delay import DelayBuffer
 from popsim.hand import HandState
 from popsim.interventions import (
@@ -188,7 +189,7 @@ class SensorimotorLoop(AbstractModel):
                     f"{trials.timeline.n_steps * self.dt:.3g} s, got {channel.delay} s."
                 )
         self._check_hand("init", trials.init)
-        if bool(jnp.any(trials.init.velocity != 0)):
+        if not is_traced(trials.init.velocity) and np.any(np.asarray(trials.init.velocity) != 0):
             raise ValueError("`init.velocity` of a trial must be zero: a body starts at rest.")
         if isinstance(trials.targets, HandState):
             self._check_hand("targets", trials.targets)
@@ -228,10 +229,9 @@ class SensorimotorLoop(AbstractModel):
                     f"`{name}.{field}` of a trial must have {space} coordinates, got {values.shape[-1]}."
                 )
             check_finite(f"{name}.{field}", values)
-        flat = hand.position.reshape(-1, space)
-        reachable = _reachable(self.plant, flat)
-        if not bool(jnp.all(reachable)):
-            worst = flat[int(jnp.argmin(reachable))]
+        reachable = known(_reachable, self.plant, hand.position)
+        if reachable is not None and not reachable.all():
+            worst = np.asarray(hand.position).reshape(-1, space)[reachable.argmin()]
             raise ValueError(
                 f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
             )
@@ -247,5 +247,5 @@ def _external_torque(
 
 
 @eqx.filter_jit
-def _reachable(plant: AbstractPlant, positions: Float[Array, "position space"]) -> Bool[Array, " position"]:
-    return jax.vmap(plant.reachable)(positions)
+def _reachable(plant: AbstractPlant, positions: Float[Array, "... space"]) -> Bool[Array, " position"]:
+    return jax.vmap(plant.reachable)(positions.reshape(-1, positions.shape[-1]))

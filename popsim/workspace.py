@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from popsim.checks import as_float_array, is_traced
@@ -32,7 +32,7 @@ class Workspace(eqx.Module):
                 "`low` and `high` of a workspace must be vectors of one length, "
                 f"got shapes {self.low.shape} and {self.high.shape}."
             )
-        if not is_traced(self.low) and not bool(jnp.all(self.low < self.high)):
+        if not is_traced(self.low, self.high) and not np.all(np.asarray(self.low) < np.asarray(self.high)):
             raise ValueError(
                 f"`high` of a workspace must exceed `low`, got low {self.low} and high {self.high}."
             )

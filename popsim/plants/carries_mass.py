@@ -5,13 +5,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from popsim.checks import known
 from popsim.plants.abstract import AbstractPlant
 from popsim.plants.load import Load
 
 
 def check_carries_mass(plant: AbstractPlant) -> None:
     """Raise `ValueError` unless a mass in the hand of `plant` makes a force on it accelerate it less."""
-    if not bool(_carries_mass(plant)):
+    carries = known(_carries_mass, plant)
+    if carries is not None and not carries:
         raise ValueError(
             f"`plant` must have a hand that forces accelerate, to carry a mass: an AbstractSkeleton whose "
             f"`hand` tells its velocity, or muscles on one; got {type(plant).__name__}."

@@ -5,13 +5,15 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from popsim.checks import known
 from popsim.plants.abstract import AbstractPlant
 from popsim.plants.load import Load
 
 
 def check_feels_torque(plant: AbstractPlant) -> None:
     """Raise `ValueError` unless forces on the coordinates of `plant`, such as torques, act on it."""
-    if not bool(_feels_torque(plant)):
+    feels = known(_feels_torque, plant)
+    if feels is not None and not feels:
         raise ValueError(
             f"`plant` must be moved by `load.on_coordinates`, for torques of the world to act: an "
             f"AbstractSkeleton, or muscles on one; got {type(plant).__name__}."
