@@ -7,7 +7,9 @@ differentiated, they do it in one compiled program, in float64 within.
 
 import jax
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Float, PRNGKeyArray
+
+from popsim.randomness import as_key
 
 AnyArray = np.ndarray | jax.Array
 """An array of numpy or of JAX."""
@@ -31,6 +33,6 @@ def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
     return converted
 
 
-def numpy_generator(key: Key[jax.Array, ""]) -> np.random.Generator:
+def numpy_generator(key: PRNGKeyArray) -> np.random.Generator:
     """The generator of numpy that belongs to a random key, for bootstraps and permutations."""
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)).tolist())
+    return np.random.default_rng(np.asarray(jax.random.key_data(as_key(key))).tolist())

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.channels import SensoryChannel
 from popsim.model import AbstractModel
@@ -136,7 +136,7 @@ class Acting(AbstractModel):
 
 
 def act_out(
-    model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: Key[Array, ""]
+    model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: PRNGKeyArray
 ) -> PyTree[Array]:
     """What `simulate` returns for a trial that is done with given actions.
 

@@ -7,17 +7,18 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from popsim.checks import check_positive_int
 from popsim.members import Members
 from popsim.per_member import per_member_nodes
+from popsim.randomness import as_key
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
 
 
 def make_ensemble(
-    build: Callable[[Key[Array, ""]], ModelType], n_members: int, *, key: Key[Array, ""]
+    build: Callable[[Key[Array, ""]], ModelType], n_members: int, *, key: PRNGKeyArray
 ) -> ModelType:
     """Build an ensemble of models that differ in the random key that they are built from.
 
@@ -32,6 +33,7 @@ def make_ensemble(
     **Raises:** `ValueError` if `n_members` is not a positive whole number.
     """
     check_positive_int("n_members", n_members)
+    key = as_key(key)
     return _build_from_keys(build, _member_keys(key, jnp.arange(n_members)))
 
 
@@ -40,7 +42,7 @@ def build_members(
     members: Members,
     *,
     settings: Sequence[str] | None = None,
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
 ) -> ModelType:
     """Build an ensemble of models that differ in settings and seeds.
 
@@ -60,6 +62,7 @@ def build_members(
     **Raises:** `ValueError` if `members` lacks one of the `settings`, it is not numeric, or `build` does not
     take them.
     """
+    key = as_key(key)
     taken = members.numbers(list(members.settings) if settings is None else settings)
     try:
         inspect.signature(build).bind(key=key, **taken)

@@ -5,11 +5,11 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.agent import AgentModel, acting
 from popsim.network_input import inputs_by_name, network_input
-from popsim.randomness import key_stream
+from popsim.randomness import as_key, key_stream
 from popsim.sensorimotor_loop import SensorimotorLoop
 from popsim.simulate import initial_state
 from popsim.step_rewards import StepRewards, reference_states
@@ -38,7 +38,7 @@ class Episode(eqx.Module):
 
 @eqx.filter_jit
 def begin_episode(
-    model: AgentModel, trial: Trial, *, key: Key[Array, ""]
+    model: AgentModel, trial: Trial, *, key: PRNGKeyArray
 ) -> tuple[Episode, Float[Array, " observation"]]:
     """The start of a trial, and what the agent observes before its first action.
 
@@ -48,6 +48,7 @@ def begin_episode(
     - `trial`: one trial.
     - `key`: for its noise.
     """
+    key = as_key(key)
     state = initial_state(model, trial, key=key)
     reference = reference_states(model, state, trial)
     episode = Episode(trial, key, jnp.zeros((), int), state, reference, reference, jnp.zeros(()))

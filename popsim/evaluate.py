@@ -4,7 +4,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.ensemble import member, n_members
 from popsim.loss import LossValues
@@ -16,7 +16,7 @@ from popsim.per_member import (
     of_member,
     with_member_values,
 )
-from popsim.randomness import trial_keys
+from popsim.randomness import as_key, trial_keys
 from popsim.simulate import simulate
 from popsim.task import AbstractTask, differs_between_members
 from popsim.trial import Trial, n_trials
@@ -35,7 +35,7 @@ def evaluate(
     *,
     trials: Trial | None = None,
     member_id: int | Int[Array, ""] = 0,
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
 ) -> Evaluation:
     """Run a model on stacked trials and compute the task's loss of each.
 
@@ -52,6 +52,7 @@ def evaluate(
 
     **Raises:** `ValueError` if the model refuses the trials, or if `task` or `model` holds a `PerMember`.
     """
+    key = as_key(key)
     for name, given in (("task", task), ("model", model)):
         check_of_one_member(name, given)
     trials = task.validation_trials() if trials is None else trials
@@ -65,7 +66,7 @@ def evaluate_ensemble(
     *,
     trials: Trial | None = None,
     member_ids: Int[Array | np.ndarray, " member"] | None = None,
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
 ) -> Evaluation:
     """`evaluate` for every member of an ensemble, all on the same trials, each with its own noise.
 
@@ -82,6 +83,7 @@ def evaluate_ensemble(
     **Raises:** `ValueError` if the model refuses the trials, `ensemble` has no common member axis, or a
     `PerMember` or `member_ids` is not of its length.
     """
+    key = as_key(key)
     count = n_members(ensemble)
     check_n_members(task, count, "task")
     ids = jnp.arange(count) if member_ids is None else jnp.asarray(member_ids)

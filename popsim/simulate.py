@@ -3,22 +3,20 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from popsim.model import AbstractModel
-from popsim.randomness import key_stream
+from popsim.randomness import as_key, key_stream
 from popsim.trial import Trial
 
 
-def initial_state(model: AbstractModel, trial: Trial, *, key: Key[Array, ""]) -> PyTree[Array]:
+def initial_state(model: AbstractModel, trial: Trial, *, key: PRNGKeyArray) -> PyTree[Array]:
     """The state before the first step of a trial, as `simulate` with the same key starts from it."""
     return model.init(trial, key=key_stream(key, "initial state"))
 
 
 @eqx.filter_jit
-def simulate(
-    model: AbstractModel, trial: Trial, *, remat: bool = False, key: Key[Array, ""]
-) -> PyTree[Array]:
+def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PRNGKeyArray) -> PyTree[Array]:
     """Run a model through one trial.
 
     Batches of trials and ensembles of models are `jax.vmap`s around this function: see
@@ -35,6 +33,7 @@ def simulate(
     **Returns:** what `model.record` keeps of the states, each leaf with a leading time axis. Row t is the
     state after step t, at time (t + 1) dt.
     """
+    key = as_key(key)
     step_key = key_stream(key, "steps")
 
     def step(state, at_step):

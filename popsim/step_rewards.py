@@ -5,7 +5,7 @@ import dataclasses
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.agent import AgentModel, act_out
 from popsim.batch_schedules import LAST_BATCH
@@ -14,7 +14,7 @@ from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm, Loss
 from popsim.output_target import OutputTarget
 from popsim.per_member import check_of_one_member
-from popsim.randomness import key_stream
+from popsim.randomness import as_key, key_stream
 from popsim.trial import Trial
 
 TOLERANCE = 1e-4
@@ -95,7 +95,7 @@ def reference_states(model: AgentModel, state: PyTree[Array], trial: Trial) -> P
 
 
 def terms_paid_each_step(
-    loss: Loss, model: AgentModel, trials: Trial, limits: tuple[float, float], *, key: Key[Array, ""]
+    loss: Loss, model: AgentModel, trials: Trial, limits: tuple[float, float], *, key: PRNGKeyArray
 ) -> tuple[str, ...]:
     """The names of the terms that are sums over time steps, found by trying.
 
@@ -117,7 +117,7 @@ def terms_paid_each_step(
     names = []
     for term in loss.terms:
         try:
-            before, after = _exchanged(term, model, trials, limits, key)
+            before, after = _exchanged(term, model, trials, limits, as_key(key))
         except AttributeError as error:
             raise ValueError(
                 f"`loss` must be about what an agent does: its term {term.name!r} asks for something "

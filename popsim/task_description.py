@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim.batch_schedules import LAST_BATCH
 from popsim.per_member import check_of_one_member
@@ -231,7 +231,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
 
 @eqx.filter_jit
 def drawn_trials(
-    task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: Key[Array, ""]
+    task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: PRNGKeyArray
 ) -> Trial:
     """Training trials of one batch, stacked, catch trials among them; trial i depends on `key` and i alone.
 

@@ -1,10 +1,16 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
+import small_training
 from conftest import small_reach_setup
 
 import popsim
-from popsim.randomness import trial_keys
-from popsim.training import training_trials
+from popsim.analysis.arrays import numpy_generator
+from popsim.randomness import as_key, trial_keys
+from popsim.tasks.library import TASKS
+from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
+from popsim.training.supervised_batches import supervised_batches
 
 
 def bits(keys):
@@ -41,3 +47,74 @@ def test_training_trials_do_not_depend_on_the_size_of_the_batch(getkey):
     np.testing.assert_array_equal(few.init.position, many.init.position[:3])
     assert not np.any(few.init.position == other.init.position)
     assert len(np.unique(np.concatenate([many.init.position, many.targets.position[:, 0]]))) == 28
+
+
+def takes_keys():
+    """By name, public functions that take a key: from a key to what they return."""
+    task = small_training.RunningSum()
+    model = small_training.build(jax.random.key(0))
+    ensemble = popsim.make_ensemble(small_training.build, 2, key=jax.random.key(0))
+    trials = task.validation_trials()
+    trial = jax.tree.map(lambda leaf: leaf[0], trials)
+
+    def one_step(key):
+        def loss_fn(model, state, rng):
+            return jnp.mean(jax.random.normal(rng) * model.bias), rng, ()
+
+        linear = popsim.member(ensemble, 0).network.readout
+        return build_train_step_fn(loss_fn)(TrainState.initial_state(linear, sgd(1.0), key))
+
+    def gradients(key):
+        def loss_fn(params, part, rng):
+            return jnp.mean(jax.random.normal(rng) * params.bias), ((), ())
+
+        state = TrainState.initial_state(model.network.readout, sgd(1.0), key)
+        return [
+            accumulate_gradients(state, jnp.ones(4), key, 2, loss_fn, use_scan) for use_scan in (False, True)
+        ]
+
+    settings = popsim.member_grid(2, tau=[0.05])
+    return {
+        "TaskTrainer": lambda key: small_training.train(2, key=key)[0],
+        "make_ensemble": lambda key: popsim.make_ensemble(small_training.build, 2, key=key),
+        "build_members": lambda key: popsim.build_members(small_training.build, settings, key=key),
+        "evaluate": lambda key: popsim.evaluate(model, task, key=key),
+        "evaluate_ensemble": lambda key: popsim.evaluate_ensemble(ensemble, task, key=key),
+        "simulate": lambda key: popsim.simulate(model, trial, key=key),
+        "simulate under vmap": lambda key: jax.vmap(lambda own: popsim.simulate(model, trial, key=own))(
+            jax.random.split(key)
+        ),
+        "build_train_step_fn": one_step,
+        "accumulate_gradients": gradients,
+        "training_trials": lambda key: training_trials(task, 2, batch=0, member_id=0, key=key),
+        "supervised_batches": lambda key: next(supervised_batches(task, 2, key=key)),
+        "key_stream": lambda key: popsim.key_stream(key, "start"),
+        "analysis": lambda key: numpy_generator(key).random(3),
+    }
+
+
+@pytest.mark.slow
+def test_from_legacy_keys_the_same_is_drawn_as_from_typed_ones():
+    def drawn(function, key):
+        leaves = [leaf for leaf in jax.tree.leaves(function(key)) if hasattr(leaf, "dtype")]
+        return [bits(leaf) if small_training.is_key(leaf) else leaf for leaf in leaves]
+
+    for function in takes_keys().values():
+        legacy, typed = (drawn(function, of(3)) for of in (jax.random.PRNGKey, jax.random.key))
+        small_training.assert_same(legacy, typed)
+
+
+@pytest.mark.parametrize("build", TASKS.values(), ids=TASKS)
+def test_every_task_takes_legacy_keys(as_users_run, build):
+    task = build()
+    typed, legacy = (
+        jax.eval_shape(lambda key: task.trial(batch=0, key=key), of(3))
+        for of in (jax.random.key, jax.random.PRNGKey)
+    )
+    assert jax.tree.map(str, legacy) == jax.tree.map(str, typed)
+
+
+@pytest.mark.parametrize("bad", [3, None, "0", jax.random.split(jax.random.key(0)), np.zeros(3, np.uint32)])
+def test_what_is_no_key_is_refused(as_users_run, bad):
+    with pytest.raises(ValueError, match="`key` must be one key, such as jax.random.key"):
+        as_key(bad)

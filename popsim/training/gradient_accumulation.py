@@ -5,16 +5,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim.checks import check_positive_int
+from popsim.randomness import as_key
 from popsim.training.train_state import TrainState
 
 LossFn = Callable[[PyTree, PyTree, Key[Array, ""]], tuple[Float[Array, ""], tuple[PyTree, PyTree]]]
 
 
 def accumulate_gradients_loop(
-    state: TrainState, batch: PyTree[Array], rng: Key[Array, ""], num_minibatches: int, loss_fn: LossFn
+    state: TrainState, batch: PyTree[Array], rng: PRNGKeyArray, num_minibatches: int, loss_fn: LossFn
 ) -> tuple[PyTree, PyTree, Sequence[Any]]:
     """Split a batch and accumulate over its parts, unrolled in the compiled program.
 
@@ -33,7 +34,7 @@ def accumulate_gradients_loop(
     **Raises:** `ValueError` if the batch does not divide into `num_minibatches` equal parts.
     """
     parts = _split(batch, num_minibatches)
-    keys = jax.random.split(rng, num_minibatches)
+    keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
     gradients, metrics, mutables = [], [], []
     for index in range(num_minibatches):
         part = jax.tree.map(lambda leaf, i=index: leaf[i], parts)
@@ -46,14 +47,14 @@ def accumulate_gradients_loop(
 
 
 def accumulate_gradients_scan(
-    state: TrainState, batch: PyTree[Array], rng: Key[Array, ""], num_minibatches: int, loss_fn: LossFn
+    state: TrainState, batch: PyTree[Array], rng: PRNGKeyArray, num_minibatches: int, loss_fn: LossFn
 ) -> tuple[PyTree, PyTree, PyTree[Array]]:
     """`accumulate_gradients_loop` as a scan: compiled once whatever `num_minibatches`.
 
     The mutables are stacked on a leading axis; arguments and errors as there.
     """
     parts = _split(batch, num_minibatches)
-    keys = jax.random.split(rng, num_minibatches)
+    keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
 
     def add_part(sums, part_and_key):
         *new, mutables = _part_gradients(loss_fn, state.params, *part_and_key)
@@ -71,7 +72,7 @@ def accumulate_gradients_scan(
 def accumulate_gradients(
     state: TrainState,
     batch: PyTree[Array],
-    rng: Key[Array, ""],
+    rng: PRNGKeyArray,
     num_minibatches: int,
     loss_fn: LossFn,
     use_scan: bool = False,

@@ -7,12 +7,13 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim.checks import check_positive_int
 from popsim.network_input import network_input
 from popsim.output_target import OutputTarget
 from popsim.per_member import check_of_one_member
+from popsim.randomness import as_key
 from popsim.task import AbstractTask
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
@@ -25,7 +26,7 @@ Batch = tuple[
 
 
 def supervised_batches(
-    task: AbstractTask, batch_size: int, *, start_batch: int = 0, key: Key[Array, ""]
+    task: AbstractTask, batch_size: int, *, start_batch: int = 0, key: PRNGKeyArray
 ) -> Iterator[Batch]:
     """Endless batches `(inputs, targets, mask)`, time first as PyTorch's recurrent layers have it.
 
@@ -59,7 +60,7 @@ def supervised_batches(
     check_positive_int("batch_size", batch_size)
     if start_batch < 0:
         raise ValueError(f"`start_batch` must be at least 0, got {start_batch}.")
-    return _batches(task, batch_size, start_batch, key)
+    return _batches(task, batch_size, start_batch, as_key(key))
 
 
 def _batches(task: AbstractTask, batch_size: int, start_batch: int, key: Key[Array, ""]) -> Iterator[Batch]:

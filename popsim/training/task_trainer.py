@@ -8,10 +8,11 @@ from typing import Any, Literal
 import jax
 import optax
 from jax.typing import DTypeLike
-from jaxtyping import Array, Key, PyTree
+from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from popsim.members import Members
+from popsim.randomness import as_key
 from popsim.task import AbstractTask
 from popsim.training.history import HistoryRecorder, TaskTrainerHistory
 from popsim.training.history_rows import TRAINABLES, RowsInMemory
@@ -139,7 +140,7 @@ class TaskTrainer:
         reset_opt_state_at: ArrayLike = (),
         trainables_dtype: DTypeLike | None = None,
         members: Members | None = None,
-        key: Key[Array, ""],
+        key: PRNGKeyArray,
     ) -> tuple[Any, TaskTrainerHistory]:
         """Train.
 
@@ -216,7 +217,7 @@ class TaskTrainer:
             reset_opt_state_at=reset_opt_state_at,
             trainables_dtype=trainables_dtype,
             members=members,
-            key=key,
+            key=as_key(key),
         )
         prepared = Preparation(self.options, call)
         with contextlib.ExitStack() as stack:

@@ -7,9 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int, Key, PyTree
+from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.ensemble import n_members
+from popsim.randomness import as_key
 from popsim.training.hyperparams import init_optimizer, init_optimizer_of_members
 from popsim.training.trainables import select_trainables
 
@@ -52,7 +53,7 @@ class TrainState(eqx.Module):
         cls,
         model: PyTree,
         optimizer_def: optax.GradientTransformation,
-        root_rng: Key[Array, ""],
+        root_rng: PRNGKeyArray,
         loss_fn_state: PyTree = None,
         *,
         where_train: Callable[[Any], Any] | None = None,
@@ -70,6 +71,7 @@ class TrainState(eqx.Module):
         **Raises:** `ValueError` if nothing is trained, or a hyperparameter of the optimizer differs between
         members.
         """
+        root_rng = as_key(root_rng, "root_rng")
         params, rest = select_trainables(model, where_train)
         opt_state = init_optimizer(optimizer_def, params)
         return cls(jnp.asarray(0), root_rng, params, rest, opt_state, loss_fn_state, optimizer_def)
@@ -79,7 +81,7 @@ class TrainState(eqx.Module):
         cls,
         ensemble: PyTree,
         optimizer_def: optax.GradientTransformation,
-        root_rng: Key[Array, ""],
+        root_rng: PRNGKeyArray,
         *,
         where_train: Callable[[Any], Any] | None = None,
     ) -> "TrainState":
@@ -90,6 +92,7 @@ class TrainState(eqx.Module):
         **Raises:** `ValueError` as `initial_state`, or if a hyperparameter of the optimizer that differs
         between members has not a value for each.
         """
+        root_rng = as_key(root_rng, "root_rng")
         params, rest = select_trainables(ensemble, where_train)
         opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
         return cls(jnp.asarray(0), root_rng, params, rest, opt_state, None, optimizer_def)

@@ -5,7 +5,6 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
@@ -56,8 +55,6 @@ class TrainingCall:
     def __post_init__(self):
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
-        if not hasattr(self.key, "dtype") or not jnp.issubdtype(self.key.dtype, jax.dtypes.prng_key):
-            raise ValueError(f"`key` must be a key such as jax.random.key(0), got {self.key!r}.")
         whole = isinstance(self.start_batch, (int, np.integer)) and not isinstance(self.start_batch, bool)
         if not whole or not 0 <= self.start_batch < self.n_batches:
             raise ValueError(

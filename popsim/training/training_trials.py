@@ -2,10 +2,10 @@
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from popsim.per_member import member_values, with_member_values
-from popsim.randomness import key_stream, trial_keys
+from popsim.randomness import as_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
 from popsim.trial import Trial
 
@@ -16,7 +16,7 @@ def training_trials(
     *,
     batch: int | Int[Array, ""],
     member_id: int | Int[Array, ""] | None,
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
 ) -> Trial:
     """The trials of one training batch of one member, stacked.
 
@@ -40,7 +40,7 @@ def trials_of_batch(
     *,
     member_ids: Int[Array, "*member"],
     shared_trials: bool,
-    key: Key[Array, ""],
+    key: PRNGKeyArray,
 ) -> Trial:
     """The trials that a training with `key` draws for one batch, as its compiled loop draws them.
 
@@ -56,7 +56,7 @@ def trials_of_batch(
 
     **Raises:** `ValueError` if a `PerMember` of the task holds more or fewer values than there are members.
     """
-    batch_key = jax.random.fold_in(key, batch)
+    batch_key = jax.random.fold_in(as_key(key), batch)
 
     def drawn_for(member_id, values):
         own = with_member_values(task, values)
