@@ -1,7 +1,11 @@
+import os
+import signal
+
 import numpy as np
 import pytest
 from small_experiment import Sum
 
+import popsim
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, open_run
 
@@ -22,11 +26,11 @@ def complaint(arguments, capsys) -> str:
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["train", "center-out", "--members", "0"], "n_members"),
+        (["train", "center-out", "--members", "0"], "--members"),
         (["train", "center-out", "--members", "many"], "--members"),
         (["train", "center-out", "--plant", "octopus"], "--plant"),
         (["train", "center-out", "--wings", "2"], "--wings"),
-        (["train", "no-such-task"], "experiment"),
+        (["train", "no-such-task"], "EXPERIMENT"),
         (["train"], "EXPERIMENT"),
         (["juggle"], "juggle"),
         ([], "train"),
@@ -75,7 +79,7 @@ def test_a_refused_setting_makes_no_folder(settings, tmp_path, capsys, monkeypat
     monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
     run = tmp_path / "run"
     said = complaint([*SMALL, "--quiet", "--out", str(run), *settings], capsys)
-    assert ("checkpoint_seconds" in said or "trainables" in said) and not run.exists()
+    assert ("--checkpoint-seconds" in said or "--keep" in said) and not run.exists()
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path, capsys, monkeypatch):
@@ -103,6 +107,23 @@ def test_list_names_experiments_tasks_and_plants(capsys):
     assert len(said) == len(set(said)) > 15
     assert "visuomotor-rotation          CenterOutReaches with cursor rotation\n" in tasks
     assert "  WithInterventions " in out.partition("further tasks")[2]
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert not end.value.code and capsys.readouterr().out == f"popsim {popsim.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["--version"], ["train", "--help"]], ids=" ".join)
+def test_a_reader_that_leaves_ends_the_command_silently(arguments, capsys, monkeypatch):
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "w") as pipe:
+        monkeypatch.setattr("sys.stdout", pipe)
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+    assert end.value.code == 128 + signal.SIGPIPE and capsys.readouterr().err == ""
 
 
 def test_help_lists_the_settings_of_an_experiment(capsys):

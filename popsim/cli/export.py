@@ -29,10 +29,15 @@ class Export:
         """Write what was asked for and print the paths; all that can be refused is refused before."""
         if self.model is None and self.history is None and self.figures is None:
             raise ValueError("popsim export must be given --model, --history or --figures, got none of them.")
-        if self.model is not None:
-            check_model_path(self.model, overwrite=self.overwrite)
-        if self.history is not None:
-            check_netcdf_path(self.history, overwrite=self.overwrite)
+        for option, path, check in (
+            ("model", self.model, check_model_path),
+            ("history", self.history, check_netcdf_path),
+        ):
+            if path is not None:
+                try:
+                    check(path, overwrite=self.overwrite)
+                except ValueError as error:
+                    raise ValueError(str(error).replace("`path`", f"`{option}`")) from None
         run = open_run(self.path)
         if self.figures is not None:
             for path in _save_figures(run, self.figures, overwrite=self.overwrite):

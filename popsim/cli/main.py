@@ -2,15 +2,16 @@
 
 import contextlib
 import io
-import itertools
+import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 import tyro
 
 from popsim.cli.compare import Compare
+from popsim.cli.complaints import as_typed, in_one_line, perhaps
 from popsim.cli.export import Export
 from popsim.cli.info import Info
 from popsim.cli.list import List
@@ -21,36 +22,53 @@ from popsim.cli.train import Train, train_command
 from popsim.experiments import EXPERIMENTS
 from popsim.store import SaveError
 from popsim.store.run_folder import check_path
+from popsim.version import __version__
 
-Command = (
-    Annotated[Train, tyro.conf.subcommand("train")]
-    | Annotated[Resume, tyro.conf.subcommand("resume")]
-    | Annotated[Info, tyro.conf.subcommand("info")]
-    | Annotated[Show, tyro.conf.subcommand("show")]
-    | Annotated[Compare, tyro.conf.subcommand("compare")]
-    | Annotated[ShowTask, tyro.conf.subcommand("show-task")]
-    | Annotated[Export, tyro.conf.subcommand("export")]
-    | Annotated[List, tyro.conf.subcommand("list")]
-)
+COMMANDS = {
+    "train": Train,
+    "resume": Resume,
+    "info": Info,
+    "show": Show,
+    "compare": Compare,
+    "show-task": ShowTask,
+    "export": Export,
+    "list": List,
+}
+PIPE_CLOSED = 141  # what a shell says of a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command.
 
     Bad values, and runs that are damaged, end it with one line on standard error and exit code 2; what
-    cannot be written with exit code 1; a signal that stops a training with 75, see `popsim.cli.signals`.
+    cannot be written with exit code 1; a signal that stops a training with 75, see `popsim.cli.signals`. If
+    whoever reads the output has seen enough, as in `popsim list | head -1`, it ends silently.
 
     **Arguments:**
 
     - `arguments`: by default those of the process.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        _parse(arguments).run()
+        try:
+            _run(sys.argv[1:] if arguments is None else arguments)
+        finally:
+            print(end="", flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes it once more when it ends
+        os.close(nowhere)
+        sys.exit(PIPE_CLOSED)
+
+
+def _run(arguments: Sequence[str]) -> None:
+    command: Any = None
+    try:
+        command, prog, settings = _command(list(arguments))
+        _parse(command, prog, settings).run()
     except (ValueError, ImportError) as error:
         if not _is_ours(error):
             raise
-        print(f"popsim: error: {error}", file=sys.stderr)
+        print(f"popsim: error: {as_typed(str(error), command)}", file=sys.stderr)
         sys.exit(2)
     except SaveError as error:
         print(f"popsim: error: {error}", file=sys.stderr)
@@ -63,28 +81,35 @@ def _is_ours(error: Exception) -> bool:
     return frame.f_globals.get("__name__", "").startswith("popsim.")
 
 
-def _parse(arguments: Sequence[str]) -> Any:
-    command: Any
+def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
+    """What is to be parsed, the words that name it, and the arguments that are left."""
     for argument in arguments:  # a `Path` no longer tells "" from "."
         name, _, value = argument.rpartition("=")
         check_path(name or "argument", value)
-    match list(arguments):
+    match arguments:
+        case ["--version", *_]:
+            print(f"popsim {__version__}")
+            sys.exit()
         case ["train", name, *settings] if name in EXPERIMENTS:
-            command, prog = train_command(EXPERIMENTS[name]), f"popsim train {name}"
-        case settings:
-            command, prog = Command, "popsim"
+            return train_command(EXPERIMENTS[name]), f"popsim train {name}", settings
+        case [name, *settings] if name in COMMANDS:
+            return COMMANDS[name], f"popsim {name}", settings
+        case [name, *_] if name not in ("-h", "--help"):
+            known = (*COMMANDS, "--version", "--help")
+            raise ValueError(
+                f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
+                f"{perhaps(name, known)} See popsim --help."
+            )
+    kinds = tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())
+    return Union[kinds], "popsim", arguments  # noqa: UP007
+
+
+def _parse(command: Any, prog: str, settings: list[str]) -> Any:
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(command, prog=prog, args=settings, config=(tyro.conf.OmitArgPrefixes,))
     except SystemExit as end:
         if end.code:
-            raise ValueError(f"{_in_one_line(complaint.getvalue())} See {prog} --help.") from None
+            raise ValueError(f"{in_one_line(complaint.getvalue())} See {prog} --help.") from None
         raise
-
-
-def _in_one_line(box: str) -> str:
-    """What tyro says in a box: the text above its first rule."""
-    lines = [line.strip("│╭╮╰╯ ") for line in box.splitlines()[1:]]
-    said = itertools.takewhile(lambda line: not line.startswith("──"), lines)
-    return " ".join(said)

@@ -10,6 +10,7 @@ import tyro
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.batch_schedules import LAST_BATCH
 from popsim.checks import check_positive_int
+from popsim.cli.complaints import perhaps
 from popsim.experiments import EXPERIMENTS
 from popsim.store import SaveError
 from popsim.task import AbstractTask
@@ -70,8 +71,8 @@ def find_task(name: str) -> AbstractTask:
         return TASKS[name]()
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]().build_task()
-    known = ", ".join(sorted({*TASKS, *EXPERIMENTS}))
-    raise ValueError(f"`task` must be one of {known}, got {name!r}.")
+    known = sorted({*TASKS, *EXPERIMENTS})
+    raise ValueError(f"`name` must be one of {', '.join(known)}, got {name!r}.{perhaps(name, known)}")
 
 
 def task_figure(trials: Trial) -> Any:
