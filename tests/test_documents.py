@@ -18,7 +18,7 @@ import popsim
 from popsim.cli import main
 from popsim.experiments import CenterOut, run_experiment
 
-ROOT = Path(popsim.__file__).parents[1]
+ROOT = Path(popsim.__file__).resolve().parents[1]
 DOCUMENTS = [
     "README.md",
     *(f"docs/{name}.md" for name in ("extending", "tasks", "bodies", "runs")),

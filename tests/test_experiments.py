@@ -74,7 +74,7 @@ losses = popsim.evaluate_ensemble(run.ensemble, run.task, key=run.experiment.key
 print(losses.total.tobytes().hex())
 """
     command = [sys.executable, "-c", code, str(small_run.folder.path)]
-    root = Path(popsim.__file__).parents[1]
+    root = Path(popsim.__file__).resolve().parents[1]
     fresh = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root).stdout.strip()
     here = np.asarray(small_run.evaluate().losses.total)
     np.testing.assert_array_equal(np.frombuffer(bytes.fromhex(fresh), here.dtype).reshape(here.shape), here)

@@ -11,7 +11,7 @@ from tiny_runs import tiny_runs
 
 import popsim
 
-ROOT = Path(popsim.__file__).parents[1]
+ROOT = Path(popsim.__file__).resolve().parents[1]
 GALLERY = ROOT / "docs" / "gallery"
 pytestmark = pytest.mark.skipif(
     not GALLERY.exists(), reason="the documents are not part of the installed package"

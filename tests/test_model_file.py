@@ -19,7 +19,7 @@ from popsim.store import leaf_names
 from popsim.store.errors import DamagedError, MismatchError, SaveError
 from popsim.store.model_file import FORMAT, load_model, read_model_details, save_model
 
-ROOT = Path(popsim.__file__).parents[1]
+ROOT = Path(popsim.__file__).resolve().parents[1]
 DETAILS = {"settings": {"noise": [0.1, None], "2": "ü", "10": True}, "seed": 2**40}
 
 

@@ -14,7 +14,7 @@ from popsim.store import GrowingArrays
 from popsim.store.errors import SaveError
 from popsim.store.netcdf import write_netcdf
 
-ROOT = Path(popsim.__file__).parents[1]
+ROOT = Path(popsim.__file__).resolve().parents[1]
 NUMBERS = np.random.default_rng(0)
 
 
