@@ -60,6 +60,7 @@ NOT_PURE = {
 }
 HOST_PACKAGES = {
     "popsim.analysis.figures": "draws",
+    "popsim.cli": "commands",
     "popsim.experiments": "trains, reads and writes runs",
     "popsim.report": "writes pages",
     "popsim.store": "reads and writes files",
