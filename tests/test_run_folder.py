@@ -42,7 +42,6 @@ def test_what_an_attempt_that_was_killed_left_does_not_block_the_next_one(tmp_pa
         "run.lock.json",
         "run.lock.json.1f.partial",
         "run.json.partial",
-        ".popsim-writable",
     ):
         (tmp_path / name).touch()
     RunFolder.create(tmp_path)

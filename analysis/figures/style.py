@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
+from popsim.store.whole_file import whole_file
+
 # Okabe & Ito 2008, Color Universal Design: told apart by all common types of colour vision.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#000000", "#F0E442")
 
@@ -34,9 +36,13 @@ def direction_colors(angles: Float[np.ndarray, " trial"]) -> Float[np.ndarray, "
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and as PDF with editable text; the paths of both."""
+    """Write a figure as PNG and as PDF with editable text; the paths of both.
+
+    **Raises:** `SaveError` if it cannot be written; files that are there are as they were.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
     for path in paths:
-        figure.savefig(path)
+        with whole_file(path) as partial, partial.open("xb") as file:
+            figure.savefig(file, format=path.suffix[1:])
     return paths

@@ -2,11 +2,14 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from popsim.store.json_files import log_lines
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,13 +31,14 @@ def last_losses(path: Path) -> tuple[LoggedLosses | None, int]:
     """The losses of the last logging point in a log, None if there is none, and the number of its lines.
 
     A line that is no logging point, such as a torn one, is left out of account.
+
+    **Raises:** `DamagedError` as `log_lines`.
     """
     n_lines, last = 0, None
-    if path.is_file():
-        with path.open("rb") as file:
-            for line in file:
-                n_lines += 1
-                last = line if line.endswith(b"\n") else last
+    if os.path.lexists(path):
+        for line in log_lines(path):
+            n_lines += 1
+            last = line if line.endswith(b"\n") else last
     try:
         return (None if last is None else _losses(json.loads(last))), n_lines
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -42,15 +46,17 @@ def last_losses(path: Path) -> tuple[LoggedLosses | None, int]:
 
 
 def damaged_lines(path: Path) -> list[int]:
-    """The numbers of the lines of a log that hold no JSON; not of a last one that was torn."""
+    """The numbers of the lines of a log that hold no JSON; not of a last one that was torn.
+
+    **Raises:** `DamagedError` as `log_lines`.
+    """
     damaged = []
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                json.loads(line)
-            except ValueError:
-                if line.endswith(b"\n"):
-                    damaged.append(number)
+    for number, line in enumerate(log_lines(path), 1):
+        try:
+            json.loads(line)
+        except ValueError:
+            if line.endswith(b"\n"):
+                damaged.append(number)
     return damaged
 
 

@@ -100,8 +100,8 @@ def read_run_info(path: str | Path) -> RunInfo:
 
     - `path`: the folder of the run, or the `chkpt_dir` of a training.
 
-    **Raises:** `ValueError` if there is none, or its run.json is damaged; `MismatchError` if it is of another
-    format.
+    **Raises:** `ValueError` if there is none, or its run.json is damaged; `DamagedError` if a part of it is a
+    link, a pipe or a device, or a line of the log is too long; `MismatchError` if it is of another format.
     """
     folder = RunFolder(Path(path))
     description = describe_folder(folder)
@@ -131,6 +131,7 @@ def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
 
     **Raises:** as `read_run_info`.
     """
+    folder.check_plain()
     if folder.description.is_file():
         description = read_description(folder.description)
         settings = description.get("settings")

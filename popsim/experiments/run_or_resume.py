@@ -44,6 +44,7 @@ def run_or_resume(
     """
     check_path("out", out)
     folder = RunFolder(Path(out))
+    folder.check_plain()
     recording = recording or Recording()
     if not folder.description.exists():
         return run_experiment(

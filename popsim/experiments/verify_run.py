@@ -21,14 +21,14 @@ def verify_run(path: str | Path) -> dict[str, str]:
 
     **Returns:** what is wrong, by file or checkpoint, relative to `path`; nothing if all is sound.
 
-    **Raises:** `ValueError` if there is no run, or its run.json is damaged; `MismatchError` if it is of
-    another format.
+    **Raises:** `ValueError` if there is no run, or its run.json is damaged; `DamagedError` if a part of it is
+    a link, a pipe or a device; `MismatchError` if it is of another format.
     """
     folder = RunFolder(Path(path))
     describe_folder(folder)
     damage = _damaged_checkpoints(folder) | _damaged_history(folder)
-    if folder.log.exists() and (lines := damaged_lines(folder.log)):
-        damage[folder.log.name] = f"these of its lines hold no JSON: {', '.join(map(str, lines[:10]))}"
+    if folder.log.exists():
+        damage |= _damaged_log(folder)
     if folder.is_finished and (said := _complaint(lambda: read_sealed_json(folder.summary))):
         damage[folder.summary.name] = said
     return damage
@@ -43,6 +43,15 @@ def _damaged_checkpoints(folder: RunFolder) -> dict[str, str]:
     if folder.is_finished and not there:
         damage[folder.checkpoints.name] = "there must be a checkpoint of a finished run; there is none"
     return {name: said for name, said in damage.items() if "/" not in name or int(name[-9:]) in there}
+
+
+def _damaged_log(folder: RunFolder) -> dict[str, str]:
+    try:
+        lines = damaged_lines(folder.log)
+    except ValueError as error:
+        return {folder.log.name: str(error)}
+    said = f"these of its lines hold no JSON: {', '.join(map(str, lines[:10]))}"
+    return {folder.log.name: said} if lines else {}
 
 
 def _damaged_history(folder: RunFolder) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 from string import Template
 
 from popsim.report.html import Html, element, escaped
-from popsim.store.whole_file import whole_file
+from popsim.store.whole_file import write_file
 from popsim.version import __version__
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -94,8 +94,7 @@ def write_page(path: Path, title: str, body: Sequence[Html]) -> int:
         body="\n".join([element("h1", title), *body]),
     )
     content = page.encode()
-    with whole_file(path) as partial:
-        partial.write_bytes(content)
+    write_file(path, [content])
     return len(content)
 
 

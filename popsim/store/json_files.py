@@ -1,8 +1,8 @@
 """JSON files, which a stranger may have written, and logs of one JSON object a line."""
 
 import json
-import stat
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,15 @@ from numpy.typing import ArrayLike
 
 from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
+from popsim.store.plain_files import append_plain, read_plain
 from popsim.store.whole_file import saving, write_file
 
 CHECKSUM = "checksum"
 LARGEST_BYTES = 2**23
+"""Of a JSON file, and of a line of a log."""
+
+LARGEST_LOG_BYTES = 2**28
+"""Of a log that is read as a whole."""
 
 
 def as_json_numbers(values: ArrayLike) -> Any:
@@ -55,15 +60,15 @@ def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path) -> Any:
     """What `path` holds.
 
-    **Raises:** `DamagedError` naming the file if it is missing, a link, larger than some MB, or no JSON.
+    **Raises:** `DamagedError` naming the file if it is missing, no plain file, larger than some MB, or no
+    JSON.
     """
     try:
-        found = path.lstat()
-        if not stat.S_ISREG(found.st_mode):
-            raise DamagedError(f"{path} must be a plain file.")
-        if found.st_size > LARGEST_BYTES:
-            raise DamagedError(f"{path} must have at most {LARGEST_BYTES} bytes, got {found.st_size}.")
-        content = path.read_bytes()
+        with read_plain(path) as file:
+            content = file.read(LARGEST_BYTES + 1)
+        if len(content) > LARGEST_BYTES:
+            n_bytes = path.lstat().st_size
+            raise DamagedError(f"{path} must have at most {LARGEST_BYTES} bytes, got {n_bytes}.")
     except (FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"there must be a file {path}; it is missing.") from None
     try:
@@ -87,29 +92,44 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
 def append_json_line(path: Path, value: Any) -> None:
     """Append `value` as one line to a log.
 
-    **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written.
+    **Raises:** `ValueError` if a number in `value` is not finite; `SaveError` if it cannot be written;
+    `DamagedError` if there is something else than a plain file.
     """
     line = json.dumps(value, allow_nan=False) + "\n"
-    with saving(path), path.open("a") as file:
-        file.write(line)
+    with saving(path), append_plain(path) as file:
+        file.write(line.encode())
+
+
+def log_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a log, one after the other; only one that was torn by a crash has no "\\n" at its end.
+
+    **Raises:** `DamagedError` naming the file if it is missing, no plain file, or has a line of more than
+    some MB.
+    """
+    try:
+        with read_plain(path) as file:
+            number = 0
+            while line := file.readline(LARGEST_BYTES + 1):
+                number += 1
+                if len(line) > LARGEST_BYTES:
+                    raise DamagedError(f"line {number} of {path} must have at most {LARGEST_BYTES} bytes.")
+                yield line
+    except FileNotFoundError:
+        raise DamagedError(f"there must be a file {path}; it is missing.") from None
 
 
 def read_json_lines(path: Path) -> list[Any]:
     """The lines of a log; a last line that was torn by a crash is left out.
 
-    **Raises:** `DamagedError` naming the file if it is missing, and the line if another one is damaged.
+    **Raises:** `DamagedError` naming the file if it is missing, no plain file, or larger than some hundred
+    MB, and the line if another one is damaged.
     """
-    try:
-        lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        raise DamagedError(f"there must be a file {path}; it is missing.") from None
-    values = []
-    for number, line in enumerate(lines, 1):
-        try:
-            values.append(json.loads(line))
-        except ValueError:
-            if number < len(lines):
-                raise DamagedError(f"line {number} of {path} must hold JSON; it is damaged.") from None
+    values, n_bytes = [], 0
+    for value, size in _logged(path):
+        values.append(value)
+        n_bytes += size
+        if n_bytes > LARGEST_LOG_BYTES:
+            raise DamagedError(f"{path} must have at most {LARGEST_LOG_BYTES} bytes to be read as a whole.")
     return values
 
 
@@ -118,9 +138,29 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
 
     **Raises:** `DamagedError` if a line is not one that `keep` knows; `SaveError` if it cannot be written.
     """
-    if path.exists():
+    if os.path.lexists(path):
+        write_file(path, _kept(path, keep))
+
+
+def _kept(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
+    try:
+        for value, _ in _logged(path):
+            if keep(value):
+                yield (json.dumps(value, allow_nan=False) + "\n").encode()
+    except (KeyError, TypeError) as error:
+        raise DamagedError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
+
+
+def _logged(path: Path) -> Iterator[tuple[Any, int]]:
+    """What the lines of a log say, but a torn last one, and the bytes that each takes."""
+    damaged = 0
+    for number, line in enumerate(log_lines(path), 1):
+        if damaged:
+            break
         try:
-            kept = [value for value in read_json_lines(path) if keep(value)]
-        except (KeyError, TypeError) as error:
-            raise DamagedError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
-        write_file(path, [(json.dumps(value, allow_nan=False) + "\n").encode() for value in kept])
+            yield json.loads(line), len(line)
+        except ValueError:
+            damaged = number
+    else:
+        return
+    raise DamagedError(f"line {damaged} of {path} must hold JSON; it is damaged.")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from popsim.store.json_files import read_json, write_json
+from popsim.store.plain_files import check_plain_file, read_plain
 
 LOCK = "run.lock"
 HOLDER = "run.lock.json"
@@ -23,7 +24,7 @@ def lock_folder(path: Path) -> Iterator[None]:
     - `path`: the folder; it must exist.
 
     **Raises:** `ValueError` naming the folder if another process holds it, or if it is missing or cannot be
-    written.
+    written; `DamagedError` if there is something else than a plain file in place of `run.lock`.
     """
     import filelock
 
@@ -32,6 +33,8 @@ def lock_folder(path: Path) -> Iterator[None]:
         raise ValueError(f"`path` must be a folder, got {path}: there is none.")
     lock = filelock.FileLock(folder / LOCK, timeout=0, thread_local=False, is_singleton=True)
     outermost = not lock.is_locked
+    with contextlib.suppress(FileNotFoundError):
+        check_plain_file(folder / LOCK)
     try:
         lock.acquire()
     except filelock.Timeout:
@@ -61,18 +64,17 @@ def lock_holder(path: Path) -> str | None:
     try:
         import fcntl
 
-        descriptor = os.open(folder / LOCK, os.O_RDONLY)
+        lock = read_plain(folder / LOCK)
     except FileNotFoundError:
         return None
     except (ImportError, OSError):
         return _holder(folder)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file lets go of it
-        return None
-    except OSError:
-        return _holder(folder)
-    finally:
-        os.close(descriptor)
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # closing the file lets go of it
+            return None
+        except OSError:
+            return _holder(folder)
 
 
 def _holder(folder: Path) -> str:

@@ -5,12 +5,12 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from popsim.store.errors import DamagedError, MismatchError
+from popsim.store.plain_files import files_below, read_plain
 from popsim.store.whole_file import write_file
 
 FORMAT = 1
@@ -32,8 +32,8 @@ def write_manifest(folder: Path, details: Mapping[str, Any]) -> None:
     **Raises:** `ValueError` if `details` are too large or no JSON; `OSError` if something cannot be written.
     """
     files = {}
-    for name, path in _files_below(folder):
-        with path.open("rb") as file:
+    for name, path in files_below(folder):
+        with read_plain(path) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             os.fsync(file.fileno())
             files[name] = {"sha256": digest, "bytes": os.fstat(file.fileno()).st_size}
@@ -85,7 +85,7 @@ def _reading(folder: Path) -> Iterator[None]:
 def _found_files(folder: Path, listed: dict[str, tuple[int, str]]) -> dict[str, Path]:
     """Compare the names of all files first, then their sizes."""
     found = {}
-    for name, path in _files_below(folder):
+    for name, path in files_below(folder):
         if name != MANIFEST and name not in listed:
             raise DamagedError(f"{path} must not be there: the manifest of {folder} does not list it.")
         found[name] = path
@@ -100,7 +100,7 @@ def _found_files(folder: Path, listed: dict[str, tuple[int, str]]) -> dict[str, 
 def _verify_files(listed: dict[str, tuple[int, str]], found: dict[str, Path]) -> None:
     """Compare what the files hold."""
     for name, (_, digest) in listed.items():
-        with found[name].open("rb") as file:
+        with read_plain(found[name]) as file:
             if hashlib.file_digest(file, "sha256").hexdigest() != digest:
                 raise DamagedError(f"{found[name]} must hold what was written; it is damaged: other SHA-256.")
 
@@ -114,21 +114,6 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _files_below(folder: Path) -> Iterator[tuple[str, Path]]:
-    """The files of a folder with their relative names. Links, pipes and devices are refused."""
-    waiting = [folder]
-    while waiting:
-        with os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                path = Path(entry.path)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                elif entry.is_file(follow_symlinks=False):
-                    yield path.relative_to(folder).as_posix(), path
-                else:
-                    raise DamagedError(f"{path} must be a file or a folder, not a link or a device.")
-
-
 def _seal(content: Mapping[str, Any]) -> bytes:
     """JSON whose first entry is the checksum over all bytes after it; the same in all formats."""
     body = json.dumps(content, indent=1, sort_keys=True, allow_nan=False).removeprefix("{\n").encode()
@@ -138,12 +123,12 @@ def _seal(content: Mapping[str, Any]) -> bytes:
 def _read_content(path: Path) -> dict[str, Any]:
     """What a manifest says. Its checksum is verified before it is parsed."""
     try:
-        found = path.lstat()
+        with read_plain(path) as file:
+            text = file.read(LARGEST_MANIFEST + 1)
     except FileNotFoundError:
         raise DamagedError(f"there must be a file {path}; it is missing.") from None
-    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_MANIFEST:
+    if len(text) > LARGEST_MANIFEST:
         raise DamagedError(f"{path} must be a file of at most {LARGEST_MANIFEST} bytes; it is damaged.")
-    text = path.read_bytes()
     sealed = _SEALED.fullmatch(text)
     if sealed is None or hashlib.sha256(sealed[2]).hexdigest().encode() != sealed[1]:
         raise DamagedError(f"{path} must hold what was written; it is damaged: other SHA-256.")

@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 
 from popsim.store.errors import DamagedError, MismatchError
 from popsim.store.trees import leaf_names
-from popsim.store.whole_file import check_replaceable, whole_file
+from popsim.store.whole_file import check_replaceable, write_file
 from popsim.version import __version__
 
 FORMAT = 1
@@ -65,8 +65,7 @@ def save_model(
     data = save(arrays, {_METADATA: metadata})
     if int.from_bytes(data[:8], "little") > MAX_HEADER_BYTES:
         raise ValueError(f"`details` and names must be shorter than {MAX_HEADER_BYTES} bytes.")
-    with whole_file(path) as partial:
-        partial.write_bytes(data)
+    write_file(path, [data])
 
 
 def load_model(path: str | Path, template: PyTree) -> PyTree:

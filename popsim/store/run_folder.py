@@ -1,7 +1,11 @@
 """The folder of a run: which file is where, and who may write it."""
 
+import contextlib
 import dataclasses
 import os
+import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +14,10 @@ from popsim.store.checkpoints import Checkpoints
 from popsim.store.errors import DamagedError, MismatchError
 from popsim.store.json_files import read_json, read_sealed_json
 from popsim.store.lock import HOLDER, LOCK
+from popsim.store.plain_files import check_plain_file, check_plain_folder, remove_left_over
 
 FORMAT = 3
-PROBE = ".popsim-writable"
+_UNFINISHED = re.compile(r"(?P<name>.+?)(\.[0-9a-f]{8})?\.partial")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +83,43 @@ class RunFolder:
         names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
         begun = (HOLDER, self.description.name)
         traces = [name for name in names if name.startswith(begun) and name.endswith(".partial")]
-        return next((name for name in names if name not in (LOCK, HOLDER, PROBE, *traces)), None)
+        return next((name for name in names if name not in (LOCK, HOLDER, *traces)), None)
 
     def _present(self) -> list[str]:
         """Which of the training's files are there; files of somebody else beside them do not count."""
         present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
+
+    def _own(self) -> Iterator[tuple[Path, bool]]:
+        """What is there of the run or the training, finished or not, and whether it should be a folder."""
+        files, folders = [self.training, self.log, self.path / LOCK, self.path / HOLDER], []
+        folders += [self.history, self.checkpoints]
+        if os.path.lexists(self.description):
+            files += [self.description, self.summary]
+            folders += [self.figures]
+        for path in self.path.iterdir() if self.path.is_dir() else ():
+            unfinished = _UNFINISHED.fullmatch(path.name)
+            whole = path.with_name(unfinished["name"]) if unfinished else path
+            if whole in files or whole in folders:
+                yield path, whole in folders
+
+    def check_plain(self) -> None:
+        """Refuse links, pipes and devices in place of what popsim writes, and within it.
+
+        Through them it would read, write or delete what lies outside. The folder itself may be reached by a
+        link, and what is none of popsim's is not looked at.
+
+        **Raises:** `DamagedError` naming the first that is found.
+        """
+        for path, is_folder in self._own():
+            with contextlib.suppress(FileNotFoundError):  # in a run that goes on
+                (check_plain_folder if is_folder else check_plain_file)(path)
+
+    def remove_left_overs(self) -> None:
+        """Remove the files that a process which was killed had not finished; `check_plain` comes first."""
+        for path, _ in [*self._own()]:
+            for file in path.iterdir() if path == self.figures else (path,):
+                remove_left_over(file)
 
     @classmethod
     def create(cls, path: str | Path, *, overwrite: bool = False) -> "RunFolder":
@@ -110,15 +146,15 @@ class RunFolder:
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
-            probe = folder.path / PROBE
-            probe.touch()
-            probe.unlink()
+            with tempfile.TemporaryFile(dir=folder.path):
+                pass
         except OSError as error:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
         return folder
 
     def _delete_run(self) -> None:
         """Delete what popsim wrote, `run.json` last, so that what is left is still known as a run."""
+        self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
         for own in (self.summary, self.log, self.training, self.description):
@@ -129,6 +165,7 @@ class RunFolder:
         """Refuse a folder that a new run may not be written into; arguments and errors as for `create`."""
         check_path("out", path)
         folder = cls(Path(path))
+        folder.check_plain()
         if folder.description.exists():
             if "popsim" not in _described(folder.description):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
@@ -141,9 +178,6 @@ class RunFolder:
             raise ValueError(
                 f"`out` must be an empty folder or a run to overwrite, got {path}: it has {found}."
             )
-        for own in (folder.history, folder.checkpoints):
-            if own.is_symlink():
-                raise ValueError(f"`out` must hold no link in place of {own.name}, got {path}: remove it.")
 
     def check_free_for_training(self, *, restore: bool) -> None:
         """Refuse a folder that a training may not be written into.
@@ -154,8 +188,9 @@ class RunFolder:
 
         **Raises:** `ValueError` if it holds a training and `restore` is False, or files of the same names
         that no training wrote; `MismatchError` if its format is not known; `DamagedError` if `training.json`
-        is not as it was written.
+        is not as it was written, or there is a link.
         """
+        self.check_plain()
         if self.training.exists():
             if not restore:
                 raise ValueError(
@@ -174,9 +209,10 @@ class RunFolder:
         """The folder of a run, finished or not.
 
         **Raises:** `ValueError` if there is none; `MismatchError` if it was written in another format;
-        `DamagedError` if `run.json` is not as it was written.
+        `DamagedError` if `run.json` is not as it was written, or a part of the run is a link.
         """
         folder = cls(Path(path))
+        folder.check_plain()
         if not folder.description.is_file():
             raise ValueError(f"`path` must be the folder of a popsim run, got {path}: it has no run.json.")
         read_description(folder.description)

@@ -21,7 +21,7 @@ def saving(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, partial: Path | None = None) -> Iterator[Path]:
+def whole_file(path: Path) -> Iterator[Path]:
     """Write a file that a reader sees whole or not at all.
 
     Only a process that is killed leaves the unfinished file behind.
@@ -29,15 +29,15 @@ def whole_file(path: Path, *, partial: Path | None = None) -> Iterator[Path]:
     **Arguments:**
 
     - `path`: where; its folder must exist. A file that is there stays until the new one is finished.
-    - `partial`: the name of the unfinished file, beside `path`. By default one that no other process
-        uses: that of `path` with eight letters and ".partial" after it.
 
-    **Returns:** a context: the name of the unfinished file, to write to. At its end that file becomes `path`
-    in one step; after an error it is removed.
+    **Returns:** a context: the name of the unfinished file, to be made and written. It is that of `path` with
+    eight random letters and ".partial" after it: make it by mode "x", which follows no link that somebody
+    put there. At the end that file becomes `path` in one step, also if `path` is a link; after an error it
+    is removed.
 
     **Raises:** `SaveError` naming `path` if it cannot be written.
     """
-    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial") if partial is None else partial
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial")
     with saving(path):
         try:
             yield partial
@@ -50,17 +50,11 @@ def whole_file(path: Path, *, partial: Path | None = None) -> Iterator[Path]:
 
 
 def write_file(path: Path, parts: Iterable[bytes]) -> None:
-    """Write `parts`, one after the other, to a file of a folder that one process at a time writes.
-
-    A reader sees the old file or the new one, never half of it. The unfinished file is called `path` with
-    ".partial" after it: what a killed process left is replaced.
+    """Write `parts`, one after the other: a reader sees the old file or the new one, never half of it.
 
     **Raises:** `SaveError` if it cannot be written; the old file is as it was.
     """
-    with (
-        whole_file(path, partial=path.with_name(path.name + ".partial")) as partial,
-        partial.open("wb") as file,
-    ):
+    with whole_file(path) as partial, partial.open("xb") as file:
         file.writelines(parts)
 
 

@@ -206,7 +206,7 @@ def open_training_store(
     - others: see `TrainingStore`.
 
     **Raises:** `ValueError` if the folder holds a training and `restore` is False, or something else, or
-    another process writes it, or it cannot be written.
+    another process writes it, or it cannot be written; `DamagedError` if a part of it is a link.
     """
     folder = RunFolder(Path(path))
     folder.check_free_for_training(restore=restore)  # before anything is written
@@ -218,6 +218,7 @@ def open_training_store(
     ensembled = frozenset({BATCH, VALIDATION, TRAINABLES} if call.ensembled else ())
     with lock_folder(folder.path):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
+        folder.remove_left_overs()
         if not folder.training.exists():
             write_sealed_json(folder.training, _description(saved=False))
         store = TrainingStore(

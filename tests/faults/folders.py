@@ -10,21 +10,21 @@ from pathlib import Path
 NOBODY = 65534
 
 LEFT_FILES = (
-    "run.json.partial",
-    "training.json.partial",
-    "log.jsonl.partial",
-    "summary.json.partial",
+    "run.json.0123abcd.partial",
+    "training.json.0123abcd.partial",
+    "log.jsonl.0123abcd.partial",
+    "summary.json.0123abcd.partial",
     "run.lock",
     "run.lock.json",
-    "run.lock.json.partial",
+    "run.lock.json.0123abcd.partial",
     "history.zarr.partial/loss/c.0",
-    "history.zarr/zarr.json.partial",
-    "history.zarr/loss/c.0.0.0.partial",
-    "history.zarr/loss/zarr.json.partial",
+    "history.zarr/zarr.json.0123abcd.partial",
+    "history.zarr/loss/c.0.0.0.0123abcd.partial",
+    "history.zarr/loss/zarr.json.0123abcd.partial",
     "checkpoints/.partial-000000007/arrays/d/half",
-    "checkpoints/.partial-000000024/manifest.json.partial",
+    "checkpoints/.partial-000000024/manifest.json.0123abcd.partial",
     "checkpoints/.deleted-000000001/manifest.json",
-    "figures/loss.png.partial",
+    "figures/loss.png.0123abcd.partial",
 )
 
 

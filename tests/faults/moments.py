@@ -1,6 +1,7 @@
 """A command that trains, and moments in its life at which it gets a signal."""
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -20,6 +21,8 @@ MOMENTS = {
     "saving, twice": ("open", "/manifest.json.partial"),
 }
 """By name what happens then. At "saving, twice" it gets a second signal as the checkpoint is renamed."""
+
+_RANDOM = re.compile(r"\.[0-9a-f]{8}(?=\.partial$)")
 
 
 def arguments_for(path: Path) -> list[str]:
@@ -49,7 +52,7 @@ def send_signal(report: Callable[..., None], path: str, name: str, moment: str) 
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
-        file = str(arguments[0]) if arguments else ""
+        file = _RANDOM.sub("", str(arguments[0])) if arguments else ""
         if event == event_of_moment and file.startswith(path) and file.endswith(ending):
             seen += 1
             if seen == (1 if moment in ("start", "description") else 2):

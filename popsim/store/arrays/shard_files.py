@@ -7,7 +7,6 @@ not say which file is damaged.
 
 import math
 import os
-import stat
 import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 from popsim.store.arrays.layout import COMPRESSION_LEVEL, ArrayLayout
 from popsim.store.errors import DamagedError
+from popsim.store.plain_files import read_plain
 from popsim.store.whole_file import write_file
 
 ABSENT = 2**64 - 1
@@ -65,9 +65,7 @@ def read_chunks(
     """
     array = f"a part of the array {path.parent.name!r}"
     try:
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise DamagedError(f"{path} must be a plain file.")
-        with path.open("rb") as file:
+        with read_plain(path) as file:
             if not layout.shape:
                 yield (), _values(file.read(), layout)
                 return

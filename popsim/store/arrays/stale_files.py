@@ -6,6 +6,7 @@ from pathlib import Path
 
 from popsim.store.arrays.commit_record import CommitRecord
 from popsim.store.arrays.stored_array import StoredArray
+from popsim.store.plain_files import remove_left_over
 
 
 def remove_array(folder: Path) -> None:
@@ -29,9 +30,9 @@ def remove_arrays(group: Path) -> None:
 
 def remove_stale(group: Path, record: CommitRecord) -> None:
     """Remove the arrays that a record does not list, and the files that its rows do not need."""
-    for folder in group.iterdir():
-        if folder.name not in record.arrays:
-            remove_array(folder)
+    for path in group.iterdir():
+        if path.name not in record.arrays and not remove_left_over(path):
+            remove_array(path)
     for name in record.arrays:
         layout = StoredArray.find(group, name, record).layout
         needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}

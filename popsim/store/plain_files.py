@@ -1,0 +1,100 @@
+"""Files in a folder that a stranger may have touched: plain ones are opened, through no link."""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from io import BufferedReader, BufferedWriter
+from pathlib import Path
+
+from popsim.store.errors import DamagedError
+
+_CAREFULLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_KINDS = {
+    stat.S_IFREG: "a file",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a link",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+_LEFT_OVER = re.compile(r"(?P<name>.+)\.[0-9a-f]{8}\.partial")
+
+
+def read_plain(path: Path) -> BufferedReader:
+    """Open a file to be read. Nobody is waited for.
+
+    **Raises:** `DamagedError` naming it if it is no plain file but a link, a pipe, a device or a folder;
+    `OSError` as `open` does.
+    """
+    return os.fdopen(_descriptor(path, os.O_RDONLY), "rb")
+
+
+def append_plain(path: Path) -> BufferedWriter:
+    """Open a file to be appended to, made if there is none. Nobody is waited for.
+
+    **Raises:** as `read_plain`.
+    """
+    return os.fdopen(_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
+
+
+def _descriptor(path: Path, flags: int) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        check_plain_file(path)  # before it is opened: with some devices that does something already
+    descriptor = os.open(path, flags | _CAREFULLY, 0o666)
+    try:
+        _check(path, os.fstat(descriptor).st_mode, stat.S_IFREG)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def check_plain_file(path: Path) -> None:
+    """Refuse what is no plain file.
+
+    **Raises:** `DamagedError` naming it; `FileNotFoundError` if nothing is there.
+    """
+    _check(path, path.lstat().st_mode, stat.S_IFREG)
+
+
+def check_plain_folder(path: Path) -> None:
+    """Refuse what is no folder of nothing but plain files and folders, at any depth.
+
+    **Raises:** `DamagedError` naming what is not; `FileNotFoundError` if nothing is there.
+    """
+    _check(path, path.lstat().st_mode, stat.S_IFDIR)
+    for _ in files_below(path):
+        pass
+
+
+def files_below(folder: Path) -> Iterator[tuple[str, Path]]:
+    """The files of a folder, at any depth, with their relative names; what goes meanwhile is left out.
+
+    **Raises:** `DamagedError` naming what is neither a plain file nor a folder.
+    """
+    waiting = [folder]
+    while waiting:
+        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    yield path.relative_to(folder).as_posix(), path
+                else:
+                    _check(path, path.lstat().st_mode, stat.S_IFREG)
+
+
+def remove_left_over(path: Path) -> bool:
+    """Remove a file that a process which was killed had not finished; whether it was one."""
+    if not _LEFT_OVER.fullmatch(path.name) or not stat.S_ISREG(path.lstat().st_mode):
+        return False
+    path.unlink()
+    return True
+
+
+def _check(path: Path, mode: int, expected: int) -> None:
+    if stat.S_IFMT(mode) != expected:
+        wanted = _KINDS[expected].replace("a ", "a plain ", 1)
+        raise DamagedError(f"{path} must be {wanted}, got {_KINDS.get(stat.S_IFMT(mode), 'a device')}.")

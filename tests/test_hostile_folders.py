@@ -1,0 +1,237 @@
+"""Links, pipes, devices and folders that somebody put into the folder of a run."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from small_experiment import Sum, stopping_after
+from small_training import assert_same
+
+from popsim.analysis.figures import save_figure
+from popsim.cli import main
+from popsim.experiments import (
+    RunStopped,
+    open_run,
+    read_run_info,
+    resume_run,
+    run_experiment,
+    run_or_resume,
+    verify_run,
+)
+from popsim.store import DamagedError, RunFolder, append_json_line, lock_folder, read_json_lines
+from popsim.store.lock import HOLDER, lock_holder
+from popsim.training import open_history
+
+pytestmark = pytest.mark.slow
+SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
+SAVED, CHUNK = "checkpoints/000000002", "history.zarr/loss/c.0.0.0"
+LINKED = (
+    *("run.json", "training.json", "log.jsonl", "summary.json", "run.lock", "run.lock.json"),
+    *("run.json.partial", "summary.json.partial", "run.lock.json.partial"),
+    *("figures", "figures/one.png", "figures/one.pdf"),
+    *("history.zarr", "history.zarr.partial", "history.zarr/zarr.json", "history.zarr/zarr.json.partial"),
+    *("history.zarr/loss", CHUNK),
+    *("checkpoints", SAVED, f"{SAVED}/manifest.json", f"{SAVED}/arrays", "checkpoints/.partial-000000004"),
+)
+SPECIAL = (
+    *((name, kind) for name in ("run.json", "training.json", "summary.json") for kind in ("pipe", "folder")),
+    *(("log.jsonl", kind) for kind in ("pipe", "folder", "device", "socket")),
+    *(("run.lock", kind) for kind in ("pipe", "folder")),
+    *((name, "pipe") for name in ("run.lock.json", "history.zarr", "checkpoints", "figures")),
+    *((name, "pipe") for name in ("history.zarr/zarr.json", CHUNK, f"{SAVED}/manifest.json")),
+    (f"{SAVED}/arrays/d", "device"),
+)
+USES = {
+    "open": lambda run: open_run(run, build=Sum),
+    "resume": lambda run: resume_run(run, build=Sum, quiet=True),
+    "begin or resume": lambda run: run_or_resume(SMALL, run, quiet=True),
+    "replace": lambda run: run_experiment(SMALL, run, overwrite=True, quiet=True),
+    "info": read_run_info,
+    "verify": verify_run,
+    "command": lambda run: main(["info", str(run)]),
+}
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    """A test that waits for the other end of a pipe ends after a minute."""
+
+    def end(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A run that was stopped in the middle, with figures as if it had been finished once."""
+    path = tmp_path_factory.mktemp("begun") / "run"
+    with pytest.raises(RunStopped):
+        run_experiment(SMALL, path, quiet=True, stop=stopping_after(2))
+    (path / "figures").mkdir()
+    for name in ("one.png", "one.pdf"):
+        (path / "figures" / name).write_bytes(b"a figure")
+    return path
+
+
+@pytest.fixture
+def run(begun, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(begun, tmp_path / "run")
+
+
+def content(folder):
+    """Names, times and bytes of all files below a folder."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+
+
+def assert_refused(run, name, capsys):
+    """Whatever is done with the run, the error names what is wrong."""
+    named = re.escape(str(run / name))
+    for use in USES.values():
+        with contextlib.suppress(SystemExit), pytest.raises(DamagedError, match=f"^{named} must be a plain"):
+            use(run)
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1 and re.match(f"popsim: error: {named} must", said.err)
+
+
+def test_all_are_there():
+    assert len(set(LINKED)) == 23 and len(set(SPECIAL)) == 20
+
+
+@pytest.mark.parametrize("name", LINKED)
+def test_nothing_is_read_written_or_deleted_through_a_link(name, run, tmp_path, capsys):
+    """That leads to what popsim itself wrote or, where there is nothing yet, to somebody's file or folder."""
+    outside = tmp_path / "outside" / "theirs"
+    outside.parent.mkdir()
+    if (run / name).exists():
+        (run / name).rename(outside)
+    elif name == "history.zarr.partial" or name.startswith("checkpoints"):
+        outside.mkdir()
+        (outside / "zarr.json").write_text("theirs")
+    else:
+        outside.write_text("theirs")
+    (run / name).symlink_to(outside)
+    before, inside = content(outside.parent), content(run)
+    assert_refused(run, name, capsys)
+    assert content(outside.parent) == before and content(run) == inside
+
+
+@pytest.mark.parametrize(("name", "kind"), SPECIAL)
+def test_what_is_no_file_is_refused_and_never_waited_for(name, kind, run, capsys):
+    path = run / name
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    put(path, kind)
+    inside = content(run)
+    assert_refused(run, name, capsys)
+    assert content(run) == inside
+
+
+def put(path, kind):
+    """A device gives zeros for ever; where nobody may make one, there is a socket instead."""
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        try:
+            is_device = kind == "device"
+            os.mknod(path, 0o600 | (stat.S_IFCHR if is_device else stat.S_IFSOCK), os.makedev(1, 5))
+        except PermissionError:
+            os.mknod(path, 0o600 | stat.S_IFSOCK)
+
+
+def test_a_run_is_reached_by_a_link_and_files_shared_with_a_copy_stay_as_they_are(begun, run, tmp_path):
+    """Hard links, as `cp -al` and snapshots make them; and what killed processes left is cleared away."""
+    shutil.copytree(run, tmp_path / "snapshot", copy_function=os.link)
+    before = content(tmp_path / "snapshot")
+    (tmp_path / "link").symlink_to(run)
+    left = [run / f"{name}.0123abcd.partial" for name in ("log.jsonl", "figures/one.png")]
+    left += [run / f"history.zarr/{name}.0123abcd.partial" for name in ("zarr.json", "loss/zarr.json")]
+    for path in left:
+        path.write_text("half")
+    (run / "notes").symlink_to(tmp_path / "nowhere")  # of somebody who keeps notes there
+    finished = resume_run(tmp_path / "link", build=Sum, quiet=True)
+    assert finished.is_finished and verify_run(tmp_path / "link") == {}
+    assert not any(path.exists() for path in left) and (run / "notes").is_symlink()
+    assert content(tmp_path / "snapshot") == before and (run / "figures/one.png").read_bytes() != b"a figure"
+    straight = run_experiment(SMALL, tmp_path / "straight", quiet=True)
+    assert_same(open_run(run, build=Sum).ensemble, straight.ensemble)
+
+
+def test_a_part_of_a_run_that_is_opened_by_itself_is_looked_at_as_well(run, tmp_path):
+    pipe, link, theirs = tmp_path / "pipe", tmp_path / "link", tmp_path / "theirs"
+    os.mkfifo(pipe)
+    theirs.write_text("")
+    link.symlink_to(theirs)
+    for path in (pipe, link):
+        with pytest.raises(DamagedError, match=f"{path} must be a plain file"):
+            read_json_lines(path)
+        with pytest.raises(DamagedError, match=f"{path} must be a plain file"):
+            append_json_line(path, {})
+    assert theirs.read_text() == ""
+    (run / CHUNK).unlink()
+    os.mkfifo(run / CHUNK)
+    with pytest.raises(DamagedError, match=f"{run / CHUNK} must be a plain file"):
+        open_history(run / "history.zarr")
+    pipe.rename(tmp_path / "run.lock")
+    (tmp_path / HOLDER).write_text("{}")
+    with pytest.raises(DamagedError, match=r"run\.lock must be a plain file, got a pipe"):
+        lock_holder(tmp_path)
+    with pytest.raises(DamagedError, match=r"run\.lock must be a plain file"), lock_folder(tmp_path):
+        pass
+
+
+def test_a_figure_is_never_drawn_through_a_link(tmp_path):
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "one.png").symlink_to(tmp_path / "theirs")
+    figure = plt.figure()
+    save_figure(figure, tmp_path, "one")
+    plt.close(figure)
+    assert (tmp_path / "theirs").read_text() == "theirs" and not (tmp_path / "one.png").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["one.pdf", "one.png", "theirs"]
+
+
+def test_a_log_without_end_takes_no_memory(run):
+    with (run / "log.jsonl").open("r+b") as file:
+        file.truncate(2**40)
+    tracemalloc.start()
+    for use in (lambda: read_json_lines(run / "log.jsonl"), lambda: read_run_info(run)):
+        with pytest.raises(DamagedError, match=r"line \d of .*log\.jsonl must have at most"):
+            use()
+    assert "log.jsonl" in verify_run(run)
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
+
+
+def test_a_command_on_a_pipe_ends_with_one_line(run):
+    (run / "log.jsonl").unlink()
+    os.mkfifo(run / "log.jsonl")
+    command = [str(Path(sys.executable).parent / "popsim"), "info", str(run), "--verify"]
+    end = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (end.returncode, end.stdout) == (2, "") and end.stderr.count("\n") == 1
+    assert f"{run / 'log.jsonl'} must be a plain file, got a pipe" in end.stderr
+
+
+def test_a_training_does_not_mind_figures_of_somebody_else(run, tmp_path):
+    """Without run.json: a `chkpt_dir` may be a folder that one works in."""
+    for name in ("run.json", "figures"):
+        (run / name).rename(tmp_path / name)
+    (run / "figures").symlink_to(tmp_path / "figures")
+    RunFolder(run).check_free_for_training(restore=True)
