@@ -64,6 +64,8 @@ def _check_numbers(
     if is_traced(given):
         return
     numbers = np.asarray(given)
+    if not jnp.issubdtype(numbers.dtype, jnp.number) and numbers.dtype != bool:
+        raise ValueError(f"`{name}` must be a number, {expected}, got {value!r}.")
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")

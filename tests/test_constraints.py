@@ -3,11 +3,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_training import OPTIMIZER, train
 
-from popsim import PerMember, make_ensemble
+from popsim import PerMember, make_ensemble, member, of_member
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.per_member import member_values, with_member_values
-from popsim.training import TrainState, sgd, train_step, train_step_post
+from popsim.training import TaskTrainer, TrainState, sgd, train_step, train_step_post
 from popsim.training.constraints import (
     DalesLaw,
     MaxNorm,
@@ -138,16 +139,38 @@ def test_members_are_constrained_each_by_itself(getkey, constraint, holds):
         np.testing.assert_allclose(together[index], alone, rtol=1e-5, atol=1e-7)
 
 
-def test_a_number_may_differ_between_members(getkey):
+BY_MEMBER = {
+    "max norm": MaxNorm(recurrent, PerMember([0.01, 0.02])),
+    "spectral norm": SpectralNorm(recurrent, PerMember([0.1, 0.2])),
+    "range": Range(recurrent, PerMember([-0.1, 0.0]), 0.25),
+    "Dale's law": DalesLaw(recurrent, PerMember([SIGNS, -SIGNS])),
+    "mask": SparsityMask(recurrent, PerMember(jnp.stack([MASK, ~MASK]))),
+}
+
+
+@pytest.mark.parametrize("constraint", BY_MEMBER.values(), ids=BY_MEMBER)
+def test_numbers_may_differ_between_members(getkey, constraint):
     ensemble = make_ensemble(build, 2, key=getkey())
-    limits = eqx.tree_at(lambda c: c.max_norm, MaxNorm(recurrent, 1.0), PerMember([0.01, 0.02]))
 
     def constrain(model, values):
-        return with_member_values(limits, values)(model)
+        return with_member_values(constraint, values)(model)
 
-    constrained = eqx.filter_vmap(constrain)(ensemble, member_values(limits, 2, "post_step_fns"))
-    np.testing.assert_allclose(norms(recurrent(constrained)[0], 1), 0.01, rtol=1e-6)
-    np.testing.assert_allclose(norms(recurrent(constrained)[1], 1), 0.02, rtol=1e-6)
+    constrained = eqx.filter_vmap(constrain)(ensemble, member_values(constraint, 2, "post_step_fns"))
+    for index in range(2):
+        alone = of_member(constraint, index)(member(ensemble, index))
+        np.testing.assert_allclose(recurrent(constrained)[index], recurrent(alone), rtol=1e-5, atol=1e-7)
+    other = of_member(constraint, 1).project(recurrent(member(ensemble, 0)))
+    assert not np.allclose(recurrent(constrained)[0], other)
+    with pytest.raises(ValueError, match=r"`constraint.* differs between members: give `popsim.of_member"):
+        constraint(member(ensemble, 0))
+
+
+def test_connectivity_is_swept_within_one_training():
+    masks = PerMember(jnp.stack([jnp.eye(5, dtype=bool), ~jnp.eye(5, dtype=bool)]))
+    constraint = SparsityMask(lambda m: m.network.recurrent_weights, masks)
+    trainer = TaskTrainer(OPTIMIZER, post_step_fns=[constraint])
+    weights = train(1, trainer=trainer)[0].network.recurrent_weights
+    np.testing.assert_array_equal(weights != 0, masks.values)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e30])
@@ -226,6 +249,14 @@ def test_what_is_not_trained_stays_none(supervised):
         (lambda: SpectralNorm(recurrent, -1.0), "`max_norm`"),
         (lambda: DalesLaw(recurrent, [1.0, 0.5]), "`signs` of DalesLaw"),
         (lambda: DalesLaw(recurrent, 1.0), "`signs` of DalesLaw"),
+        (
+            lambda: Range(recurrent, PerMember([0.0, 2.0]), 1.0),
+            "`low` of Range must not exceed `high`, got 2",
+        ),
+        (lambda: Range(recurrent, PerMember([0.0, 0.0]), PerMember([1.0] * 3)), "`Range.low` .* 3 members"),
+        (lambda: DalesLaw(recurrent, PerMember([1.0, -1.0])), "`signs` of DalesLaw"),
+        (lambda: DalesLaw(recurrent, PerMember([[1.0, 0.5]])), "`signs` of DalesLaw"),
+        (lambda: SparsityMask(recurrent, PerMember([[1, 0]])), "`mask` of SparsityMask"),
         (lambda: dale_signs(0), "`n_units`"),
         (lambda: dale_signs(4, 1.5), "`excitatory_fraction`"),
         (lambda: SparsityMask(recurrent, [1, 0]), "`mask` of SparsityMask"),

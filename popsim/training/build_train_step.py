@@ -34,7 +34,7 @@ class TrainStep(eqx.Module):
 
         value_and_gradients = jax.value_and_grad(loss_of, has_aux=True)
         (loss, (loss_fn_state, outputs)), gradients = value_and_gradients(train_state.params)
-        stepped = optimizer_step(train_state, gradients, loss)
+        stepped = optimizer_step(train_state, gradients, loss, lambda params: loss_of(params)[0])
         next_state = dataclasses.replace(stepped, step=train_state.step + 1, loss_fn_state=loss_fn_state)
         return next_state, outputs
 

@@ -1,6 +1,8 @@
 """Whether a task, a model and what changes the model go together: found out before anything is compiled."""
 
-from collections.abc import Callable
+import dataclasses
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -15,7 +17,7 @@ from popsim.model import AbstractModel
 from popsim.simulate import simulate
 from popsim.task import AbstractTask
 from popsim.training.member_step import MemberStep
-from popsim.training.model_updates import AbstractModelUpdate
+from popsim.training.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.train_state import TrainState
 from popsim.training.update_model import changed_leaves, first_carry
 from popsim.trial import Trial
@@ -56,13 +58,17 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
             raise ValueError(f"term {name!r} of `task.loss` must be a scalar, got shape {value.shape}.")
 
 
-def check_changes(step: MemberStep, state: TrainState) -> PyTree[bool]:
-    """Refuse model updates, post-step functions and loss updates that return something else than they must.
+def check_changes(
+    step: MemberStep, state: TrainState, trained: Sequence[PyTree[bool] | None]
+) -> PyTree[bool]:
+    """Refuse an optimizer that cannot train the model, and model updates, post-step functions and loss
+    updates that return something else than they must.
 
     **Arguments:**
 
     - `step`: the step of one member.
     - `state`: its state.
+    - `trained`: for each phase of the training which parameters are trained; None for all.
 
     **Returns:** which leaves of the model are trained by the optimizer or changed by model updates.
 
@@ -71,6 +77,8 @@ def check_changes(step: MemberStep, state: TrainState) -> PyTree[bool]:
     model = state.model
     batch, member_id = jnp.asarray(0), jnp.asarray(0)
     gradients, trained_batch = eqx.filter_eval_shape(step.gradients, state, batch=batch, member_id=member_id)
+    for own in trained:
+        _check_optimizer(dataclasses.replace(step, trained=own), state, gradients, trained_batch)
     is_kept = state.is_param
     for update in step.updates:
         changed = changed_leaves(update, model, trained_batch)
@@ -85,6 +93,30 @@ def check_changes(step: MemberStep, state: TrainState) -> PyTree[bool]:
         values = jax.tree.map(_mean_shape, trained_batch.losses)
         _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, gradients)
     return is_kept
+
+
+def _check_optimizer(step: MemberStep, state: TrainState, gradients: PyTree, batch: TrainedBatch) -> None:
+    """Raise `ValueError` unless the optimizer makes its step and returns a state like the one it is given."""
+
+    def after(opt_state, state, gradients, batch):
+        return step.optimized(dataclasses.replace(state, opt_state=opt_state), gradients, batch).opt_state
+
+    try:
+        _check_same("optimizer", after, state.opt_state, state, gradients, batch)
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        reason = str(error).partition("\n")[0]
+        phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"
+        raise ValueError(
+            f"`optimizer`{_raised_by(error)} cannot train this model{phase}: {reason}"
+        ) from error
+
+
+def _raised_by(error: Exception) -> str:
+    """The name of the transformation of optax whose function raised an error, where it was one of these."""
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = [code.co_qualname for code in codes if "optax" in code.co_filename]
+    names = [name.partition(".<locals>.")[0] for name in own if ".<locals>." in name]
+    return f" ({names[-1]})" if names else ""
 
 
 def _carry_of(update: AbstractModelUpdate) -> Callable[..., PyTree]:

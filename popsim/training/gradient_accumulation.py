@@ -33,7 +33,7 @@ def accumulate_gradients_loop(
 
     **Raises:** `ValueError` if the batch does not divide into `num_minibatches` equal parts.
     """
-    parts = _split(batch, num_minibatches)
+    parts = split_batch(batch, num_minibatches)
     keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
     gradients, metrics, mutables = [], [], []
     for index in range(num_minibatches):
@@ -53,7 +53,7 @@ def accumulate_gradients_scan(
 
     The mutables are stacked on a leading axis; arguments and errors as there.
     """
-    parts = _split(batch, num_minibatches)
+    parts = split_batch(batch, num_minibatches)
     keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
 
     def add_part(sums, part_and_key):
@@ -82,7 +82,8 @@ def accumulate_gradients(
     return accumulate(state, batch, rng, num_minibatches, loss_fn)
 
 
-def _split(batch: PyTree[Array], num_minibatches: int) -> PyTree[Array]:
+def split_batch(batch: PyTree[Array], num_minibatches: int) -> PyTree[Array]:
+    """Arrays that lead with the part, then with its examples; raises as `accumulate_gradients_loop`."""
     check_positive_int("num_minibatches", num_minibatches)
     sizes = {leaf.shape[0] for leaf in jax.tree.leaves(batch)}
     if len(sizes) != 1 or sizes.copy().pop() % num_minibatches:

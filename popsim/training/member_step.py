@@ -15,7 +15,7 @@ from popsim.randomness import trial_keys
 from popsim.simulate import initial_state, simulate
 from popsim.task import AbstractTask
 from popsim.training.finite import all_finite, freeze_nonfinite
-from popsim.training.gradient_accumulation import accumulate_gradients_scan
+from popsim.training.gradient_accumulation import accumulate_gradients_scan, split_batch
 from popsim.training.member_carry import NEVER, MemberCarry
 from popsim.training.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.optimizer_step import optimizer_step
@@ -95,7 +95,7 @@ class MemberStep(eqx.Module):
         rng = jax.random.fold_in(state.root_rng, state.step)
         gradients, trained_batch = self.gradients(state, batch=batch, member_id=member_id)
         loss = jax.tree.map(jnp.mean, trained_batch.losses)
-        after = optimizer_step(state, gradients, loss.total, self.trained)
+        after = self.optimized(state, gradients, trained_batch)
         model, carried = update_model(
             self.updates,
             after.model,
@@ -144,6 +144,30 @@ class MemberStep(eqx.Module):
         gradients = eqx.combine(gradients, jax.tree.map(jnp.zeros_like, fixed))
         start = jax.vmap(lambda trial, key: initial_state(state.model, trial, key=key))(trials, keys)
         return gradients, TrainedBatch(state.model, trials, keys, start, states, losses, loss, batch)
+
+    def optimized(self, state: TrainState, gradients: PyTree, batch: TrainedBatch) -> TrainState:
+        """The state after the optimizer's step on a training batch."""
+        loss = jax.tree.map(jnp.mean, batch.losses).total
+        return optimizer_step(
+            state, gradients, loss, lambda params: self._mean_loss(params, state, batch), self.trained
+        )
+
+    def _mean_loss(self, params: PyTree, state: TrainState, batch: TrainedBatch) -> Float[Array, ""]:
+        """The mean loss over a training batch with other parameters, in the memory of a part of it.
+
+        What is not trained keeps its value.
+        """
+        own = params if self.trained is None else eqx.combine(eqx.filter(params, self.trained), state.params)
+        model = eqx.combine(own, state.model_without_params)
+
+        def of_part(trials, keys):
+            return jax.tree.map(jnp.mean, self._run(model, batch.loss, trials, keys)[1]).total
+
+        whole = (batch.trials, batch.keys)
+        if self.n_minibatches == 1:
+            return of_part(*whole)
+        parts = split_batch(whole, self.n_minibatches)
+        return jnp.mean(jax.lax.map(jax.checkpoint(lambda part: of_part(*part)), parts))
 
     def _run(
         self, model: Any, loss: Loss, trials: Trial, keys: Key[Array, " trial"]

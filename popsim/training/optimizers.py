@@ -25,7 +25,7 @@ def adam(
     - `clip_norm`: the largest global norm of a member's gradient, which may be a `PerMember`; None for no
         clipping.
 
-    **Raises:** `ValueError` if `learning_rate` or `clip_norm` is a number that is not positive.
+    **Raises:** `ValueError` if `learning_rate` or `clip_norm` is no number, nor a schedule, or not positive.
     """
     return _clipped(optax.adam, learning_rate, clip_norm)
 

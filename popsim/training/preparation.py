@@ -122,7 +122,8 @@ class Preparation:
             ensembled=call.ensembled,
             by_member=call.trials_by_member,
         )
-        return check_changes(*_first_member(self.step, self.state, call.ensembled))
+        step, state = _first_member(self.step, self.state, call.ensembled)
+        return check_changes(step, state, [phase.trained for phase in call.phases.phases])
 
     @functools.cached_property
     def layout(self) -> MemberLayout:

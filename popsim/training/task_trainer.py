@@ -35,8 +35,11 @@ class TaskTrainer:
 
     **Arguments:**
 
-    - `optimizer`: any optax optimizer; the builders of `popsim.training` keep the learning rate where the
-        history finds it. `optax.set_to_zero()` for training by model updates alone.
+    - `optimizer`: any optax optimizer, also one that asks for the loss as a function (`optax.lbfgs`,
+        `optax.contrib.sam`, `optax.contrib.sophia`), which is that of the batch's trials; one that cannot
+        train the model, such as `optax.lookahead` and `optax.contrib.dpsgd`, is refused when a training
+        begins. The builders of `popsim.training` keep the learning rate where the history finds it.
+        `optax.set_to_zero()` for training by model updates alone.
     - `checkpointing`, `chkpt_dir`: the folder in which the training is kept so that it can be continued:
         checkpoints, its history, and a log, see `popsim.store.RunFolder`. None: nothing is written. The
         history gathers there, not in memory.

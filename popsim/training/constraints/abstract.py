@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from popsim.parameters import picked_parameters
+from popsim.per_member import check_of_one_member
 
 Tree = TypeVar("Tree", bound=PyTree)
 
@@ -21,7 +22,8 @@ class AbstractConstraint(eqx.Module):
     of `train_step_post` (a function of the parameters). To have it hold before the first step too, call it
     on the model, or map it over the members of an ensemble: `equinox.filter_vmap(constraint)(ensemble)`.
 
-    A subclass supplies `where` and `project`. Its numbers are array leaves.
+    A subclass supplies `where` and `project`. Its numbers are array leaves, or `popsim.PerMember`; `project`
+    gets them with `of_one_member`.
 
     !!! example
 
@@ -74,6 +76,14 @@ class AbstractConstraint(eqx.Module):
             return self.project(leaf) if is_picked else leaf
 
         return jax.tree.map(projected, picked, model)
+
+    def of_one_member(self, name: str) -> Array:
+        """The field of that name, an array.
+
+        **Raises:** `ValueError` if a field holds an array for each member of an ensemble.
+        """
+        check_of_one_member("constraint", self)
+        return getattr(self, name)
 
     def check_matrix(self, weights: Float[Array, "..."]) -> None:
         """Raise `ValueError` unless `weights` has two axes, [post, pre]."""

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_positive_int, is_traced
+from popsim.per_member import PerMember
 from popsim.training.constraints.abstract import AbstractConstraint
 
 
@@ -39,28 +40,31 @@ class DalesLaw(AbstractConstraint):
     **Arguments:**
 
     - `where`: picks the matrices, see `AbstractConstraint`.
-    - `signs`: +1 or -1 for each column; `dale_signs` makes them from a fraction of excitatory units.
+    - `signs`: +1 or -1 for each column, which may be a `PerMember`; `dale_signs` makes them from a fraction
+        of excitatory units.
 
     **Raises:** `ValueError` if `signs` holds anything else; when called, if the weights are no matrix with
     as many columns.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
-    signs: Float[Array, " pre"] = eqx.field(converter=as_float_array)
+    signs: Float[Array, " pre"] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
-        if self.signs.ndim != 1:
+        values = self.signs.values if isinstance(self.signs, PerMember) else self.signs[None]
+        if values.ndim != 2:
             raise ValueError(
-                f"`signs` of DalesLaw must be one for each column, got an array of shape {self.signs.shape}."
+                f"`signs` of DalesLaw must be one for each column, got an array of shape {values.shape[1:]}."
             )
-        if not is_traced(self.signs) and not np.all(np.abs(np.asarray(self.signs)) == 1):
+        if not is_traced(values) and not np.all(np.abs(np.asarray(values)) == 1):
             raise ValueError(f"`signs` of DalesLaw must be +1 or -1, got {self.signs}.")
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         self.check_matrix(weights)
-        if weights.shape[1] != self.signs.shape[0]:
+        signs = self.of_one_member("signs")
+        if weights.shape[1] != signs.shape[0]:
             raise ValueError(
                 f"`signs` of DalesLaw must be one for each of the {weights.shape[1]} columns of the weights, "
-                f"got {self.signs.shape[0]}."
+                f"got {signs.shape[0]}."
             )
-        return jnp.where(weights * self.signs.astype(weights.dtype) < 0, 0, weights)
+        return jnp.where(weights * signs.astype(weights.dtype) < 0, 0, weights)

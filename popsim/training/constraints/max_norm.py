@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_positive
+from popsim.per_member import PerMember
 from popsim.training.constraints.abstract import AbstractConstraint
 from popsim.training.constraints.vector_norm import checked_axes, norm_and_direction
 
@@ -21,7 +22,7 @@ class MaxNorm(AbstractConstraint):
     **Arguments:**
 
     - `where`: picks the arrays, see `AbstractConstraint`.
-    - `max_norm`: the limit.
+    - `max_norm`: the limit, which may be a `PerMember`.
     - `axis`: the axis, or axes, along which the norm is taken. For weights [post, pre], -1 is the weights
         onto each unit, 0 the weights from each unit.
 
@@ -29,7 +30,7 @@ class MaxNorm(AbstractConstraint):
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
-    max_norm: Float[Array, ""] = eqx.field(converter=as_float_array)
+    max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def __check_init__(self):
@@ -38,5 +39,5 @@ class MaxNorm(AbstractConstraint):
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         axes = checked_axes("MaxNorm", self.axis, weights.ndim)
         norm, direction = norm_and_direction(weights, axes)
-        limit = self.max_norm.astype(weights.dtype)
+        limit = self.of_one_member("max_norm").astype(weights.dtype)
         return jnp.where(norm > limit, limit * direction, weights)

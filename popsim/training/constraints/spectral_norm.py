@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import as_float_array, check_positive
+from popsim.per_member import PerMember
 from popsim.training.constraints.abstract import AbstractConstraint
 
 
@@ -25,18 +26,18 @@ class SpectralNorm(AbstractConstraint):
     **Arguments:**
 
     - `where`: picks the matrices, see `AbstractConstraint`.
-    - `max_norm`: the limit.
+    - `max_norm`: the limit, which may be a `PerMember`.
 
     **Raises:** `ValueError` if `max_norm` is not positive; when called, if the weights are no matrix.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
-    max_norm: Float[Array, ""] = eqx.field(converter=as_float_array)
+    max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
         self.check_matrix(weights)
-        norm, limit = jnp.linalg.norm(weights, ord=2), self.max_norm.astype(weights.dtype)
+        norm, limit = jnp.linalg.norm(weights, ord=2), self.of_one_member("max_norm").astype(weights.dtype)
         return jnp.where(norm > limit, weights * (limit / norm), weights)
