@@ -16,12 +16,17 @@ from popsim.experiments import (
     EXPERIMENTS,
     PLANTS,
     CenterOut,
+    Cognitive,
     RunHistory,
+    info_table,
     open_run,
+    read_run_info,
     register_experiment,
     run_experiment,
 )
+from popsim.experiments.rebuild import describe_experiment
 from popsim.store import DamagedError, read_sealed_json, write_json, write_sealed_json
+from popsim.store.run_folder import FORMAT
 
 pytestmark = pytest.mark.slow
 
@@ -204,3 +209,42 @@ def test_a_member_that_has_diverged_is_reported(small_run):
     assert rows[1]["noise_on_mean"]["end_point_error_m"] is None and not rows[1]["within_limits"]
     json.dumps(summary, allow_nan=False)
     assert str(SMALL.table(summary)).splitlines()[3].split()[2:] == ["-", "-", "-", "-", "no"]
+
+
+@pytest.mark.parametrize(
+    ("experiment", "said"),
+    [
+        (
+            CenterOut(),
+            {
+                "proprioception_noise": "0.02 rad, 0.1 rad/s",
+                "motor_noise": "0.05 of the command, 0.01 N m",
+                "hidden_noise": "0.0",
+                "vision_noise": "0.002 m, 0.02 m/s",
+                "vision_delay": "0.07 s",
+                "n_members": "5",
+            },
+        ),
+        (
+            CenterOut(plant="arm26", motor_noise=(0.1, 0.0)),
+            {
+                "proprioception_noise": "0.005 optimal lengths, 0.03 optimal lengths/s",
+                "motor_noise": "0.1 of the command, 0.0 of full excitation",
+                "hidden_noise": "0.01",
+            },
+        ),
+        (CenterOut(plant="point-mass"), {"motor_noise": "0.05 of the command, 0.01 N"}),
+        (Cognitive(task="context-integration", cell="tanh"), {"cell": "tanh", "tau": "0.1 s"}),
+        (Cognitive(cell="gru"), {"cell": "gru", "tau": "not set"}),
+    ],
+)
+def test_a_run_says_the_settings_that_act_with_units(experiment, said, tmp_path):
+    write_sealed_json(
+        tmp_path / "run.json", {"popsim": "", "format": FORMAT, **describe_experiment(experiment)}
+    )
+    info = read_run_info(tmp_path)
+    assert {name: info.in_force[name] for name in said} == said
+    lines = [
+        line.split(maxsplit=1) for line in info_table(info).replace("*", " ").splitlines() if "  " in line
+    ]
+    assert said.items() <= dict(line for line in lines if len(line) == 2).items()

@@ -73,9 +73,9 @@ class CenterOut(AbstractExperiment):
         check_positive("learning_rate", self.learning_rate)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
-        check_non_negative("hidden_noise", self._of_plant("hidden_noise"))
+        check_non_negative("hidden_noise", self.in_force("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
-            given = self._of_plant(name)
+            given = self.in_force(name)
             if len(given) != 2:
                 raise ValueError(f"`{name}` must be two numbers, got {given}.")
             check_non_negative(name, given)
@@ -87,10 +87,18 @@ class CenterOut(AbstractExperiment):
                     f"`{name}` must be shorter than a trial, {self.duration} s, got {getattr(self, name)} s."
                 )
 
-    def _of_plant(self, name: str) -> Any:
-        """A setting, or if it is None what goes with the body."""
+    def in_force(self, name: str) -> Any:
         given = getattr(self, name)
         return getattr(PLANTS[self.plant], name) if given is None else given
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        body = PLANTS[self.plant]
+        return {
+            "vision_noise": ("m", "m/s"),
+            "proprioception_noise": (body.felt_unit, f"{body.felt_unit}/s"),
+            "motor_noise": ("of the command", body.command_unit),
+            **dict.fromkeys(("vision_delay", "proprioception_delay", "duration", "dt"), ("s",)),
+        }
 
     def build_plant(self) -> AbstractPlant:
         """The body."""
@@ -107,7 +115,7 @@ class CenterOut(AbstractExperiment):
             "proprioception": SensoryChannel(
                 proprioception,
                 self.proprioception_delay,
-                _noise(self._of_plant("proprioception_noise"), posture.size // 2),
+                _noise(self.in_force("proprioception_noise"), posture.size // 2),
             ),
         }
         n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
@@ -116,13 +124,13 @@ class CenterOut(AbstractExperiment):
                 n_inputs,
                 self.n_units,
                 plant.n_commands,
-                noise_std=self._of_plant("hidden_noise"),
+                noise_std=self.in_force("hidden_noise"),
                 key=key,
                 **(EXCITING if isinstance(plant, Muscled) else {}),
             ),
             plant,
             channels,
-            MotorNoise(*self._of_plant("motor_noise")),
+            MotorNoise(*self.in_force("motor_noise")),
             scaling=_scaling(plant, posture, PLANTS[self.plant].proprioceptive_scale),
             dt=self.dt,
         )

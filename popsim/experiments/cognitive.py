@@ -58,6 +58,16 @@ class Cognitive(AbstractExperiment):
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("hidden_noise", self.hidden_noise)
 
+    def in_force(self, name: str) -> Any:
+        if name == "cell":
+            return self.chosen_cell
+        if name == "tau" and self.tau is None and self.chosen_cell == "tanh":
+            return TAU
+        return getattr(self, name)
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        return {"tau": ("s",)}
+
     @property
     def chosen_cell(self) -> Literal["gru", "tanh"]:
         """The cell, or if it is None the one that goes with the task."""
@@ -80,8 +90,7 @@ class Cognitive(AbstractExperiment):
         sizes = (n_inputs, self.n_units, n_outputs)
         if self.chosen_cell == "gru":
             return GRUNetwork(*sizes, noise_std=self.hidden_noise, key=key)
-        tau = TAU if self.tau is None else self.tau
-        return LeakyRNN(*sizes, tau=tau, dt=dt, noise_std=self.hidden_noise, key=key)
+        return LeakyRNN(*sizes, tau=self.in_force("tau"), dt=dt, noise_std=self.hidden_noise, key=key)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
         schedule = optax.cosine_decay_schedule(self.learning_rate, self.n_batches)

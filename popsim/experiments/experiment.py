@@ -81,6 +81,14 @@ class AbstractExperiment(abc.ABC):
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
         """The figures of a `Run`, by the names of their files, with what there is to say about them."""
 
+    def in_force(self, name: str) -> Any:
+        """A setting as it acts: what stands for None, where a default goes with other settings."""
+        return getattr(self, name)
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        """By setting, the unit of each of its numbers, for those that have one."""
+        return {}
+
     def key(self, purpose: str) -> Key[Array, ""]:
         """The random key for a purpose, such as "ensemble", "training" or "evaluation"."""
         return key_stream(jax.random.key(self.seed), purpose)

@@ -95,7 +95,7 @@ def _settings(info: RunInfo) -> list[str]:
         title = "settings (*: not the default)"
     changed = info.changed or frozenset()
     rows = [
-        (f"{'*' if name in changed else ' '} {name}", _short(value)) for name, value in info.settings.items()
+        (f"{'*' if name in changed else ' '} {name}", _short(value)) for name, value in info.in_force.items()
     ]
     return [title, *_columns(rows)]
 

@@ -19,6 +19,7 @@ class PlantChoice:
     - `motor_noise`: as a share of the command, and constant.
     - `hidden_noise`: on the units of a network that moves it.
     - `tolerance`: by how much errors and speeds may be larger than those of a torque arm.
+    - `felt_unit`, `command_unit`: those of what it feels of position, and of its commands.
     """
 
     build: Callable[[], AbstractPlant]
@@ -27,6 +28,8 @@ class PlantChoice:
     motor_noise: Pair = (0.05, 0.01)
     hidden_noise: float = 0.0
     tolerance: float = 1.0
+    felt_unit: str = "rad"
+    command_unit: str = "N m"
 
 
 def _muscled(
@@ -40,6 +43,8 @@ def _muscled(
         motor_noise=(0.05, 0.002),
         hidden_noise=0.01,
         tolerance=2.0,
+        felt_unit="optimal lengths",
+        command_unit="of full excitation",
     )
 
 
@@ -51,7 +56,7 @@ PLANTS: Mapping[str, PlantChoice] = {
     "two-link-arm": PlantChoice(plants.TwoLinkArm.arm26),
     "two-link-arm-motornet": PlantChoice(plants.TwoLinkArm.motornet),
     "two-link-arm-li-todorov": PlantChoice(plants.TwoLinkArm.li_todorov),
-    "point-mass": PlantChoice(plants.PointMass),
+    "point-mass": PlantChoice(plants.PointMass, felt_unit="m", command_unit="N"),
     "arm26": _muscled(plants.arm26),
     "arm26-relu": _arm26(muscles.ReluMuscle),
     "arm26-compliant": _arm26(muscles.CompliantTendonHillMuscle),

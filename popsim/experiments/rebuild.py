@@ -1,7 +1,8 @@
 """Experiments as JSON values, and back."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,33 @@ from popsim.experiments.registry import EXPERIMENTS
 
 
 def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
-    """The name and the settings of an experiment."""
-    return {"experiment": experiment.name, "settings": dataclasses.asdict(experiment)}
+    """The name and the settings of an experiment: as given, and as they act, in words."""
+    units = experiment.units()
+    return {
+        "experiment": experiment.name,
+        "settings": dataclasses.asdict(experiment),
+        "in_force": {
+            field.name: setting_text(experiment.in_force(field.name), units.get(field.name, ()))
+            for field in dataclasses.fields(experiment)
+        },
+    }
+
+
+def setting_text(value: object, units: Sequence[str] = ()) -> str:
+    """A setting as one reads it, such as "0.002 m, 0.02 m/s".
+
+    **Arguments:**
+
+    - `value`: a JSON value, or a tuple.
+    - `units`: of each of its numbers; none where they have none.
+    """
+    if value is None:
+        return "not set"
+    if isinstance(value, list | tuple):
+        units = units or ("",) * len(value)
+        return ", ".join(setting_text(each, (unit,)) for each, unit in zip(value, units, strict=True))
+    text = value if isinstance(value, str) else json.dumps(value)
+    return f"{text} {' '.join(units)}".rstrip()
 
 
 def rebuild_experiment(

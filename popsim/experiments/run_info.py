@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from popsim.experiments.log_summary import LoggedLosses, last_losses
+from popsim.experiments.rebuild import setting_text
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.store import Checkpoints, DamagedError, ListedArray, MismatchError, RunFolder, list_arrays
 from popsim.store.lock import lock_holder
@@ -78,6 +79,13 @@ class RunInfo:
     def settings(self) -> Mapping[str, Any]:
         """The settings of the experiment."""
         return self.description.get("settings", {})
+
+    @property
+    def in_force(self) -> Mapping[str, str]:
+        """The settings as they act, in words with units."""
+        said = self.description.get("in_force")
+        said = said if isinstance(said, dict) else {}
+        return {name: str(said.get(name, setting_text(value))) for name, value in self.settings.items()}
 
     @property
     def n_batches(self) -> int | None:

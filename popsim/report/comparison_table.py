@@ -8,7 +8,7 @@ from jaxtyping import Float
 from popsim.experiments.log_summary import LoggedLosses
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, cell_text, is_numeric
 from popsim.report.compared_runs import ComparedRun
-from popsim.report.setting_text import duration_text, setting_text
+from popsim.report.duration_text import duration_text
 
 MISSING = "-"
 
@@ -19,7 +19,7 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
         {
             "experiment": str(each.info.experiment),
             "popsim": str(each.info.description.get("popsim")),
-            **{name: setting_text(value) for name, value in each.info.settings.items()},
+            **each.info.in_force,
         }
         for each in runs
     ]

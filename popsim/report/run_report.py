@@ -8,11 +8,11 @@ from pathlib import Path
 from popsim.experiments.run import Run
 from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.report.drawn_figures import save_and_embed
+from popsim.report.duration_text import duration_text
 from popsim.report.html import Html, element, named_values, table, wide
 from popsim.report.page import write_page
 from popsim.report.report_folder import REPORT, check_report_folder, make_report_folder
 from popsim.report.sections import SECTIONS
-from popsim.report.setting_text import duration_text, setting_text
 from popsim.report.written_report import WrittenReport
 from popsim.version import __version__
 
@@ -93,8 +93,7 @@ def _settings(info: RunInfo) -> Html:
     """The settings, those that are not the default in bold, and versions."""
     changed = info.changed or frozenset()
     values: dict[str, str] = {"experiment": str(info.experiment)}
-    for name, value in info.settings.items():
-        text = setting_text(value)
+    for name, text in info.in_force.items():
         values[name] = element("strong", text) if name in changed else text
     values["trained by"] = (
         f"popsim {info.description.get('popsim')}, run format {info.description.get('format')}"
