@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
 from popsim.analysis.statistics.interval import mean_interval
 
 
@@ -41,6 +42,6 @@ def draw_adaptation_course(
     ax.fill_between(count, interval.low, interval.high, color=color, alpha=0.25, linewidth=0)
     ax.plot(count, interval.estimate, color=color, label=label)
     ax.set(xlabel="training batch")
-    ax.set_xlim(min(count[0], ax.dataLim.x0), max(count[-1], ax.dataLim.x1))
+    reach(ax, x=(count[0], count[-1]))
     ax.legend()
     return ax

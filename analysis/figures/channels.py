@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_channels(
@@ -34,5 +34,5 @@ def draw_channels(
         ax.plot(times, values, color=color, linewidth=0.9)
         if targets is not None:
             ax.plot(times, targets[:, index], color=color, linewidth=1.4, linestyle=(0, (2, 1)), alpha=0.6)
-    ax.set_xlim(0, dt * channels.shape[0])
+    reach(ax, x=(0, dt * channels.shape[0]))
     return ax

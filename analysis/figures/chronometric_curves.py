@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from popsim.analysis.behaviour import ChronometricCurve
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_chronometric_curves(
@@ -29,6 +29,6 @@ def draw_chronometric_curves(
         points = (curve.coherence, 1000 * mean, 1000 * error)
         ax.errorbar(*points, fmt="o-", ms=3, lw=0.9, color=color, label=name)
     ax.set(xlabel="coherence", ylabel="time to decide (ms)")
-    ax.set_ylim(bottom=0)
+    reach(ax, y=[0])
     ax.legend(loc="lower center", ncols=2, handlelength=1.2)
     return ax

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
 from popsim.analysis.statistics.interval import mean_interval
 
 
@@ -37,6 +38,7 @@ def draw_decoding(
         _, low, high = mean_interval(accuracy, method="standard deviation")
         ax.fill_between(time, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     ax.plot(time, mean, color="#0072B2", linewidth=1.5, label=f"mean of {len(accuracy)} members")
-    ax.set(xlabel="time (s)", ylabel="decoding accuracy", ylim=(0, 1.05), xlim=(0, time[-1]))
+    ax.set(xlabel="time (s)", ylabel="decoding accuracy")
+    reach(ax, x=(0, time[-1]), y=(0, 1.05))
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.25))
     return ax

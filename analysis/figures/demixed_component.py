@@ -5,6 +5,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim.analysis.figures.state_space import trial_colors
+from popsim.analysis.figures.style import reach
 
 
 def draw_demixed_component(
@@ -31,7 +32,8 @@ def draw_demixed_component(
     time = dt * np.arange(1, projection.shape[1] + 1)
     for values, color in zip(projection, trial_colors(direction, len(projection)), strict=True):
         ax.plot(time, values, color=color, linewidth=1.0)
-    ax.set(xlabel="time (s)", ylabel="demixed component", xlim=(0, time[-1]))
+    ax.set(xlabel="time (s)", ylabel="demixed component")
+    reach(ax, x=(0, time[-1]))
     share = None if explained is None else f"{100 * explained:.1f} % of variance"
     ax.set_title(", ".join(text for text in (part, share) if text is not None))
     return ax

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_dendrogram(
@@ -46,6 +46,6 @@ def draw_dendrogram(
             tick.set(color=colors[tick.get_text()], rotation=45, ha="right", rotation_mode="anchor")
     ax.tick_params(axis="x", length=0)
     ax.spines["bottom"].set_visible(False)
-    ax.set(xlabel="member", ylabel=label, xlim=(-0.5, n_members - 0.5))
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel="member", ylabel=label)
+    reach(ax, x=(-0.5, n_members - 0.5), y=[0])
     return ax

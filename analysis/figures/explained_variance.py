@@ -5,6 +5,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from popsim.analysis.figures.style import reach
 from popsim.analysis.statistics.interval import mean_interval
 
 
@@ -28,7 +29,8 @@ def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member compo
         _, low, high = mean_interval(together, method="standard deviation")
         ax.fill_between(number, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     ax.plot(number, mean, "o-", color="#0072B2", markersize=3, label="together")
-    ax.set(xlabel="component", ylabel="explained variance (%)", ylim=(0, 105))
+    ax.set(xlabel="component", ylabel="explained variance (%)")
+    reach(ax, y=(0, 105))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="center right", title=f"mean of {len(explained)} members", title_fontsize=7)
     return ax

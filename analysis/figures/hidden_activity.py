@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt: float) -> Axes:
     """The activity of all units as a heat map, ordered by the time when they are furthest from zero.
@@ -27,5 +29,6 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
         interpolation="nearest",
     )
     ax.set(xlabel="time (s)", ylabel="unit")
+    reach(ax)  # an image fits the axes to itself
     ax.figure.colorbar(image, ax=ax, label="activity")
     return ax

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
 from popsim.analysis.figures.fixed_points import KIND_COLORS, KIND_MARKERS, unstable_label
+from popsim.analysis.figures.style import reach
 
 
 def draw_jacobian_eigenvalues(
@@ -35,7 +36,7 @@ def draw_jacobian_eigenvalues(
         ax.scatter(np.real(own), np.imag(own), s=size, **look, label=label)
     ax.set_aspect("equal")
     farthest = 1.08 * max(1.0, float(np.abs(eigenvalues).max(initial=0)))
-    ax.set(xlim=(-farthest, farthest), ylim=(-farthest, farthest))
+    reach(ax, x=(-farthest, farthest), y=(-farthest, farthest))
     ax.set(xlabel="real part of eigenvalue", ylabel="imaginary part")
     ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     ax.legend(

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Int
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
 from popsim.analysis.learning import LearningCurve
 
 
@@ -27,6 +28,6 @@ def draw_learning_bands(
     ax.fill_between(batch + 1, curve.low, curve.high, color=color, alpha=0.25, linewidth=0)
     ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    ax.set_xlim(1, max(ax.get_xlim()[1], batch[-1] + 1))
+    reach(ax, x=(1, batch[-1] + 1))
     ax.legend()
     return ax

@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_learning_curves(
     ax: Axes,
@@ -29,5 +31,5 @@ def draw_learning_curves(
     mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
     ax.plot(batch + 1, mean, color=color, linewidth=1.5, label=f"{label}, mean of {finite.sum()} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    ax.set_xlim(1, max(ax.get_xlim()[1], batch[-1] + 1))
+    reach(ax, x=(1, batch[-1] + 1))
     return ax

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_member_values(
@@ -36,6 +36,7 @@ def draw_member_values(
         ax.plot(finite, place + offsets, "o", color=color, markersize=3.5, alpha=0.7, markeredgewidth=0)
         ax.plot([finite.mean()] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
     ax.set_yticks(range(len(names)), names)
-    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.yaxis.set_inverted(True)
+    reach(ax, y=(-0.5, len(names) - 0.5))
     ax.set(xlabel=label)
     return ax

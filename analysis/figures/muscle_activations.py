@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_muscle_activations(
     ax: Axes, activation: Float[np.ndarray, "time muscle"], *, dt: float, names: Sequence[str] | None = None
@@ -24,7 +26,7 @@ def draw_muscle_activations(
     for index, of_muscle in enumerate(activation.T):
         name = f"muscle {index}" if names is None else names[index]
         ax.plot(time, of_muscle, color=f"C{index}", label=name)
-    ax.set(xlabel="time (s)", ylabel="activation", xlim=(0, time[-1]))
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel="time (s)", ylabel="activation")
+    reach(ax, x=(0, time[-1]), y=[0])
     ax.legend(ncols=2 if n_muscles > 4 else 1, handlelength=1.2)
     return ax

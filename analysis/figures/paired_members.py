@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 from popsim.analysis.statistics.interval import mean_interval
 
 
@@ -44,6 +44,7 @@ def draw_paired_members(
         label=f"mean, 95 % interval (n = {len(values)})",
     )
     ax.set_xticks(places, names)
-    ax.set(xlim=(-0.4, n_conditions - 0.6), ylabel=label)
+    ax.set(ylabel=label)
+    reach(ax, x=(-0.4, n_conditions - 0.6))
     ax.legend()
     return ax

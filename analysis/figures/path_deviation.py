@@ -5,6 +5,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim.analysis.behaviour import maximum_perpendicular_deviation, perpendicular_deviation
+from popsim.analysis.figures.style import reach
 
 DEVIATION_COLOR = "#D55E00"
 
@@ -51,7 +52,7 @@ def draw_path_deviation(
     ax.plot(0, 0, "o", color="black", markersize=3)
     ax.plot(0, 100 * distance, "o", color="0.6", markersize=6, zorder=1)
     ax.set(xlabel="to the right of the line (cm)", ylabel="to the target (cm)", aspect="equal")
-    ax.set_xlim(*_room(ax, 30 * distance))
+    reach(ax, x=_room(ax, 30 * distance))
     return ax
 
 

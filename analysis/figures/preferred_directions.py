@@ -6,6 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_preferred_directions(
     ax: Axes,
@@ -39,7 +41,7 @@ def draw_preferred_directions(
                 label=label if member == 0 else None,
             )
     ax.set_aspect("equal")
-    ax.set(xlim=(-1.4 * farthest, 1.4 * farthest), ylim=(-1.8 * farthest, farthest))  # room for the legend
+    reach(ax, x=(-1.4 * farthest, 1.4 * farthest), y=(-1.8 * farthest, farthest))  # room for the legend
     ax.locator_params(nbins=5)
     ax.set(xlabel="depth of tuning to the right", ylabel="depth of tuning away")
     ax.legend(fontsize=6, handlelength=1.0, columnspacing=1.0, loc="lower center", ncols=2)

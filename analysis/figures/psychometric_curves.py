@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim.analysis.behaviour import ChoiceShares, LapsingPsychometricFit, PsychometricFit
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_psychometric_curves(
@@ -28,8 +28,8 @@ def draw_psychometric_curves(
     - `fit`: of the same choices, to one stream of evidence.
     - `names`: of the members, for the legend; by default they are numbered.
     """
-    reach = 1.1 * float(np.abs(shares.coherence).max())
-    fine = np.linspace(-reach, reach, 201)
+    farthest = 1.1 * float(np.abs(shares.coherence).max())
+    fine = np.linspace(-farthest, farthest, 201)
     curves, at_levels = (_of_members(fit, coherence) for coherence in (fine, shares.coherence))
     errors = np.sqrt(at_levels * (1 - at_levels) / shares.n_trials)
     points = np.atleast_2d(shares.share)
@@ -40,8 +40,8 @@ def draw_psychometric_curves(
         ax.errorbar(shares.coherence, own, error, fmt="o", ms=3, mfc="none", mew=0.8, lw=0.8, color=color)
     ax.axhline(0.5, color="0.8", linewidth=0.6, zorder=0)
     ax.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
-    ax.set(xlabel="coherence", ylabel="share of choices to the right", xlim=(-reach, reach))
-    ax.set(ylim=(-0.03, 1.03), yticks=[0, 0.5, 1])
+    ax.set(xlabel="coherence", ylabel="share of choices to the right", yticks=[0, 0.5, 1])
+    reach(ax, x=(-farthest, farthest), y=(-0.03, 1.03))
     ax.legend(loc="lower right", handlelength=1.2)
     return ax
 

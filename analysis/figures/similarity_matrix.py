@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_similarity_matrix(
     ax: Axes,
@@ -50,5 +52,6 @@ def draw_similarity_matrix(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel="member", ylabel="member")
+    reach(ax)  # an image fits the axes to itself
     ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
     return ax

@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_speed_profiles(
     ax: Axes, speed: Float[np.ndarray, "member trial time"], *, dt: float, label_members: bool = True
@@ -22,8 +24,8 @@ def draw_speed_profiles(
         mean, spread = of_member.mean(axis=0), of_member.std(axis=0)
         (line,) = ax.plot(time, mean, label=f"member {index}" if label_members else None)
         ax.fill_between(time, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
-    ax.set(xlabel="time (s)", ylabel="hand speed (m/s)", xlim=(0, time[-1]))
-    ax.set_ylim(bottom=0)
+    ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
+    reach(ax, x=(0, time[-1]), y=[0])
     if label_members:
         ax.legend()
     return ax

@@ -1,13 +1,14 @@
 """The look of popsim's figures: readable at column width, colours that everybody can tell apart."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import matplotlib
 import matplotlib.style
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popsim.store.whole_file import whole_file
@@ -33,6 +34,19 @@ def direction_colors(angles: Float[np.ndarray, " trial"]) -> Float[np.ndarray, "
     """One colour for each direction (rad), on a cyclic map, darkened so that its pale end shows on white."""
     colors = matplotlib.colormaps["twilight_shifted"](np.mod(angles, 2 * np.pi) / (2 * np.pi))
     return colors * [0.8, 0.8, 0.8, 1.0]
+
+
+def reach(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
+    """Let the limits of axes take in these coordinates, and end there unless something lies further out.
+
+    Limits that are set stay as they are whatever is drawn later; these go on growing with it.
+    """
+    ax.update_datalim([(each, 0.0) for each in x], updatey=False)
+    ax.update_datalim([(0.0, each) for each in y], updatex=False)
+    for drawn in [*ax.lines, *ax.collections, *ax.images][:1]:
+        drawn.sticky_edges.x.extend(x)
+        drawn.sticky_edges.y.extend(y)
+    ax.autoscale_view()
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

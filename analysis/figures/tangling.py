@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_tangling(
@@ -32,7 +32,8 @@ def draw_tangling(
     for index, (across, up) in enumerate(zip(reference, tangling, strict=True)):
         color = COLORS[index % len(COLORS)]
         ax.plot(across.ravel(), up.ravel(), ".", color=color, markersize=1.5, alpha=0.5, rasterized=True)
-    ax.set(xlim=(0, largest), ylim=(0, largest), aspect="equal")
+    ax.set(aspect="equal")
+    reach(ax, x=(0, largest), y=(0, largest))
     ax.set(xlabel=f"tangling of the {reference_name} (1/s²)", ylabel=f"tangling of the {name} (1/s²)")
     ax.ticklabel_format(style="sci", scilimits=(-2, 4))
     return ax

@@ -10,7 +10,7 @@ from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 
 from popsim.analysis.figures.named_times import draw_named_times
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 from popsim.hand import HandState
 from popsim.output_target import OutputTarget
 from popsim.trial import Trial, n_trials
@@ -56,7 +56,7 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
     for index, column in enumerate(axes.T):
         for ax, (_, draw) in zip(column, rows, strict=True):
             draw(ax, index)
-            ax.set_xlim(0, trials.timeline.n_steps * trials.timeline.dt)
+            reach(ax, x=(0, trials.timeline.n_steps * trials.timeline.dt))
         column[-1].set_xlabel("time (s)")
     heights = draw_named_times(axes, trials.timeline)
     for index, ax in enumerate(axes[0]):
@@ -163,7 +163,7 @@ def _interventions(trials: Trial) -> Callable[[Axes, int], None]:
             bars = [(dt * start, dt * (end - start)) for start, end in zip(starts, ends, strict=True)]
             ax.broken_barh(bars, (row - 0.2, 0.4), color=LINE_COLORS[row % len(LINE_COLORS)])
         ax.set_yticks(range(len(names)), names)
-        ax.set_ylim(-0.6, len(names) - 0.4)
+        reach(ax, y=(-0.6, len(names) - 0.4))
 
     return draw
 

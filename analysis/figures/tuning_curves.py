@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.style import COLORS, reach
 
 
 def draw_tuning_curves(
@@ -39,8 +39,8 @@ def draw_tuning_curves(
             baseline, depth, preferred = cosine[:, index]
             fitted = baseline + depth * np.cos(fine - preferred)
             ax.plot(np.degrees(fine), fitted, ":", color=color, linewidth=1.0)
-    ax.set(xlabel="direction (°)", ylabel="activity", xlim=(-190, 190), xticks=[-180, -90, 0, 90, 180])
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high + 0.22 * (high - low))  # room for the legend
+    ax.set(xlabel="direction (°)", ylabel="activity", xticks=[-180, -90, 0, 90, 180])
+    low, high = np.nanmin(mean - deviation), np.nanmax(mean + deviation)
+    reach(ax, x=(-190, 190), y=[high + 0.3 * (high - low)])  # room for the legend
     ax.legend(loc="upper center", ncols=3, columnspacing=1.0, handlelength=1.0)
     return ax

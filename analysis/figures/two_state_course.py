@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
 from popsim.analysis.learning import TwoStateCourse
 
 
@@ -40,6 +41,7 @@ def draw_two_state_course(
     ):
         own = states[:-1].reshape(len(trial), -1).mean(axis=1)
         ax.plot(trial, own, color=color, linestyle=dashes, label=name)
-    ax.set(xlabel="trial", ylabel="adaptation", xlim=(1, len(trial)))
+    ax.set(xlabel="trial", ylabel="adaptation")
+    reach(ax, x=(1, len(trial)))
     ax.legend(ncols=2, handlelength=1.6, columnspacing=1.0)
     return ax

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from popsim.analysis.arrays import AnyArray
+from popsim.analysis.figures.style import reach
 
 
 def draw_weight_history(
@@ -34,6 +35,6 @@ def draw_weight_history(
     ax.fill_between(x, np.nanmin(y, axis=1), np.nanmax(y, axis=1), color=color, alpha=0.25, linewidth=0)
     ax.plot(x, np.nanmedian(y, axis=1), color=color, label=label)
     ax.set(xlabel="training batch", ylabel="distance", xscale="log")
-    ax.set_ylim(bottom=0)
+    reach(ax, y=[0])
     ax.xaxis.set_minor_formatter(NullFormatter())
     return ax

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim.analysis.arrays import AnyArray, finite_float64
+from popsim.analysis.figures.style import reach
 
 
 def draw_weight_matrix(
@@ -29,5 +30,6 @@ def draw_weight_matrix(
         values, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest", aspect="auto"
     )
     ax.set(xlabel="from unit", ylabel="to unit")
+    reach(ax)  # an image fits the axes to itself
     ax.figure.colorbar(image, ax=ax, label=label)
     return ax
