@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 import warnings
 
 import equinox as eqx
@@ -263,6 +264,23 @@ def test_a_checkpoint_of_another_training_is_refused_by_name(name, stopped_folde
     with pytest.raises(MismatchError) as refused:
         train(6, trainer=TaskTrainer(chkpt_dir=stopped_folder, **trainer), restore_checkpoint=True, **call)
     assert named in str(refused.value) and str(stopped_folder) in str(refused.value)
+
+
+def test_other_code_is_told_by_name(stopped_folder, tmp_path, monkeypatch):
+    """Versions and the text of functions may be others; what they are made of may not."""
+    monkeypatch.setattr(jax, "__version__", "0.9.0")
+    monkeypatch.setattr("popsim.training.configuration.__version__", "0.0.9")
+    monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "1"))
+    monkeypatch.setattr("popsim.training.fingerprint._source", lambda function: "other")
+    folder = shutil.copytree(stopped_folder, tmp_path / "copy")
+    with pytest.warns(UserWarning, match="with other code than it began with") as told:
+        model, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder), restore_checkpoint=True)
+    named = ("`jax`, ", "then and 0.9.0 now", "0.0.9 now", "`python`", "3.99 now", "`source of optimizer`")
+    assert all(name in str(told[0].message) for name in named)
+    assert_same(model, train(6)[0])
+    with pytest.raises(MismatchError, match="`optimizer`"):
+        trainer = TaskTrainer(adam(2e-2, clip_norm=1.0), chkpt_dir=stopped_folder)
+        train(6, trainer=trainer, restore_checkpoint=True)
 
 
 def test_other_precision_is_refused_by_name(stopped_folder):

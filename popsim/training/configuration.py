@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim.store import as_json_numbers
-from popsim.training.fingerprint import fingerprint
+from popsim.training.fingerprint import fingerprint, source_fingerprint
 from popsim.training.train_state import TrainState
 from popsim.training.training_call import TrainingCall
+from popsim.version import __version__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,18 +37,22 @@ class Configuration:
     functions: dict[str, Any]
 
     @functools.cached_property
-    def _constant(self) -> dict[str, Any]:
-        """What is the same at all batches; looked at once, as functions may keep what they computed."""
+    def _compared(self) -> dict[str, Any]:
+        """What is the same at all batches and compared by what it is made of."""
         call = self.call
-        compared = {
+        return {
             "model": _structure(self.state.model),
             "task": call.task,
             "members": None if call.members is None else (call.members.settings, call.members.shape),
             "key": call.key,
             **self.functions,
         }
+
+    @functools.cached_property
+    def _constant(self) -> dict[str, Any]:
+        """What is the same at all batches; looked at once, as functions may keep what they computed."""
+        call = self.call
         return {
-            "python": ".".join(platform.python_version_tuple()[:2]),  # functions are compared by bytecode
             "n_members": call.count,
             "member_ids": np.asarray(call.member_ids).tolist(),
             "batch_size": call.batch_size,
@@ -57,9 +62,21 @@ class Configuration:
             if call.trainables_dtype is None
             else str(np.dtype(call.trainables_dtype)),
             "key implementation": str(jax.random.key_impl(call.key)),
-            **{name: fingerprint(value) for name, value in compared.items()},
+            **{name: fingerprint(value) for name, value in self._compared.items()},
             "first numbers of model": _sample(self.state.model),
             "first numbers of opt_state": _sample(self.state.opt_state),
+        }
+
+    @functools.cached_property
+    def made_by(self) -> dict[str, str]:
+        """With which code it computes, which may change the numbers, as JSON values: versions, and digests
+        of the source text of functions."""
+        sources = {name: source_fingerprint(value) for name, value in self._compared.items()}
+        return {
+            "python": ".".join(platform.python_version_tuple()[:2]),
+            "jax": jax.__version__,
+            "popsim": __version__,
+            **{f"source of {name}": digest for name, digest in sources.items()},
         }
 
     def up_to(self, batch: int) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """A short text that tells whether two values are the same."""
 
+import ast
 import dataclasses
 import functools
 import hashlib
 import inspect
 import sys
+import textwrap
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -14,17 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
+OF_DATACLASSES = ("__eq__", "__hash__", "__replace__", "__repr__")  # versions of Python make others
+
+
+class _Source(bytes):
+    """The source text of a function, among the parts of a value."""
 
 
 def fingerprint(value: Any) -> str:
-    """The SHA-256 of what a value is made of, the same in every process.
+    """The SHA-256 of what a value is made of, the same in every process and every version of Python.
 
     Arrays count by dtype, shape and bits; modules, dataclasses and containers by their parts; functions by
-    name, instructions, defaults and what they enclose, so that `adam(1e-3)` and `adam(1e-2)` differ; other
-    objects by type, attributes, and the functions of classes that are not installed, such as those of a
-    script. Of a function that is not installed the global numbers, texts, arrays and functions that it names
-    count, too; global lists and dictionaries do not, because functions keep results in them. Docstrings do
-    not count. Instructions are those of one version of Python.
+    name, defaults and what they enclose, so that `adam(1e-3)` and `adam(1e-2)` differ, but not by what they
+    do (see `source_fingerprint`); other objects by type, attributes, and the functions of classes that are
+    not installed, such as those of a script. Of a function that is not installed the global numbers, texts,
+    arrays and functions that it names count, too; global lists and dictionaries do not, because functions
+    keep results in them.
 
     **Arguments:**
 
@@ -32,8 +39,26 @@ def fingerprint(value: Any) -> str:
 
     **Returns:** 64 hexadecimal digits.
     """
+    return _digest(part for part in _parts(value, ()) if not isinstance(part, _Source))
+
+
+def source_fingerprint(value: Any) -> str:
+    """The SHA-256 of the source texts of the functions in a value, without comments and docstrings.
+
+    A function whose source is not to be had, such as one typed at a prompt, does not count.
+
+    **Arguments:**
+
+    - `value`: see `fingerprint`.
+
+    **Returns:** 64 hexadecimal digits.
+    """
+    return _digest(part for part in _parts(value, ()) if isinstance(part, _Source))
+
+
+def _digest(parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
-    for part in _parts(value, ()):
+    for part in parts:
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.hexdigest()
@@ -45,11 +70,15 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes]:
         yield f"around {within[::-1].index(id(value))}".encode()
         return
     around = (*within, id(value))
+    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
+        yield from _array_parts(value)
+        return
+    if not isinstance(value, type) and callable(wrapped := _wrapped(value)):
+        yield from _all_parts((wrapped,), around)
+        return
     yield _name(type(value)).encode()
     if isinstance(value, PLAIN):
         yield repr(value).encode()
-    elif isinstance(value, (jax.Array, np.ndarray, np.generic)):
-        yield from _array_parts(value)
     elif isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
         yield _name(value).encode()
     elif isinstance(value, functools.partial):
@@ -58,8 +87,6 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes]:
         yield from _all_parts((value.__func__, value.__self__), around)
     elif isinstance(value, types.FunctionType):
         yield from _function_parts(value, around)
-    elif isinstance(value, types.CodeType):
-        yield from _code_parts(value, around)
     elif isinstance(value, types.CellType):
         yield from _cell_parts(value, around)
     elif isinstance(value, Mapping):
@@ -71,6 +98,14 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes]:
         yield from _all_parts(value, around)
     else:
         yield from _object_parts(value, around)
+
+
+def _wrapped(value: Any) -> Any:
+    """The function in what `jax.jit` and the like make of one, whose own type is another in each version."""
+    known = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
+    if isinstance(value, known) or dataclasses.is_dataclass(value):
+        return None
+    return getattr(value, "__wrapped__", None)
 
 
 def _all_parts(values: Any, within: tuple[int, ...]) -> Iterator[bytes]:
@@ -90,13 +125,30 @@ def _array_parts(array: Any) -> Iterator[bytes]:
 
 def _function_parts(function: types.FunctionType, within: tuple[int, ...]) -> Iterator[bytes]:
     yield _name(function).encode()
-    around = (function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__)
-    yield from _all_parts(around, within)
+    yield _Source(_source(function).encode())
+    enclosed = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    yield from _all_parts((function.__defaults__, function.__kwdefaults__, enclosed), within)
     if not _is_installed(function.__module__):
         named = _names_in(function.__code__) & function.__globals__.keys()
         values = {name: function.__globals__[name] for name in sorted(named)}
         counted = {name: value for name, value in values.items() if _is_constant(value)}
         yield from _parts(counted, within)
+
+
+def _source(function: types.FunctionType) -> str:
+    """The text of a function as Python would write it, or its lines, if they are not all of a statement."""
+    try:
+        text = textwrap.dedent(inspect.getsource(function.__code__))
+    except (OSError, TypeError):
+        return ""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:  # a lambda within a call over several lines
+        return text
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:]
+    return ast.unparse(tree)
 
 
 def _names_in(code: types.CodeType) -> set[str]:
@@ -112,21 +164,6 @@ def _is_constant(value: Any) -> bool:
     return isinstance(value, (*PLAIN, jax.Array, np.ndarray, np.generic, types.FunctionType))
 
 
-def _code_parts(code: types.CodeType, within: tuple[int, ...]) -> Iterator[bytes]:
-    yield code.co_code
-    constants = [constant for constant in code.co_consts if constant is not Ellipsis]
-    if _has_docstring(code):
-        constants[0] = None
-    yield from _all_parts((constants, code.co_names, code.co_varnames), within)
-
-
-def _has_docstring(code: types.CodeType) -> bool:
-    """Whether the first constant is a docstring: Python says so from 3.13 on, before it is always first."""
-    if sys.version_info >= (3, 13):
-        return bool(code.co_flags & inspect.CO_HAS_DOCSTRING)
-    return not code.co_name.startswith("<") and isinstance(next(iter(code.co_consts), None), str)
-
-
 def _cell_parts(cell: types.CellType, within: tuple[int, ...]) -> Iterator[bytes]:
     try:
         enclosed = cell.cell_contents
@@ -136,14 +173,12 @@ def _cell_parts(cell: types.CellType, within: tuple[int, ...]) -> Iterator[bytes
 
 
 def _object_parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes]:
-    """Of an object its attributes, and the functions of its class unless that is installed; of what wraps
-    a function, such as `jax.jit`, the function; of what has no attributes, how it would be copied."""
+    """Of an object its attributes, and the functions of its class unless that is installed; of what has no
+    attributes, how it would be copied."""
     yield from _all_parts(_own_functions(type(value)), within)
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
         attributes = {name: getattr(value, name, None) for name in names}
-    elif hasattr(value, "__wrapped__"):
-        attributes = {"__wrapped__": value.__wrapped__}
     elif getattr(value, "__dict__", None):
         attributes = vars(value)
     else:
@@ -166,7 +201,7 @@ def _own_functions(kind: type) -> list[types.FunctionType]:
             continue
         for name in sorted(vars(base)):
             function = inspect.unwrap(inspect.getattr_static(base, name), stop=inspect.isfunction)
-            if inspect.isfunction(function) and not name.startswith("__init") and name != "__hash__":
+            if inspect.isfunction(function) and not name.startswith("__init") and name not in OF_DATACLASSES:
                 functions.append(function)
     return functions
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,12 @@ class TrainingStore:
                 f"the checkpoint after batch {details['step'] - 1} in {self.folder.path} must be of this "
                 f"training, got another one: they differ in {'; '.join(different)}."
             )
+        if told := differences(details["made_by"], self._configuration.made_by):
+            warnings.warn(
+                f"the training in {self.folder.path} goes on after batch {details['step'] - 1} with other "
+                f"code than it began with, which may change its numbers: {'; '.join(told)}.",
+                stacklevel=2,
+            )
         return {
             name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in named_state(state).items()
         }
@@ -164,6 +171,7 @@ class TrainingStore:
         details = {
             "step": step,
             "configuration": self._configuration.up_to(step),
+            "made_by": self._configuration.made_by,
             "history": self.rows.commit(frozen_from=np.asarray(state.loss_fn_state.frozen_from).tolist()),
             "seconds": seconds,
         }
