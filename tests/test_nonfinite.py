@@ -12,6 +12,7 @@ from small_training import OPTIMIZER, RunningSum, build, member_of, train
 
 import popsim
 from popsim.training import NonfiniteError, TaskTrainer
+from popsim.training.schedule import CallSchedule
 
 pytestmark = pytest.mark.slow
 
@@ -142,10 +143,26 @@ def test_a_member_that_is_bad_from_the_start_is_kept_as_it_came():
 
 def test_one_model_freezes_too():
     task = eqx.tree_at(lambda t: t.poison, Poisoned(), jnp.asarray(np.nan))
-    with pytest.warns(UserWarning, match="the model.*batch 2"):
+    with pytest.warns(UserWarning, match="the model.*batch 2.*training ends, as every member is frozen"):
         model, history = train(4, n_members=0, task=task)
     assert history.frozen_from.shape == () and int(history.frozen_from) == FROM
-    assert np.all(np.isfinite(model.network.bias))
+    assert np.all(np.isfinite(model.network.bias)) and history.batch.tolist() == [0, 1, 2]
+
+
+def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, monkeypatch):
+    """However many batches are made at a time; a resumed one has nothing to do."""
+    monkeypatch.setattr(CallSchedule, "next_count", lambda schedule: 5)
+    poisoned = eqx.tree_at(lambda t: t.poison, Poisoned(), jnp.asarray(np.nan))
+    options = {"n_members": 2, "task": poisoned, "save_model_trainables": True}
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    with pytest.warns(UserWarning, match="member 0, 1 .*training ends"):
+        ended = train(70, trainer=trainer, **options)
+    with pytest.warns(UserWarning, match="training does not go on: every member is frozen"):
+        resumed = train(70, trainer=trainer, restore_checkpoint=True, **options)
+    for model, history in (ended, resumed):
+        assert history.batch.tolist() == history.trainables_batch.tolist() == [0, 1, 2]
+        assert history.validation_batch.tolist() == [2] and history.frozen_from.tolist() == [2, 2]
+        assert np.all(np.isfinite(model.network.bias))
 
 
 def test_an_optimizer_may_start_from_infinity():

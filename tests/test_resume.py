@@ -2,7 +2,9 @@
 
 import itertools
 import json
+import os
 import shutil
+import signal
 import warnings
 
 import equinox as eqx
@@ -11,11 +13,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
 import popsim
-from popsim.store import Checkpoints, DamagedError, MismatchError
-from popsim.training import TaskTrainer, adam, open_history, rules
+from popsim.store import Checkpoints, DamagedError, MismatchError, SaveError
+from popsim.training import TaskTrainer, adam, host_loop, open_history, rules
+from popsim.training.batch_loop import BatchLoop
+from popsim.training.history import HistoryRecorder
 
 pytestmark = pytest.mark.slow
 
@@ -105,8 +110,99 @@ def test_a_finished_training_is_returned_as_it_is(whole, tmp_path):
     assert changed <= {"run.lock", "zarr.json", "log.jsonl"}
 
 
-def test_checkpoints_by_wall_time(tmp_path):
+def checkpointed_at_log_points(monkeypatch, *, seconds):
+    """Lets so many seconds be between checkpoints at logging points."""
+    monkeypatch.setattr("popsim.training.training_store.LOG_POINT_SECONDS", seconds)
+
+
+def test_checkpoints_at_logging_points_change_no_bit(tmp_path, whole, monkeypatch):
+    checkpointed_at_log_points(monkeypatch, seconds=0.0)
+    trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, n_checkpoints=9, **OPTIONS)
+    assert_same_training(train(N, trainer=trainer, **PLAN), whole)
+    assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 8, 12, 16, 20, 21]
+
+
+def in_call(n, function, owner, name, monkeypatch):
+    """Lets `function` be called in the n-th call of a method, after it."""
+    method, counted = getattr(owner, name), itertools.count(1)
+
+    def called(*arguments, **options):
+        returned = method(*arguments, **options)
+        if next(counted) == n:
+            function()
+        return returned
+
+    monkeypatch.setattr(owner, name, called)
+
+
+def fail():
+    raise RuntimeError("as was to be expected")
+
+
+def press_ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def press_ctrl_c_twice():
+    press_ctrl_c()
+    press_ctrl_c()
+
+
+ENDS = {  # by what ends a training: what is raised, after how many batches, what arranges it
+    "a callback": (RuntimeError, 6, lambda patch: {"batch_callbacks": {5: [fail]}}),
+    "the compiled loop": (RuntimeError, None, lambda patch: in_call(3, fail, BatchLoop, "__call__", patch)),
+    "Ctrl-C": (KeyboardInterrupt, None, lambda patch: in_call(3, press_ctrl_c, BatchLoop, "__call__", patch)),
+    "Ctrl-C twice": (
+        KeyboardInterrupt,
+        None,
+        lambda patch: in_call(3, press_ctrl_c_twice, HistoryRecorder, "append", patch),
+    ),
+    "Ctrl-C in a callback": (KeyboardInterrupt, 6, lambda patch: {"batch_callbacks": {5: [press_ctrl_c]}}),
+    "validation": (
+        RuntimeError,
+        None,
+        lambda patch: in_call(2, fail, host_loop, "checked_metrics", patch),
+    ),
+    "a log function": (RuntimeError, 8, lambda patch: {}),
+}
+
+
+@pytest.mark.parametrize("end", mostly_in_full(ENDS, short=("a callback", "the compiled loop", "Ctrl-C")))
+def test_whatever_ends_a_training_what_is_finished_is_saved(end, tmp_path, whole, monkeypatch):
+    raised, n_saved, arrange = ENDS[end]
+    checkpointed_at_log_points(monkeypatch, seconds=1e9)
+    seen = []
+
+    def log(entry):
+        seen.append(entry.batch)
+        if end == "a log function" and len(seen) == 2:
+            fail()
+
+    with monkeypatch.context() as patch:
+        options = PLAN | (arrange(patch) or {})
+        trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, log_fns=[log], **OPTIONS)
+        with pytest.raises(raised, match=None if raised is KeyboardInterrupt else "as was to be expected"):
+            train(N, trainer=trainer, **options)
+    (step,) = Checkpoints(tmp_path / "checkpoints").steps()
+    assert 0 < step < N if n_saved is None else step == n_saved
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert open_history(tmp_path / "history.zarr").batch.values.tolist() == list(range(step))
+    assert_same_training(resumed(tmp_path), whole)
+
+
+def test_what_cannot_be_saved_hides_no_exception(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise SaveError("the disk is full.")
+
+    monkeypatch.setattr(Checkpoints, "save", full)
+    with pytest.raises(RuntimeError, match="as was to be expected") as raised:
+        train(4, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), batch_callbacks={1: [fail]})
+    assert raised.value.__notes__ == ["The training after batch 1 was not saved: the disk is full."]
+
+
+def test_checkpoints_by_wall_time(tmp_path, monkeypatch):
     """With next to no time between them each call of the loop is followed by one."""
+    checkpointed_at_log_points(monkeypatch, seconds=1e9)
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9, n_checkpoints=2)
     train(9, trainer=trainer, log_step=3)
     assert len(Checkpoints(tmp_path / "checkpoints").steps()) == 2

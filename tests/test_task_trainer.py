@@ -164,6 +164,21 @@ def test_a_single_model_shares_its_trials_with_nobody():
     small_training.assert_same((model, history.loss), (expected, its_history.loss))
 
 
+def test_losses_are_printed_at_logging_points_through_the_progress_bar(capsys):
+    entries = []
+    trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[entries.append])
+    small_training.train(4, trainer=trainer, log_step=2)
+    assert capsys.readouterr() == ("", "")
+    small_training.train(4, trainer=trainer, log_step=2, disable_tqdm=False)
+    out, err = capsys.readouterr()
+    rows = [line.split() for line in err.replace("\r", "\n").splitlines() if "|" not in line and line.strip()]
+    assert out == "" and rows[0] == ["batch", "loss", "validation", "activity", "squared_error"]
+    for row, entry in zip(rows[1:], entries[2:], strict=True):
+        terms = entry.validation_loss.terms
+        losses = (entry.loss.total, entry.validation_loss.total, terms["activity"], terms["squared_error"])
+        assert row == [str(entry.batch), *(f"{np.mean(loss):.3g}" for loss in losses)]
+
+
 def test_callbacks_are_called_right_after_their_batch(module_setup):
     seen = []
     trainer = TaskTrainer(TRAINER.options.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])

@@ -180,7 +180,8 @@ def _train(
         disable_tqdm=quiet,
         key=experiment.key("training"),
     )
-    if history.batch.size < experiment.n_batches:
+    all_frozen = bool((history.frozen_from >= 0).all())  # which ends a training
+    if history.batch.size < experiment.n_batches and not all_frozen:
         raise RunStopped(folder.path, history.batch.size)
     _leave_if_told(run, stop)
     summary: dict[str, Any] = experiment.summarize(ensemble)

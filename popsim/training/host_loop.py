@@ -1,9 +1,12 @@
 """What the host does between the calls of the compiled loop."""
 
+import contextlib
 import dataclasses
+import signal
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
 from popsim.evaluate import Evaluation
+from popsim.store import SaveError
 from popsim.training.batch_loop import BatchLoop
 from popsim.training.finite import NonfiniteError
 from popsim.training.history import HistoryRecorder, ValidationRecord
@@ -43,7 +47,7 @@ class HostLoop:
     - `log_fns`: functions that are given each logging point.
     - `reset_at`, `reset`: before which batches the optimizer's state is made anew, and how.
     - `raise_nonfinite`: whether to raise when a member freezes, rather than to warn.
-    - `store`: where the training is kept; None for nowhere.
+    - `store`: where the training is kept, and its log; None for nowhere.
     - `stop`: asked after each call whether training ends there; None for never.
     """
 
@@ -68,7 +72,11 @@ class HostLoop:
     def run(
         self, state: TrainState, recorder: HistoryRecorder, n_batches: int, *, disable_tqdm: bool
     ) -> TrainState:
-        """Train from `state` up to batch `n_batches`, or until told to stop; the last state.
+        """Train from `state` up to batch `n_batches`, or until told to stop or all members are frozen.
+
+        Whatever else ends it, Ctrl-C included, goes on its way when the last finished call is saved.
+
+        **Returns:** the last state.
 
         **Raises:** `NonfiniteError` if a member freezes and `raise_nonfinite` is set; `SaveError` if what is
         kept cannot be written.
@@ -88,27 +96,66 @@ class HostLoop:
         frozen_from = self.frozen_from(state)
         if self.raise_nonfinite:  # members may have frozen before, when that was allowed
             self._report_frozen(np.full_like(frozen_from, NEVER), state)
-        stopped = False
+        finished: _Finished | None = None
+        if stopped := bool(np.all(frozen_from != NEVER)):
+            warnings.warn("training does not go on: every member is frozen.", stacklevel=4)
         try:
             while not (calls.finished or stopped):
-                if calls.next_batch in reset_at:
-                    state = self.reset(state)
-                state = self._call(state, recorder, calls)
-                frozen_from = self._report_frozen(frozen_from, state)
-                last = calls.next_batch - 1
+                finished = finished and finished.copy()  # the call takes the arrays of the state
+                with _interrupts_wait() if finished else contextlib.nullcontext():
+                    if calls.next_batch in reset_at:
+                        state = self.reset(state)
+                    state = self._call(state, recorder, calls)
+                    frozen_from = self._report_frozen(frozen_from, state)
+                    all_frozen = bool(np.all(frozen_from != NEVER))
+                    last = calls.next_batch - 1
+                    logs = last in log_batches or all_frozen
+                    if not logs:
+                        finished = self._finished(state, began)
                 bar.update(calls.last_count, recorder.last_loss.total)
-                if last in log_batches:
-                    self._log(last, state, recorder, time.perf_counter() - began)
+                if logs:
+                    entry = self._log_entry(last, state, recorder, time.perf_counter() - began)
+                    if self.store is not None:
+                        self.store.log(entry)
+                    finished = self._finished(state, began)
+                    bar.write_losses(entry)
+                    for log_fn in self.log_fns:
+                        log_fn(entry)
                 for callback in self.callbacks.get(last, ()):
                     callback()
-                stopped = self.stop is not None and self.stop()
-                if self.store is not None and (self.store.is_due or stopped or calls.finished):
-                    self.store.save(self.layout.gather_state(state), time.perf_counter() - began)
+                stopped = all_frozen or (self.stop is not None and self.stop())
+                if self.store is not None and (
+                    stopped or calls.finished or self.store.is_due(at_log_point=logs)
+                ):
+                    self._save(finished)
+        except BaseException as error:
+            self._save_before_leaving(finished, error)
+            raise
         finally:
             bar.close()
         if self.store is not None:
             self.store.wait()
         return state
+
+    def _finished(self, state: TrainState, began: float) -> "_Finished | None":
+        """What is saved if the training is left from here on; None if it is kept nowhere."""
+        if self.store is None:
+            return None
+        return _Finished(state, time.perf_counter() - began, self.store.rows.n_rows)
+
+    def _save(self, finished: "_Finished | None") -> None:
+        if self.store is not None and finished is not None:
+            self.store.save(self.layout.gather_state(finished.state), finished.seconds, finished.n_rows)
+
+    def _save_before_leaving(self, finished: "_Finished | None", error: BaseException) -> None:
+        """Save what is finished; if that fails, `error` says so and is raised all the same."""
+        if self.store is None or finished is None or isinstance(error, SaveError):
+            return
+        try:
+            self._save(finished)
+            self.store.wait()
+        except Exception as failed:
+            error.add_note(f"The training after batch {int(finished.state.step) - 1} was not saved: {failed}")
 
     def _call(self, state: TrainState, recorder: HistoryRecorder, calls: CallSchedule) -> TrainState:
         began = time.perf_counter()
@@ -123,6 +170,11 @@ class HostLoop:
             enabled[:count] = self.enabled[first : first + count]
             enabled = jnp.asarray(enabled)
         state, buffers = loop(state, count, jnp.asarray(rows), enabled)
+        frozen_from = self.frozen_from(state)
+        if np.all(frozen_from != NEVER):  # nothing changes after the batch in which the last member froze
+            count = int(frozen_from.max()) + 1 - first
+            kept = kept[kept < first + count]
+            state = dataclasses.replace(state, step=jnp.full_like(state.step, first + count))
         recorder.append(buffers, first, count, kept)
         for batch in self.spec_batches[(self.spec_batches >= first) & (self.spec_batches < first + count)]:
             recorder.append_trials(int(batch), self.trials_of(int(batch)))
@@ -144,10 +196,14 @@ class HostLoop:
             what = f"the loss, the parameters or the optimizer state of {who} were not finite in batch {when}"
             if self.raise_nonfinite:
                 raise NonfiniteError(what + ".")
-            warnings.warn(f"{what}: from then on it is kept as it was before.", stacklevel=5)
+            ends = "; training ends, as every member is frozen" if np.all(frozen_from != NEVER) else ""
+            warnings.warn(f"{what}: from then on it is kept as it was before{ends}.", stacklevel=5)
         return frozen_from
 
-    def _log(self, batch: int, state: TrainState, recorder: HistoryRecorder, seconds: float) -> None:
+    def _log_entry(
+        self, batch: int, state: TrainState, recorder: HistoryRecorder, seconds: float
+    ) -> LogEntry:
+        """Run the validation trials, and record that."""
         # A copy, which the log functions may keep: the next call of the loop takes the state's own arrays.
         gathered = self.layout.gather(state.model)
         model = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, gathered)
@@ -155,7 +211,7 @@ class HostLoop:
         loss = jax.device_get(jax.tree.map(lambda x: x.mean(axis=-1), validation.losses))
         metrics = self._metrics(validation)
         recorder.append_validation(batch, ValidationRecord(loss, metrics))
-        entry = LogEntry(
+        return LogEntry(
             batch=batch,
             model=model,
             loss=recorder.last_loss,
@@ -167,8 +223,6 @@ class HostLoop:
             learning_rate=recorder.last_learning_rate,
             seconds=seconds,
         )
-        for log_fn in self.log_fns:
-            log_fn(entry)
 
     def _metrics(self, validation: Evaluation) -> dict[str, Shaped[np.ndarray, "..."]]:
         if self.metrics is None:
@@ -176,3 +230,44 @@ class HostLoop:
         losses = next(iter(validation.losses.terms.values()))
         n_members = losses.shape[0] if losses.ndim == 2 else None
         return checked_metrics(self.metrics(validation.states, self.validation_trials), n_members)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Finished:
+    """Where a training stood after a call of the compiled loop, and its logging point if it had one.
+
+    - `state`: the state.
+    - `seconds`: for how long had been trained.
+    - `n_rows`: how many rows the history had, by axis.
+    """
+
+    state: TrainState
+    seconds: float
+    n_rows: dict[str, int]
+
+    def copy(self) -> "_Finished":
+        """With arrays of its own."""
+        own = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, self.state)
+        return dataclasses.replace(self, state=own)
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Ctrl-C acts at the end of the block; a second one acts at once. In the main thread, which gets them."""
+    act = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(act):
+        yield
+        return
+    came: list[tuple[Any, ...]] = []
+
+    def remember(*arguments: Any) -> None:
+        signal.signal(signal.SIGINT, act)
+        came.append(arguments)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, act)
+    if came:
+        act(*came[0])

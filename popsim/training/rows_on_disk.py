@@ -48,15 +48,22 @@ class RowsOnDisk(AbstractHistoryRows):
     def _members_of(self, axis: str) -> tuple[str, ...]:
         return ("member",) if axis in self._by_member else ()
 
-    def commit(self, **attributes: Any) -> dict[str, int]:
-        """Write all that came, then how much that is; the number of rows by axis.
+    @property
+    def n_rows(self) -> dict[str, int]:
+        """How many rows came by now, by axis."""
+        return self._arrays.appended
+
+    def commit(self, n_rows: dict[str, int], **attributes: Any) -> None:
+        """Write what came, then how much that is.
 
         **Arguments:**
 
+        - `n_rows`: how many rows are kept of what came, by axis.
         - `attributes`: further JSON values that are kept with the arrays.
         """
         self._attributes |= attributes
-        return self._arrays.commit(self._attributes)
+        if self._arrays.commit(self._attributes) != n_rows:
+            self._arrays.truncate(n_rows)
 
     def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
         dataset = open_arrays(self._path)

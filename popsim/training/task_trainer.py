@@ -43,8 +43,9 @@ class TaskTrainer:
     - `checkpointing`, `chkpt_dir`: the folder in which the training is kept so that it can be continued:
         checkpoints, its history, and a log, see `popsim.store.RunFolder`. None: nothing is written. The
         history gathers there, not in memory.
-    - `checkpoint_seconds`, `n_checkpoints`: after how many seconds a checkpoint is written, also after the
-        last batch; and how many of them are kept.
+    - `checkpoint_seconds`, `n_checkpoints`: after how many seconds a checkpoint is written, also at logging
+        points (one a second at most) and after the last batch; and how many of them are kept. An exception or
+        Ctrl-C goes on its way when the last finished call of the loop is saved.
     - `enable_tensorboard`, `tensorboard_logdir`: losses, learning rate and figures as TensorBoard events in
         that folder at each logging point, see `TensorBoardWriter`; needs `popsim[tensorboard]`.
     - `model_update_funcs`: a PyTree of model updates, made one after the other after each step of the
@@ -59,7 +60,8 @@ class TaskTrainer:
         `jax.local_devices()`; None for the default device.
     - `nonfinite`: what happens when the loss, the parameters or the optimizer state of a member are not
         finite. "freeze": from that batch on the member stays as it was before it, with a warning; the
-        others go on. What is kept is finite, but may have diverged already. "raise": `NonfiniteError`.
+        others go on, and training ends where none is left. What is kept is finite, but may have diverged
+        already. "raise": `NonfiniteError`.
     - `remat`: whether gradients recompute each time step rather than keep what it computed: less memory
         for more time.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`: the loss of a member's next batch, from
@@ -160,8 +162,8 @@ class TaskTrainer:
         - `ensembled`: whether `model` is an ensemble.
         - `ensemble_random_trials`: whether each member of an ensemble sees trials of its own; else all see
             the same.
-        - `log_step`: after how many batches the validation trials are run and the log functions called;
-            also after the last.
+        - `log_step`: after how many batches the validation trials are run, the losses printed, the log
+            functions called and a checkpoint saved; also after the last.
         - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array
             of the batches after which to keep them: their numbers or, here and below, a boolean for each of
             the `n_batches`.
@@ -173,7 +175,7 @@ class TaskTrainer:
             there is one: the result is that of a training that never stopped, bit for bit. All other
             arguments must be those of that training; only what begins later may be another (more batches,
             say), and after which batches something is recorded.
-        - `disable_tqdm`: whether to show no progress bar.
+        - `disable_tqdm`: whether to show no progress bar, and no losses.
         - `batch_callbacks`: by batch number, functions without parameters, called right after that batch.
         - `opt_state`: the optimizer's state to start from, such as `history.opt_state` of an earlier call.
             It holds the injected hyperparameters, too: a constant learning rate is that of the earlier call.
@@ -247,7 +249,6 @@ class TaskTrainer:
             )
             state = store.begin(state, restore=restore)
             rows = store.rows
-            log_fns.append(store.log)
         if options.tensorboard_logdir is not None:
             writer = TensorBoardWriter(
                 options.tensorboard_logdir, options.validation_figures, first_batch=int(state.step)

@@ -35,6 +35,8 @@ from popsim.training.saved_history import member_axis, member_labels
 from popsim.training.train_state import TrainState
 from popsim.version import __version__
 
+LOG_POINT_SECONDS = 1.0  # checkpoints at logging points are no closer to the one before
+
 
 class TrainingStore:
     """The log, the history and the checkpoints of a training, in one folder.
@@ -149,18 +151,19 @@ class TrainingStore:
         """Append a logging point to the log."""
         append_json_line(self.folder.log, log_line(entry))
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time for a checkpoint."""
-        return time.monotonic() - self._saved_at >= self._seconds
+    def is_due(self, *, at_log_point: bool) -> bool:
+        """Whether it is time for a checkpoint: at a logging point it is, but for one each second."""
+        wait = min(self._seconds, LOG_POINT_SECONDS) if at_log_point else self._seconds
+        return time.monotonic() - self._saved_at >= wait
 
-    def save(self, state: TrainState, seconds: float) -> None:
+    def save(self, state: TrainState, seconds: float, n_rows: dict[str, int]) -> None:
         """Commit the history, and write a checkpoint while training goes on.
 
         **Arguments:**
 
         - `state`: the state, its members without copies.
         - `seconds`: for how long has been trained.
+        - `n_rows`: `rows.n_rows` in that state. Rows after it are given up.
 
         **Raises:** `SaveError` if it cannot be written, or the one before could not.
         """
@@ -168,11 +171,12 @@ class TrainingStore:
         if step == self._saved_step:
             return
         self.wait()
+        self.rows.commit(n_rows, frozen_from=np.asarray(state.loss_fn_state.frozen_from).tolist())
         details = {
             "step": step,
             "configuration": self._configuration.up_to(step),
             "made_by": self._configuration.made_by,
-            "history": self.rows.commit(frozen_from=np.asarray(state.loss_fn_state.frozen_from).tolist()),
+            "history": n_rows,
             "seconds": seconds,
         }
         self._checkpoints.save(step, named_state(state), details)

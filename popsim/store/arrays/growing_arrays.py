@@ -104,6 +104,11 @@ class GrowingArrays:
         return dict(self._record.lengths)
 
     @property
+    def appended(self) -> dict[str, int]:
+        """The number of rows that were appended, committed or not, by growing axis."""
+        return {axis: next(iter(own.values())).length for axis, own in self._buffers.items() if own}
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """The JSON values that were committed with the group."""
         return dict(self._record.attributes)
@@ -155,14 +160,11 @@ class GrowingArrays:
             if unwritten is not None:
                 self._write(buffer, *unwritten)
         self._writer.wait()
-        lengths = {
-            axis: next(iter(buffers.values())).length for axis, buffers in self._buffers.items() if buffers
-        }
         arrays = {name: (None, array.layout.digest()) for name, array in self._fixed.items()}
         for axis, buffers in self._buffers.items():
             arrays |= {name: (axis, buffer.array.layout.digest()) for name, buffer in buffers.items()}
         self._write_shapes()
-        record = CommitRecord(lengths, arrays, attributes)
+        record = CommitRecord(self.appended, arrays, attributes)
         record.write(self._path, self._layouts())
         self._record = record
         self._interrupted = False
