@@ -3,7 +3,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_training import OPTIMIZER, train
+from small_training import KEY, OPTIMIZER, network, train
+from small_training import build as build_model
 
 from popsim import PerMember, make_ensemble, member, of_member
 from popsim.networks import GRUNetwork, LeakyRNN
@@ -171,6 +172,18 @@ def test_connectivity_is_swept_within_one_training():
     trainer = TaskTrainer(OPTIMIZER, post_step_fns=[constraint])
     weights = train(1, trainer=trainer)[0].network.recurrent_weights
     np.testing.assert_array_equal(weights != 0, masks.values)
+
+
+def test_training_warns_once_of_weights_that_dales_law_changes_much():
+    law = DalesLaw(lambda m: m.network.recurrent_weights, SIGNS)
+    trainer = TaskTrainer(OPTIMIZER, post_step_fns=[law, law])
+    with pytest.warns(UserWarning, match="DalesLaw .* changes the weights .* of their norm") as warned:
+        train(1, trainer=trainer)
+    assert len(warned) == 1
+    networks = make_ensemble(lambda key: LeakyRNN(1, N_UNITS, 1, signs=SIGNS, key=key), 2, key=KEY)
+    obeying = eqx.tree_at(network, make_ensemble(build_model, 2, key=KEY), networks)
+    after, _ = train(1, trainer=trainer, ensemble=obeying)
+    assert np.all(after.network.recurrent_weights * SIGNS >= 0)
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1e30])

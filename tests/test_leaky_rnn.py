@@ -4,7 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from popsim.networks import LeakyRNN
+from popsim import make_ensemble
+from popsim.networks import LeakyRNN, dale_weights
+from popsim.training.constraints import dale_signs
 
 
 def hidden_over_time(network, start, n_steps, key, inputs=None):
@@ -97,3 +99,69 @@ def test_gain_is_the_spectral_radius_of_the_recurrent_weights(getkey):
 def test_bad_arguments_are_refused_by_name(getkey, sizes, options, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
         LeakyRNN(*sizes, **options, key=getkey())
+
+
+def full(*values):
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
+def drawn(n_units, n_seeds, gain=0.95, **options):
+    """Networks with Dale's law, stacked."""
+    signs = dale_signs(n_units)
+    build = lambda key: LeakyRNN(1, n_units, 1, gain=gain, signs=signs, key=key, **options)  # noqa: E731
+    return make_ensemble(build, n_seeds, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("density", [1.0, 0.2])
+def test_with_signs_weights_obey_dales_law_in_balance_at_the_spectral_radius(density):
+    weights = np.asarray(drawn(50, 4, density=density).recurrent_weights, float)
+    assert np.all(weights * dale_signs(50) >= 0)
+    assert np.all(np.sum(weights > 0, axis=2) == 40 * density)
+    assert np.all(np.sum(weights < 0, axis=2) == 10 * density)
+    np.testing.assert_allclose(np.sum(weights, axis=2), 0, atol=1e-6)
+    np.testing.assert_allclose(np.abs(np.linalg.eigvals(weights)).max(axis=1), 0.95, rtol=0.01)
+    assert not np.array_equal(weights[0], weights[1])
+
+
+@pytest.mark.parametrize(
+    "n_units, n_seeds, tolerance", [(100, 8, 0.15), full(400, 20, 0.15), full(1600, 20, 0.08)]
+)
+def test_balanced_weights_follow_the_circle_law_without_an_outlier(n_units, n_seeds, tolerance):
+    draw = jax.jit(lambda key: dale_weights(dale_signs(n_units), 1.0, key=key))
+    radii = []  # of the largest |eigenvalue|, an outlier if there is one, by that of the circle
+    for key in jax.random.split(jax.random.key(1), n_seeds):
+        of_circle = np.sqrt(np.sum(np.var(np.asarray(draw(key), float), axis=0)))
+        radii.append(1 / of_circle)
+    np.testing.assert_allclose(np.median(radii), 1, atol=tolerance)
+
+
+@pytest.mark.parametrize("nonlinearity", [jax.nn.relu, jnp.tanh])
+@pytest.mark.parametrize("n_units, n_seeds", [(50, 4), *(full(n, 20) for n in (50, 100, 200, 400))])
+def test_balanced_networks_stay_bounded_without_input(n_units, n_seeds, nonlinearity):
+    networks = drawn(n_units, n_seeds, nonlinearity=nonlinearity)
+    starts = jax.random.normal(jax.random.key(2), (n_seeds, n_units))
+
+    def largest_over_10_s(network, start):
+        def step(hidden, _):
+            hidden = network.step(jnp.zeros(1), hidden, key=jax.random.key(0))
+            return hidden, jnp.max(jnp.abs(hidden))
+
+        return jax.lax.scan(step, start, length=1000)[1]
+
+    largest = eqx.filter_jit(eqx.filter_vmap(largest_over_10_s))(networks, starts)
+    assert np.all(largest < 6) and np.all(largest[:, -1] < 1e-2)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"signs": [1, -1]}, r"`signs` must be one for each of 3 units, got shape \(2,\)"),
+        ({"signs": [1, 1, 1]}, r"`signs` must be \+1 and -1, .* both of them"),
+        ({"signs": [1, -1, 0]}, r"`signs` must be \+1 and -1"),
+        ({"signs": [1, 1, -1], "density": 0.0}, "`density` must be above 0"),
+        ({"density": 0.5}, "`density` needs `signs`"),
+    ],
+)
+def test_signs_that_make_no_sense_are_refused(getkey, options, message):
+    with pytest.raises(ValueError, match=message):
+        LeakyRNN(1, 3, 1, key=getkey(), **options)

@@ -13,7 +13,10 @@ from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, membe
 import popsim
 from popsim.training import TaskTrainer, constraints, rules, training_trials
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:DalesLaw in `post_step_fns` changes the weights"),
+]
 
 MASK = np.arange(25).reshape(5, 5) % 3 > 0
 SIGNS = constraints.dale_signs(5, 0.6)

@@ -1,6 +1,6 @@
 """A leaky rate network, the classic of computational neuroscience."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim.checks import check_non_negative, check_positive, check_same_dt, is_traced
 from popsim.networks.abstract import AbstractNetwork, check_sizes
+from popsim.networks.dale_weights import dale_weights
 from popsim.networks.projection import Projection
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
@@ -37,11 +38,16 @@ class LeakyRNN(AbstractNetwork):
     - `nonlinearity`: f, from activation to rate.
     - `noise_std`: see above; 0 draws no random numbers.
     - `gain`: the standard deviation of W_rec times sqrt(n_units); above 1 the network is chaotic before
-        training (Sompolinsky, Crisanti & Sommers 1988).
+        training (Sompolinsky, Crisanti & Sommers 1988). With `signs`, the spectral radius of W_rec.
+    - `signs`: +1 for each unit that excites and -1 for each that inhibits, for W_rec that obeys Dale's law
+        in balance, see `dale_weights`; None for weights of both signs. Training leaves the law unless
+        `popsim.training.constraints.DalesLaw` holds it.
+    - `density`: with `signs`, the fraction of connections that there are.
     - `key`: from which the weights are drawn.
 
-    **Raises:** `ValueError` if a size, `tau`, or `dt` is not positive, `dt` exceeds `tau`, or `noise_std`
-    or `gain` is negative.
+    **Raises:** `ValueError` if a size, `tau`, or `dt` is not positive, `dt` exceeds `tau`, `noise_std` or
+    `gain` is negative, `signs` are not one for each unit, `density` is given without `signs`, or as
+    `dale_weights`.
     """
 
     recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
@@ -67,6 +73,8 @@ class LeakyRNN(AbstractNetwork):
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
         noise_std: ArrayLike = 0.0,
         gain: float = 0.9,
+        signs: ArrayLike | Sequence[float] | None = None,
+        density: float = 1.0,
         train_tau: bool = False,
         key: Key[Array, ""],
     ):
@@ -78,9 +86,8 @@ class LeakyRNN(AbstractNetwork):
         if not is_traced(tau) and np.any(dt > np.asarray(tau)):
             raise ValueError(f"`dt` must not exceed tau = {tau} s, got {dt} s.")
         normal = jax.random.normal
-        self.recurrent_weights = (
-            gain * normal(key_stream(key, "recurrent"), (n_units, n_units)) / n_units**0.5
-        )
+        own_key = key_stream(key, "recurrent")
+        self.recurrent_weights = _recurrent_weights(n_units, gain, signs, density, own_key)
         self.input_weights = normal(key_stream(key, "input"), (n_units, n_inputs)) / n_inputs**0.5
         self.bias = jnp.zeros(n_units)
         self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
@@ -137,3 +144,15 @@ class LeakyRNN(AbstractNetwork):
 
     def check_dt(self, dt: float) -> None:
         check_same_dt(dt, self.dt, "network")
+
+
+def _recurrent_weights(
+    n_units: int, gain: float, signs: ArrayLike | Sequence[float] | None, density: float, key: Key[Array, ""]
+) -> Float[Array, "units units"]:
+    if signs is None:
+        if density != 1:
+            raise ValueError(f"`density` needs `signs`, got {density} and None.")
+        return gain * jax.random.normal(key, (n_units, n_units)) / n_units**0.5
+    if np.shape(signs) != (n_units,):
+        raise ValueError(f"`signs` must be one for each of {n_units} units, got shape {np.shape(signs)}.")
+    return dale_weights(signs, gain, density=density, key=key)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -37,6 +38,10 @@ class DalesLaw(AbstractConstraint):
     are projected after each step. It holds exactly; NaN stays NaN. It goes by columns, so that
     recurrent weights that stack the gates of a GRU in their rows are held in all gates.
 
+    Weights that were drawn with both signs lose about half of each by it, and their balance: activity may
+    explode. `LeakyRNN(..., signs=signs)` starts with weights that obey the law. Training warns of weights
+    that it would change by more than a tenth of their norm.
+
     **Arguments:**
 
     - `where`: picks the matrices, see `AbstractConstraint`.
@@ -68,3 +73,12 @@ class DalesLaw(AbstractConstraint):
                 f"got {signs.shape[0]}."
             )
         return jnp.where(weights * signs.astype(weights.dtype) < 0, 0, weights)
+
+    def share_changed(self, model: Any) -> Float[Array, ""]:
+        """By how much the law changes the weights of one model: |change| / |weights|, of several the largest.
+
+        **Raises:** `ValueError` as when called.
+        """
+        pairs = zip(jax.tree.leaves(model), jax.tree.leaves(self(model)), strict=True)
+        norms = [(jnp.linalg.norm(new - old), jnp.linalg.norm(old)) for old, new in pairs if new is not old]
+        return jnp.max(jnp.stack([jnp.where(norm > 0, by / norm, 0.0) for by, norm in norms]))
