@@ -41,6 +41,9 @@ def complaint(arguments, capsys) -> str:
         ([*TRAIN, "--out="], "--out"),
         ([*TRAIN, "--out", "caf\udce9"], "UTF-8"),
         (["show", ""], "empty"),
+        (["--import", "no_such_module.of_mine", "list"], "--import must name"),
+        (["--import"], "--import must be followed"),
+        (["--import", "../mine", "list"], "'../mine'"),
     ],
 )
 def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys, tmp_path, monkeypatch):

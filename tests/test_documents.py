@@ -16,12 +16,12 @@ import small_training
 
 import popsim
 from popsim.cli import main
-from popsim.experiments import CenterOut, run_experiment
+from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment
 
 ROOT = Path(popsim.__file__).resolve().parents[1]
 DOCUMENTS = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("extending", "tasks", "bodies", "runs")),
+    *(f"docs/{name}.md" for name in ("extending", "own_experiment", "tasks", "bodies", "runs")),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
 ]
@@ -97,6 +97,31 @@ def test_the_code_about_runs_runs(saved_run, monkeypatch):
     assert scope["norms"].shape == (1, 3) and scope["one"].shape == (12, 4)
     assert scope["saved"].sizes["batch"] == scope["history"].batch.size == 2
     assert scope["saved"]["metric.largest activity"].dims == ("validation_batch", "member")
+
+
+def test_an_experiment_of_your_own_is_trained_and_shown(tmp_path, monkeypatch, capsys):
+    """The module is found in the current folder, and by nothing but its name on the command line."""
+    (block,) = code_blocks("docs/own_experiment.md")
+    (tmp_path / "my_experiment.py").write_text(block)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    size = ["--members", "2", "--n-batches", "2", "--batch-size", "2", "--quiet"]
+    train, show = commands("docs/own_experiment.md")
+    try:
+        with jax.numpy_dtype_promotion("standard"):
+            main([*train[: train.index("--members")], *size])
+            assert "network 1" in capsys.readouterr().out
+            main(show)
+        assert "runs/bits-0/report.html" in capsys.readouterr().out
+        del EXPERIMENTS["bits"]
+        with pytest.raises(SystemExit):
+            main(show[2:])  # a registered name in a file brings nothing along
+        assert "registered" in capsys.readouterr().err
+        opened = popsim.open_run("runs/bits-0", build=sys.modules["my_experiment"].Bits)
+        assert opened.experiment.n_bits == 3
+    finally:
+        EXPERIMENTS.pop("bits", None)
+        sys.modules.pop("my_experiment", None)
 
 
 def commands(document: str) -> list[list[str]]:

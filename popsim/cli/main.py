@@ -1,6 +1,7 @@
 """The entry point of the command line."""
 
 import contextlib
+import importlib
 import io
 import os
 import sys
@@ -34,6 +35,7 @@ COMMANDS = {
     "export": Export,
     "list": List,
 }
+IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
 PIPE_CLOSED = 141  # what a shell says of a program that SIGPIPE ended
 
 
@@ -86,6 +88,9 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     for argument in arguments:  # a `Path` no longer tells "" from "."
         name, _, value = argument.rpartition("=")
         check_path(name or "argument", value)
+    while arguments[:1] == ["--import"]:
+        _import(arguments[1:2])
+        arguments = arguments[2:]
     match arguments:
         case ["--version", *_]:
             print(f"popsim {__version__}")
@@ -95,7 +100,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
-            known = (*COMMANDS, "--version", "--help")
+            known = (*COMMANDS, "--import", "--version", "--help")
             raise ValueError(
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
                 f"{perhaps(name, known)} See popsim --help."
@@ -104,11 +109,31 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     return Union[kinds], "popsim", arguments  # noqa: UP007
 
 
+def _import(names: list[str]) -> None:
+    """Import a module of the user's, which may register experiments; also from the current folder."""
+    name = "".join(names)
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise ValueError(
+            f"--import must be followed by the name of a module, such as my_module, got {name!r}."
+        )
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise ValueError(f"--import must name a module that can be found, got {name!r}: {error}.") from None
+
+
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
     complaint = io.StringIO()
+    said = IMPORT if prog == "popsim" else None
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(command, prog=prog, args=settings, config=(tyro.conf.OmitArgPrefixes,))
+            return tyro.cli(
+                command, prog=prog, description=said, args=settings, config=(tyro.conf.OmitArgPrefixes,)
+            )
     except SystemExit as end:
         if end.code:
             raise ValueError(f"{in_one_line(complaint.getvalue())} See {prog} --help.") from None
