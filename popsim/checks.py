@@ -29,6 +29,16 @@ def check_one_number(name: str, value: Any) -> None:
         )
 
 
+def check_of_one_body(**values: Any) -> None:
+    """Raise `ValueError` if one of the numbers of a body is a `PerMember`."""
+    for name, value in values.items():
+        if isinstance(value, PerMember):
+            raise ValueError(
+                f"`{name}` must be that of one body, got a PerMember: "
+                "where bodies differ between members, build them with popsim.build_members."
+            )
+
+
 def check_callables(name: str, values: Any) -> None:
     """Raise `ValueError` unless `values` is a sequence of functions."""
     if not isinstance(values, Sequence):

@@ -1,7 +1,8 @@
 """The motor model: a network that senses, thinks, acts on a body, and the body that moves."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -43,6 +44,17 @@ from popsim.scaling import Scaling
 from popsim.trial import StepInput, Trial
 
 
+def _by_name(channels: Any) -> dict[str, SensoryChannel]:
+    if not isinstance(channels, Mapping):
+        raise ValueError(
+            f"`channels` must be channels by name, such as {{'vision': channel}}, got {channels!r}."
+        )
+    for name, channel in channels.items():
+        if not isinstance(channel, SensoryChannel):
+            raise ValueError(f"`channels[{name!r}]` must be a SensoryChannel, got {channel!r}.")
+    return dict(channels)
+
+
 class SensorimotorLoop(AbstractModel):
     """A network in a closed loop with a body. A step has four stages:
 
@@ -74,7 +86,7 @@ class SensorimotorLoop(AbstractModel):
 
     network: AbstractNetwork
     plant: AbstractPlant
-    channels: dict[str, SensoryChannel] = eqx.field(converter=dict)
+    channels: dict[str, SensoryChannel] = eqx.field(converter=_by_name)
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
     interventions: tuple[Intervention, ...] = ()
@@ -82,6 +94,10 @@ class SensorimotorLoop(AbstractModel):
 
     def __check_init__(self):
         check_positive("dt", self.dt)
+        if not isinstance(self.network, AbstractNetwork):
+            raise ValueError(f"`network` must be a network such as GRUNetwork, got {self.network!r}.")
+        if not isinstance(self.plant, AbstractPlant):
+            raise ValueError(f"`plant` must be a body such as TwoLinkArm.arm26(), got {self.plant!r}.")
         if not isinstance(self.motor_noise, AbstractNoise):
             raise ValueError(f"`motor_noise` must be a noise such as MotorNoise, got {self.motor_noise!r}.")
         for name in self.channels:
@@ -201,6 +217,24 @@ class SensorimotorLoop(AbstractModel):
                     check_carries_mass(self.plant)
                 elif isinstance(intervention, AbstractTorqueField):
                     check_feels_torque(self.plant)
+        self._check_noise(trials)
+
+    def _check_noise(self, trials: Trial) -> None:
+        """Refuse noise of a channel that does not fit what is sensed."""
+        trial = jax.tree.map(lambda leaf: leaf[0], trials)
+        sensed = jax.eval_shape(lambda: self.init(trial, key=jax.random.key(0)).feedback)
+        for name, channel in self.channels.items():
+            shape = sensed[name].shape
+            try:
+                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=jax.random.key(0)), sensed[name])
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"`channels[{name!r}].noise` must be for the {shape[0]} features that are sensed: {error}"
+                ) from error
+            if noisy.shape != shape:
+                raise ValueError(
+                    f"`channels[{name!r}].noise` must leave a signal of shape {shape}, got {noisy.shape}."
+                )
 
     def _check_inputs(self, trials: Trial) -> None:
         inputs = inputs_by_name(trials.inputs)

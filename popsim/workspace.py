@@ -1,6 +1,6 @@
 """The part of space in which a task puts starts and targets."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -56,3 +56,10 @@ class Workspace(eqx.Module):
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, " space"]:
         """A position drawn uniformly from the box, in metres."""
         return jax.random.uniform(key, self.low.shape, self.low.dtype, self.low, self.high)
+
+
+def as_workspace(value: Any) -> Workspace:
+    """`value`, if it is a `Workspace`; `ValueError` if not, such as for two corners in a list."""
+    if not isinstance(value, Workspace):
+        raise ValueError(f"`workspace` must be a Workspace, such as plant.workspace, got {value!r}.")
+    return value

@@ -15,7 +15,7 @@ from popsim.tasks.reach import (
     reach_trial,
 )
 from popsim.trial import Trial
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 class CenterOutReaches(AbstractTask):
@@ -36,7 +36,7 @@ class CenterOutReaches(AbstractTask):
     **Raises:** `ValueError` if a number is not positive, or `duration` is not a multiple of `dt`.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
     distance: float = eqx.field(static=True, kw_only=True, default=0.1)
     n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)

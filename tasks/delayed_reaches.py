@@ -19,7 +19,7 @@ from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Before, InEpoch
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 def delayed_reach_loss() -> Loss:
@@ -63,7 +63,7 @@ class DelayedReaches(AbstractTask):
     movement, `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
     distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)

@@ -20,7 +20,7 @@ from popsim.tasks.tracking import tracking_loss
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 class PosturalHold(AbstractTask):
@@ -52,7 +52,7 @@ class PosturalHold(AbstractTask):
     recovery, or `duration` is not a multiple of `dt`.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
     hold: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)

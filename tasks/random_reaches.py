@@ -9,7 +9,7 @@ from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.reach import center_out_trials, check_reach_times, reach_loss, reach_trial
 from popsim.trial import Trial
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 class RandomReaches(AbstractTask):
@@ -29,7 +29,7 @@ class RandomReaches(AbstractTask):
     of `dt`.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
     duration: float = eqx.field(static=True, kw_only=True, default=1.0)
     dt: float = eqx.field(static=True, kw_only=True, default=0.01)

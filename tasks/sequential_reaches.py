@@ -21,7 +21,7 @@ from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import Before
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 def sequential_reach_loss() -> Loss:
@@ -67,7 +67,7 @@ class SequentialReaches(AbstractTask):
     `duration` is not a multiple of `dt`, or a probability not from 0 to 1.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=sequential_reach_loss)
     n_targets: int = eqx.field(static=True, kw_only=True, default=2)
     delay: AbstractDistribution = eqx.field(

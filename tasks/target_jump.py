@@ -20,7 +20,7 @@ from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 class TargetJump(AbstractTask):
@@ -58,7 +58,7 @@ class TargetJump(AbstractTask):
     probability not from 0 to 1.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
     distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)

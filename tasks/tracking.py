@@ -18,7 +18,7 @@ from popsim.tasks.time_left import check_time_left
 from popsim.timeline import Timeline
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.workspace import Workspace
+from popsim.workspace import Workspace, as_workspace
 
 
 def tracking_loss() -> Loss:
@@ -55,7 +55,7 @@ class Tracking(AbstractTask):
     `duration` is not a multiple of `dt`.
     """
 
-    workspace: Workspace
+    workspace: Workspace = eqx.field(converter=as_workspace)
     path: AbstractTargetPath = eqx.field(default_factory=SumOfSinusoids)
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
     start: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from popsim.checks import check_non_negative, check_positive, check_positive_int
+from popsim.checks import check_non_negative, check_of_one_body, check_positive, check_positive_int
 from popsim.hand import HandState
 from popsim.plants.skeleton import AbstractSkeleton
 from popsim.workspace import Workspace
@@ -50,6 +50,7 @@ class PointMass(AbstractSkeleton):
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 1,
     ):
+        check_of_one_body(mass=mass, damping=damping)
         check_positive("mass", mass)
         check_positive_int("n_substeps", n_substeps)
         check_non_negative("damping", damping)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim.checks import check_finite, check_positive_int, is_traced
+from popsim.checks import check_finite, check_of_one_body, check_positive_int, is_traced
 from popsim.hand import HandState
 from popsim.plants.joint_state import JointState
 from popsim.plants.joint_stops import AbstractJointStop, SoftStop
@@ -57,18 +57,23 @@ class TwoLinkArm(AbstractSkeleton):
     def __init__(
         self,
         *,
-        mass,
-        length,
-        center_of_mass,
-        inertia,
-        joint_limits,
+        mass=None,
+        length=None,
+        center_of_mass=None,
+        inertia=None,
+        joint_limits=None,
         friction=((0.0, 0.0), (0.0, 0.0)),
         joint_stop: AbstractJointStop | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 2,
     ):
         check_positive_int("n_substeps", n_substeps)
+        check_of_one_body(mass=mass, length=length, center_of_mass=center_of_mass, inertia=inertia)
         given = {"mass": mass, "length": length, "center_of_mass": center_of_mass, "inertia": inertia}
+        if missing := [name for name, own in (given | {"joint_limits": joint_limits}).items() if own is None]:
+            raise ValueError(
+                f"`{missing[0]}` of a two-link arm must be given; TwoLinkArm.arm26() has all its numbers."
+            )
         arrays = {name: jnp.asarray(value, jnp.result_type(float)) for name, value in given.items()}
         for name, value in arrays.items():
             if value.shape != (2,) or not (is_traced(given[name]) or np.all(np.asarray(given[name]) > 0)):

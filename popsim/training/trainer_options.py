@@ -1,6 +1,7 @@
 """How a `TaskTrainer` trains: its constructor's arguments, checked."""
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -50,6 +51,8 @@ class TrainerOptions:
     stop: Callable[[], bool] | None
 
     def __post_init__(self):
+        if self.chkpt_dir is not None and not os.fspath(self.chkpt_dir):
+            raise ValueError("`chkpt_dir` must be the path of a folder, got an empty one.")
         if self.enable_tensorboard != (self.tensorboard_logdir is not None):
             raise ValueError(
                 "`enable_tensorboard` and `tensorboard_logdir` must be given together: there is no default "

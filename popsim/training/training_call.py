@@ -55,6 +55,7 @@ class TrainingCall:
     def __post_init__(self):
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
+            object.__setattr__(self, name, int(getattr(self, name)))  # numpy's would be traced
         whole = isinstance(self.start_batch, (int, np.integer)) and not isinstance(self.start_batch, bool)
         if not whole or not 0 <= self.start_batch < self.n_batches:
             raise ValueError(

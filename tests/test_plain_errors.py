@@ -1,0 +1,83 @@
+"""Likely mistakes are answered by popsim, in one line that names the argument."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small_training
+from small_training import KEY, OPTIMIZER, RunningSum, train
+
+import popsim
+from popsim.networks import GRUNetwork
+from popsim.plants import PointMass, TwoLinkArm
+from popsim.tasks import RandomReaches
+from popsim.training import TaskTrainer
+
+VISION = popsim.SensoryChannel(popsim.senses.vision)
+
+
+def loop(plant=None, channels=None):
+    plant, channels = (
+        (PointMass() if plant is None else plant),
+        ({"vision": VISION} if channels is None else channels),
+    )
+    return popsim.SensorimotorLoop(GRUNetwork(6, 4, 2, key=KEY), plant, channels, dt=0.01)
+
+
+def noisy(noise):
+    return loop(channels={"vision": popsim.SensoryChannel(popsim.senses.vision, noise=noise)})
+
+
+def evaluated(model=None, task=None, key=KEY):
+    model = small_training.build(KEY) if model is None else model
+    return popsim.evaluate(model, RunningSum() if task is None else task, key=key)
+
+
+REACHES = RandomReaches(PointMass().workspace, duration=0.05)
+MISTAKES = {
+    "an integer as key": (
+        lambda: popsim.make_ensemble(small_training.build, 2, key=3),
+        "`key` must be one key",
+    ),
+    "an integer as key of trials": (lambda: evaluated(key=3), "`key` must be one key"),
+    "a name as plant": (
+        lambda: loop(plant="arm26"),
+        r"`plant` must be a body such as TwoLinkArm.arm26\(\), got 'ar",
+    ),
+    "no plant": (
+        lambda: popsim.SensorimotorLoop(GRUNetwork(6, 4, 2, key=KEY), None, {}, dt=0.01),
+        "`plant` must be a body",
+    ),
+    "a name as network": (
+        lambda: popsim.SensorimotorLoop("gru", PointMass(), {}, dt=0.01),
+        "`network` must be a network",
+    ),
+    "an arm without numbers": (lambda: TwoLinkArm(), r"`mass` .* must be given; TwoLinkArm.arm26\(\)"),
+    "channels in a list": (lambda: loop(channels=[VISION]), "`channels` must be channels by name"),
+    "a sense as channel": (
+        lambda: loop(channels={"vision": popsim.senses.vision}),
+        r"`channels\['vision'\]` must be a SensoryChannel",
+    ),
+    "noise of another length": (
+        lambda: evaluated(noisy(popsim.GaussianNoise(jnp.ones(3))), REACHES),
+        r"`channels\['vision'\].noise` must be for the 4 features",
+    ),
+    "members as a mass": (lambda: PointMass(popsim.PerMember([1.0, 2.0])), "`mass` .* popsim.build_members"),
+    "an empty path": (
+        lambda: TaskTrainer(OPTIMIZER, chkpt_dir=""),
+        "`chkpt_dir` must be the path of a folder",
+    ),
+    "corners as a workspace": (lambda: RandomReaches([[0, 0], [1, 1]]), "`workspace` must be a Workspace"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named(mistake, as_users_run):
+    make, said = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=said) as refused:
+        make()
+    assert "Traced" not in str(refused.value)
+
+
+def test_a_batch_size_of_numpy_is_taken(as_users_run):
+    _, history = train(1, n_members=0, batch_size=np.int64(4))
+    assert history.loss.total.shape == (1,)
