@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray
 from popsim.checks import check_positive_int
 from popsim.members import Members
 from popsim.per_member import per_member_nodes
-from popsim.randomness import as_key
+from popsim.randomness import as_key, check_draws_from_key
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
 
@@ -24,13 +24,14 @@ def make_ensemble(
 
     **Arguments:**
 
-    - `build`: makes one model from a key; called once, under `jit` and `vmap`.
+    - `build`: makes one model from a key; traced under `jit` and `vmap`.
     - `n_members`: how many members the ensemble has.
     - `key`: member `i` is built from `fold_in(key, i)`, whatever `n_members`.
 
     **Returns:** a model every array of which has a leading member axis.
 
-    **Raises:** `ValueError` if `n_members` is not a positive whole number.
+    **Raises:** `ValueError` if `n_members` is not a positive whole number, or `build` draws elsewhere than
+    from its key, as by `numpy.random`: all members would be alike.
     """
     check_positive_int("n_members", n_members)
     key = as_key(key)
@@ -48,7 +49,7 @@ def build_members(
 
     **Arguments:**
 
-    - `build`: makes one model, `build(key=..., **settings)`; called once, under `jit` and `vmap`. A setting
+    - `build`: makes one model, `build(key=..., **settings)`; traced under `jit` and `vmap`. A setting
         arrives as a traced number, so it may become any array of the model (a noise level, a mass, a time
         constant), but no size.
     - `members`: who the members are, see `member_grid`.
@@ -60,7 +61,7 @@ def build_members(
     **Returns:** a model every array of which has a leading member axis.
 
     **Raises:** `ValueError` if `members` lacks one of the `settings`, it is not numeric, or `build` does not
-    take them.
+    take them or draws elsewhere than from its key.
     """
     key = as_key(key)
     taken = members.numbers(list(members.settings) if settings is None else settings)
@@ -81,6 +82,7 @@ def _member_keys(key: Key[Array, ""], ids: Int[Array, " member"]) -> Key[Array, 
 
 @eqx.filter_jit
 def _build_from_keys(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Array, " member"]) -> ModelType:
+    check_draws_from_key("`build`", build, keys[0])
     return eqx.filter_vmap(build)(keys)
 
 
@@ -88,7 +90,13 @@ def _build_from_keys(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Arr
 def _build_from_settings(
     build: Callable[..., ModelType], keys: Key[Array, " member"], settings: dict[str, Array]
 ) -> ModelType:
-    return eqx.filter_vmap(lambda key, own: build(key=key, **own))(keys, settings)
+    def build_one(key: Key[Array, ""], own: dict[str, Array]) -> ModelType:
+        return build(key=key, **own)
+
+    check_draws_from_key(
+        "`build`", build_one, keys[0], {name: values[0] for name, values in settings.items()}
+    )
+    return eqx.filter_vmap(build_one)(keys, settings)
 
 
 def n_members(ensemble: eqx.Module) -> int:

@@ -24,13 +24,13 @@ class AbstractModel(eqx.Module):
         >>> class Integrator(popsim.AbstractModel):
         ...     gain: jax.Array
         ...     def init(self, trial, *, key):
-        ...         return jnp.zeros(())
+        ...         return jnp.zeros(1)
         ...     def step(self, step_input, state, *, key):
         ...         return state + self.gain * step_input.inputs
         >>> trial = popsim.Trial(
-        ...     init=(), inputs=jnp.ones(4), targets=(), timeline=popsim.Timeline(dt=0.01, n_steps=4)
+        ...     init=(), inputs=jnp.ones((4, 1)), targets=(), timeline=popsim.Timeline(dt=0.01, n_steps=4)
         ... )
-        >>> popsim.simulate(Integrator(jnp.array(2.0)), trial, key=jax.random.key(0)).tolist()
+        >>> popsim.simulate(Integrator(jnp.array(2.0)), trial, key=jax.random.key(0))[:, 0].tolist()
         [2.0, 4.0, 6.0, 8.0]
 
         ```

@@ -20,7 +20,7 @@ from popsim.model import AbstractModel
 from popsim.network_input import network_input
 from popsim.network_model_state import NetworkModelState
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.trial import StepInput, Trial
+from popsim.trial import StepInput, Trial, is_bare
 
 STAGES = ("sense", "think")
 
@@ -91,7 +91,7 @@ class NetworkModel(AbstractModel):
         return jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
 
     def check(self, trials: Trial) -> None:
-        """Refuse trials with another time step, or with inputs of another size or that are not finite.
+        """Refuse trials with another time step, with inputs or targets of another size, or not finite.
 
         **Raises:** `ValueError` naming what does not fit, such as an intervention that the model lacks.
         """
@@ -104,11 +104,21 @@ class NetworkModel(AbstractModel):
         for leaf in jax.tree.leaves(trials.inputs):
             check_finite("inputs", leaf)
         check_scheduled(self.interventions, trials)
+        self._check_bare_targets(trials)
         n_inputs = jax.eval_shape(self._first_input, trials).shape[0]
         if n_inputs != self.network.n_inputs:
             raise ValueError(
                 f"`network` must take the {n_inputs} inputs of the trials, "
                 f"got a network of {self.network.n_inputs} inputs."
+            )
+
+    def _check_bare_targets(self, trials: Trial) -> None:
+        """Refuse a single array of targets that is not as wide as the output: they would be broadcast."""
+        if is_bare(trials.targets) and trials.targets.shape[2:] != (self.network.n_outputs,):
+            axes = ", ".join(["time", *map(str, trials.targets.shape[2:])])
+            raise ValueError(
+                f"`targets` of a trial that are one array must be as wide as the network's output, "
+                f"{self.network.n_outputs}, got ({axes}). To be compared otherwise, put them into a dict."
             )
 
     def _first_input(self, trials: Trial) -> Float[Array, " inputs"]:

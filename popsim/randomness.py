@@ -8,12 +8,17 @@ there are beside it, or on how the work was divided. Keys are those of `jax.rand
 
 import contextlib
 import zlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array, Int, Key, PRNGKeyArray
+
+from popsim.checks import is_traced
 
 
 def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
@@ -60,3 +65,63 @@ def trial_keys(
     if member_id is not None:
         key = jax.random.fold_in(key, member_id)
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, jnp.arange(n_trials))
+
+
+def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) -> None:
+    """Refuse a function that draws elsewhere than from the key that it is given.
+
+    It is traced twice and not compiled: what numpy or Python draw is a number in its program, another one
+    each time.
+
+    **Arguments:**
+
+    - `name`: what it is, for the error message.
+    - `function`, `args`: the function, and what it is called with.
+
+    **Raises:** `ValueError` if the two programs differ.
+    """
+    first, second = ([*_program_of(function, *args)] for _ in range(2))
+    if first != second:
+        raise ValueError(
+            f"{name} must draw from its `key` alone, by jax.random, got other numbers from one key: what "
+            "numpy.random or random draw is the same for all members and batches."
+        )
+
+
+def _program_of(function: Callable[..., Any], *args: Any) -> Iterator[Any]:
+    closed, _, static = eqx.filter_make_jaxpr(lambda *given: function(*given))(*args)
+    yield from (_number(leaf) for leaf in jax.tree.leaves(static))
+    yield from _operations(closed.jaxpr, closed.consts)
+
+
+def _operations(jaxpr: Jaxpr, consts: Any) -> Iterator[Any]:
+    """Every operation of a program: its kind, what it takes and what it gives, and the numbers within."""
+    places: dict[Any, int] = {}
+
+    def place(variable: Any) -> Any:
+        is_number = isinstance(variable, Literal)
+        return _number(variable.val) if is_number else places.setdefault(variable, len(places))
+
+    yield from map(_number, consts)
+    yield from map(place, (*jaxpr.constvars, *jaxpr.invars))
+    for operation in jaxpr.eqns:
+        yield operation.primitive.name
+        yield from map(place, operation.invars)
+        yield from ((place(given), given.aval.shape) for given in operation.outvars)
+        for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
+            if isinstance(part, ClosedJaxpr):
+                yield from _operations(part.jaxpr, part.consts)
+            elif isinstance(part, Jaxpr):
+                yield from _operations(part, ())
+            else:
+                yield _number(part)
+    yield from map(place, jaxpr.outvars)
+
+
+def _number(value: Any) -> Any:
+    """The bits of an array or a number; None of what is neither, or is not known."""
+    if is_traced(value) or not (isinstance(value, float | int | complex) or hasattr(value, "__array__")):
+        return None
+    is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
+    array = np.asarray(jax.random.key_data(value) if is_key else value)
+    return array.shape, array.dtype.name, array.tobytes()

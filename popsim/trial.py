@@ -47,14 +47,17 @@ class Trial(eqx.Module):
     **Arguments:**
 
     - `init`: from what the model's initial state is made (for a reach: the hand at its start).
-    - `inputs`: what the model is told, a PyTree of floating-point arrays that lead with time.
-    - `targets`: what it should do, a PyTree of arrays that lead with time.
+    - `inputs`: what the model is told, a PyTree of floating-point arrays with the axes (time, feature), also
+        for one feature.
+    - `targets`: what it should do, a PyTree of arrays that lead with time; a single array has the axes (time,
+        feature), too.
     - `timeline`: the time step, the number of steps, epochs and events.
     - `interventions`: by name of the intervention, its parameters and when it is active.
     - `conditions`: labels of the trial for analysis, such as the direction of its target.
 
     **Raises:** `ValueError` if an array of `inputs`, `targets` or `interventions` does not lead with
-    `timeline.n_steps`, or if an input is not floating-point.
+    `timeline.n_steps`, if an input, or a single array of targets, has no axis of features, or if an input is
+    not floating-point.
     """
 
     init: PyTree[Array]
@@ -69,6 +72,9 @@ class Trial(eqx.Module):
         active = {name: schedule.active for name, schedule in self.interventions.items()}
         for name, tree in (("inputs", self.inputs), ("targets", self.targets), ("interventions", active)):
             _check_leads_with_time(name, tree, n_steps)
+        _check_has_features("inputs", self.inputs)
+        if is_bare(self.targets):
+            _check_has_features("targets", self.targets)
         for path, leaf in jax.tree.leaves_with_path(self.inputs):
             if not jnp.issubdtype(leaf.dtype, jnp.floating):
                 raise ValueError(
@@ -96,6 +102,21 @@ def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
             )
 
 
+def _check_has_features(name: str, tree: Any) -> None:
+    for path, leaf in jax.tree.leaves_with_path(tree):
+        if leaf.ndim < 2:
+            where = name + jax.tree_util.keystr(path)
+            raise ValueError(
+                f"`{where}` of a trial must have the axes (time, feature), got shape {leaf.shape}: for one "
+                "feature, append [:, None]."
+            )
+
+
+def is_bare(targets: Any) -> bool:
+    """Whether the targets of a trial are a single array, which stands for the network's output."""
+    return isinstance(targets, jax.Array | np.ndarray)
+
+
 def n_trials(trials: Trial) -> int:
     """How many trials a stacked `Trial` holds."""
     return jax.tree.leaves(trials)[0].shape[0]
@@ -121,10 +142,16 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
 
 
-def check_hand_targets(trial: Trial) -> None:
-    """Raise `ValueError` unless the targets of a trial are a `HandState`, as reaching terms need."""
+def check_hand_targets(trial: Trial, cursor: HandState) -> None:
+    """Raise `ValueError` unless the targets of a trial are a `HandState`, of the cursor's shapes."""
     if not isinstance(trial.targets, HandState):
         raise ValueError(f"`targets` of a trial must be a HandState, got {type(trial.targets).__name__}.")
+    for name in ("position", "velocity"):
+        own, expected = getattr(trial.targets, name).shape, getattr(cursor, name).shape
+        if own != expected:
+            raise ValueError(
+                f"`targets.{name}` of a trial must have the shape of the cursor's, {expected}, got {own}."
+            )
 
 
 def schedule_intervention(trials: Trial, name: str, parameters: Any, active: ArrayLike = True) -> Trial:

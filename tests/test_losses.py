@@ -301,3 +301,41 @@ def test_the_usual_reach_loss_weighs_its_terms_in_si_units(run):
     for name, value in expected.items():
         np.testing.assert_allclose(values.terms[name], value, rtol=1e-12)
     assert jnp.isclose(values.total, sum(expected.values()))
+
+
+class TwoAxes(losses.AbstractTimeProfile):
+    """A mistake: an axis too many, which would be spread over time."""
+
+    def __call__(self, timeline):
+        return jnp.ones((timeline.n_steps, 1))
+
+
+class KeptAxis(losses.AbstractDistance):
+    def __call__(self, difference):
+        return jnp.sum(difference**2, axis=-1, keepdims=True)
+
+
+def test_profiles_and_distances_leave_time_alone(as_users_run, run):
+    for term in (losses.PositionError, losses.Effort, losses.HiddenActivity):
+        with pytest.raises(ValueError, match=r"`profile`.*TwoAxes"):
+            term(profile=TwoAxes())(*run)
+    with pytest.raises(ValueError, match=r"`distance`.*KeptAxis"):
+        losses.PositionError(distance=KeptAxis())(*run)
+
+
+@pytest.mark.parametrize("field", ["position", "velocity"])
+def test_targets_are_never_spread_over_coordinates(as_users_run, run, field):
+    states, trial, model = run
+    narrow = eqx.tree_at(lambda t: getattr(t.targets, field), trial, getattr(trial.targets, field)[:, :1])
+    terms = (losses.PositionError, losses.VelocityError, losses.FinalPosition, losses.FinalVelocity)
+    terms += (losses.FinalState, losses.Straightness, lambda: losses.Hold(popsim.WholeTrial(), "target"))
+    for term in terms:
+        with pytest.raises(ValueError, match=rf"`targets.{field}`.*\({N_STEPS}, 2\).*\({N_STEPS}, 1\)"):
+            term()(states, narrow, model)
+
+
+def test_starts_are_never_spread_over_coordinates(as_users_run, run):
+    states, trial, model = run
+    narrow = eqx.tree_at(lambda t: t.init.position, trial, trial.init.position[:1])
+    with pytest.raises(ValueError, match=r"`init.position`.*\(2,\).*\(1,\)"):
+        losses.Straightness()(states, narrow, model)

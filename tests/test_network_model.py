@@ -9,10 +9,10 @@ import popsim
 from popsim.networks import LeakyRNN
 
 
-def trials(n_inputs=2, dt=0.01):
+def trials(n_inputs=2, dt=0.01, targets=()):
     def trial(key):
         inputs = {"stimulus": jax.random.normal(key, (5, n_inputs))}
-        return popsim.Trial((), inputs, (), popsim.Timeline(dt=dt, n_steps=5))
+        return popsim.Trial((), inputs, targets, popsim.Timeline(dt=dt, n_steps=5))
 
     return jax.vmap(trial)(jax.random.split(jax.random.key(0), 3))
 
@@ -41,9 +41,17 @@ def test_terms_about_the_network_need_no_body(getkey):
 
 
 @pytest.mark.parametrize(
-    "bad, message", [(trials(n_inputs=3), "`network`.*3 inputs"), (trials(dt=0.02), "`dt`.*0.01")]
+    "bad, message",
+    [
+        (trials(n_inputs=3), "`network`.*3 inputs"),
+        (trials(dt=0.02), "`dt`.*0.01"),
+        (trials(targets=jnp.ones((5, 2))), r"`targets`.*network's output, 1, got \(time, 2\)"),
+        (trials(targets=jnp.ones((5, 1, 1))), r"`targets`.*network's output, 1, got \(time, 1, 1\)"),
+    ],
 )
 def test_trials_that_do_not_fit_are_refused(getkey, bad, message):
+    build(getkey()).check(trials(targets=jnp.ones((5, 1))))
+    build(getkey()).check(trials(targets={"velocity": jnp.ones((5, 2))}))  # for a loss that compares it
     with pytest.raises(ValueError, match=message):
         build(getkey()).check(bad)
 

@@ -146,3 +146,11 @@ def test_weights_that_are_none_are_refused(run):
         WeightPenalty(lambda model: 2 * jax.tree.leaves(model.network)[0].ravel()[:2])(*run)
     with pytest.raises(ValueError, match="`where` of WeightPenalty must pick at least one parameter"):
         WeightPenalty(lambda model: model.interventions)(*run)
+
+
+def test_counts_are_one_for_each_step(as_users_run, run):
+    states, trial, model = run
+    wide = eqx.tree_at(lambda t: t.targets.counts, trial, trial.targets.counts[:, None])
+    for term in (OutputError(), CrossEntropy(), ChoiceError()):
+        with pytest.raises(ValueError, match=r"`targets.counts`.*\(6,\).*\(6, 1\)"):
+            term(states, wide, model)

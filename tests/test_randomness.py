@@ -1,3 +1,6 @@
+import random
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,3 +121,58 @@ def test_every_task_takes_legacy_keys(as_users_run, build):
 def test_what_is_no_key_is_refused(as_users_run, bad):
     with pytest.raises(ValueError, match="`key` must be one key, such as jax.random.key"):
         as_key(bad)
+
+
+class Outside(small_training.RunningSum):
+    """A task that draws elsewhere than from its key."""
+
+    draw: object = eqx.field(static=True, default=None)
+
+    def trial(self, *, batch, key):
+        trial = super().trial(batch=batch, key=key)
+        return eqx.tree_at(lambda t: t.inputs, trial, trial.inputs + self.draw())
+
+
+@pytest.mark.parametrize(
+    "draw", [lambda: np.random.randn(6, 1).astype("f"), random.random], ids=["numpy", "random"]
+)
+def test_a_task_that_draws_outside_of_its_key_is_refused(draw):
+    with pytest.raises(ValueError, match="`trial` of the task must draw from its `key` alone"):
+        small_training.train(task=Outside(draw=draw))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: jnp.asarray(np.random.randn(2), "f"),
+        lambda: jnp.ones(2) * random.random(),
+        lambda: np.random.randn(2),
+        lambda: jnp.ones(np.random.randint(1, 2**20)),
+        lambda: jax.jit(lambda x: x + np.random.randn())(jnp.ones(2)),
+        lambda: jax.lax.cond(True, lambda: jnp.asarray(np.random.randn(1)), lambda: jnp.zeros(1)),
+        lambda: jnp.linspace(0, 1, 2**20)[random.randrange(2**20)],
+    ],
+    ids=["array", "number", "numpy array", "size", "within jit", "within cond", "place"],
+)
+def test_members_that_are_built_outside_of_their_key_are_refused(draw):
+    def build(key):
+        return eqx.tree_at(lambda m: m.network.bias, small_training.build(key), draw())
+
+    with pytest.raises(ValueError, match="`build` must draw from its `key` alone"):
+        popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    with pytest.raises(ValueError, match="`build` must draw from its `key` alone"):
+        popsim.build_members(build, popsim.member_grid(2), key=jax.random.key(0))
+
+
+def test_what_is_drawn_once_and_for_all_is_given_to_all():
+    """A number that is drawn before is a setting like any other, and nothing is drawn twice as often."""
+    calls, weights = [], jnp.asarray(np.random.randn(5), "f")
+
+    def build(key):
+        calls.append(key)
+        return eqx.tree_at(lambda m: m.network.bias, small_training.build(key), weights)
+
+    for _ in range(2):
+        ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+        np.testing.assert_array_equal(ensemble.network.bias, np.stack([weights, weights]))
+    assert len(calls) == 3  # compiled once

@@ -303,6 +303,7 @@ PURE = {
     ),
     "n_members": lambda x: popsim.n_members(ensemble(x)),
     "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
+    "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
     "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
     "plants.advance": lambda x: plants.advance(
         model(x).plant, at_rest(x).plant, x * jnp.ones(2), plants.Load(lambda hand: x * jnp.ones(2)), dt=DT

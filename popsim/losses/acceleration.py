@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim.loss import AbstractLossTerm
 from popsim.losses.hand_motion import hand_acceleration
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -27,4 +27,4 @@ class Acceleration(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = hand_acceleration(states, trial) ** 2
-        return jnp.sum(self.profile(trial.timeline)[:, None] * squared)
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim.losses.time_profile import AbstractTimeProfile
+from popsim.losses.time_profile import AbstractTimeProfile, step_weights
 from popsim.output_target import OutputTarget
 from popsim.trial import Trial
 
@@ -21,6 +21,11 @@ def output_target(trial: Trial, output: Float[Array, "time outputs"]) -> OutputT
             f"`targets.values` of a trial must have the shape of the network's output, {output.shape}, "
             f"got {targets.values.shape}."
         )
+    if targets.counts.shape != output.shape[:1]:
+        raise ValueError(
+            f"`targets.counts` of a trial must be one for each time step, {output.shape[:1]}, "
+            f"got {targets.counts.shape}."
+        )
     return targets
 
 
@@ -28,6 +33,6 @@ def counted_mean(
     values: Float[Array, " time"], trial: Trial, profile: AbstractTimeProfile
 ) -> Float[Array, ""]:
     """Σ w_t x_t / Σ w_t, w the counts of an `OutputTarget` times a profile; zero where no step counts."""
-    weights = trial.targets.counts * profile(trial.timeline)
+    weights = trial.targets.counts * step_weights(profile, trial.timeline)
     total = jnp.sum(weights)
     return jnp.sum(weights * values) / jnp.where(total == 0, 1.0, total)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim.loss import AbstractLossTerm
 from popsim.losses.rate_of_change import rate_of_change
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -30,4 +30,4 @@ class EffortChange(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = rate_of_change(states.network.output, trial.timeline.dt) ** 2
-        return jnp.sum(self.profile(trial.timeline)[:, None] * squared)
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

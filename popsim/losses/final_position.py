@@ -22,5 +22,5 @@ class FinalPosition(AbstractLossTerm):
     name: str = eqx.field(static=True, default="final position", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         return self.distance(states.cursor.position[-1] - trial.targets.position[-1])

@@ -31,7 +31,7 @@ class FinalState(AbstractLossTerm):
         check_non_negative("velocity_time", self.velocity_time)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         away = states.cursor.position[-1] - trial.targets.position[-1]
         covered = self.velocity_time * (states.cursor.velocity[-1] - trial.targets.velocity[-1])
         return jnp.sum(away**2) + jnp.sum(covered**2)

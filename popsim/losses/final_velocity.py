@@ -22,5 +22,5 @@ class FinalVelocity(AbstractLossTerm):
     name: str = eqx.field(static=True, default="final velocity", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         return self.distance(states.cursor.velocity[-1] - trial.targets.velocity[-1])

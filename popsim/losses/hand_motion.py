@@ -35,3 +35,7 @@ def check_hand(states: Any, trial: Trial) -> None:
         raise ValueError(f"`states` must be those of a body with a hand, got {type(states).__name__}.")
     if not isinstance(trial.init, HandState):
         raise ValueError(f"`init` of a trial must be a HandState, got {type(trial.init).__name__}.")
+    for name in ("position", "velocity"):
+        own, expected = getattr(trial.init, name).shape, getattr(states.hand, name).shape[1:]
+        if own != expected:
+            raise ValueError(f"`init.{name}` of a trial must have the shape {expected}, got {own}.")

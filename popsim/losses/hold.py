@@ -3,14 +3,13 @@
 from typing import Literal
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.distances import AbstractDistance, SquaredDistance
 from popsim.losses.hand_motion import check_hand
-from popsim.losses.time_profile import InWindow
+from popsim.losses.time_profile import InWindow, weighted_sum
 from popsim.model import AbstractModel
 from popsim.trial import Trial, check_hand_targets
 from popsim.windows import AbstractWindow
@@ -42,11 +41,11 @@ class Hold(AbstractLossTerm):
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         place = self._place(states, trial)
         away = self.distance(states.cursor.position - place)
-        return jnp.sum(InWindow(self.window)(trial.timeline) * away)
+        return weighted_sum(InWindow(self.window), trial.timeline, away, self.distance)
 
     def _place(self, states: LoopState, trial: Trial) -> Float[Array, "*time space"]:
         if self.place == "start":
             check_hand(states, trial)
             return trial.init.position
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         return trial.targets.position

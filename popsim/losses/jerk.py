@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim.loss import AbstractLossTerm
 from popsim.losses.hand_motion import hand_jerk
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -30,4 +30,4 @@ class Jerk(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = hand_jerk(states, trial) ** 2
-        return jnp.sum(self.profile(trial.timeline)[:, None] * squared)
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim.loss import AbstractLossTerm
 from popsim.losses.muscles_of import muscles_of
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -29,4 +29,4 @@ class MuscleActivation(AbstractLossTerm):
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         muscles_of(self.name, model)
         squared = states.plant.activation**2
-        return jnp.sum(self.profile(trial.timeline)[:, None] * squared)
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim.loss import AbstractLossTerm
 from popsim.losses.muscles_of import relative_forces
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -30,4 +30,4 @@ class MuscleForce(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = relative_forces(self.name, states, model) ** 2
-        return jnp.sum(self.profile(trial.timeline)[:, None] * squared)
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from popsim.loss import AbstractLossTerm
 from popsim.losses.muscles_of import relative_forces
 from popsim.losses.rate_of_change import rate_of_change
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
 from popsim.trial import Trial
 
@@ -31,4 +31,4 @@ class MuscleForceChange(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = rate_of_change(relative_forces(self.name, states, model), trial.timeline.dt) ** 2
-        return jnp.sum(self.profile(trial.timeline)[:, None] * squared)
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

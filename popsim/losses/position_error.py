@@ -1,13 +1,12 @@
 """How far the cursor, that stands for the hand, is from the target."""
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.distances import AbstractDistance, SquaredDistance
-from popsim.losses.time_profile import AbstractTimeProfile, PowerProfile
+from popsim.losses.time_profile import AbstractTimeProfile, PowerProfile, weighted_sum
 from popsim.model import AbstractModel
 from popsim.trial import Trial, check_hand_targets
 
@@ -27,6 +26,6 @@ class PositionError(AbstractLossTerm):
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         error = self.distance(states.cursor.position - trial.targets.position)
-        return jnp.sum(self.profile(trial.timeline) * error)
+        return weighted_sum(self.profile, trial.timeline, error, self.distance)

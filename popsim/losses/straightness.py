@@ -8,7 +8,7 @@ from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.distances import AbstractDistance, SquaredDistance
 from popsim.losses.hand_motion import check_hand
-from popsim.losses.time_profile import AbstractTimeProfile, InWindow
+from popsim.losses.time_profile import AbstractTimeProfile, InWindow, weighted_sum
 from popsim.model import AbstractModel
 from popsim.trial import Trial, check_hand_targets
 
@@ -31,7 +31,7 @@ class Straightness(AbstractLossTerm):
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         check_hand(states, trial)
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         line = trial.targets.position[-1] - trial.init.position
         squared_length = jnp.sum(line**2)
         is_point = squared_length == 0
@@ -39,4 +39,4 @@ class Straightness(AbstractLossTerm):
         moved = states.cursor.position - trial.init.position
         beside = moved - jnp.sum(moved * along, axis=-1, keepdims=True) * along
         away = self.distance(jnp.where(is_point, 0.0, beside))
-        return jnp.sum(self.profile(trial.timeline) * away)
+        return weighted_sum(self.profile, trial.timeline, away, self.distance)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.checks import check_non_negative, check_positive, n_steps_in
+from popsim.losses.distances import AbstractDistance
 from popsim.timeline import Timeline
 from popsim.windows import AbstractWindow, InEpoch, WholeTrial
 
@@ -131,3 +132,36 @@ class FinalSteps(AbstractTimeProfile):
                 f"{timeline.n_steps * timeline.dt:.4g} s, got {self.duration} s."
             )
         return (jnp.arange(timeline.n_steps) >= timeline.n_steps - n_steps).astype(float)
+
+
+def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Array, " time"]:
+    """The weights that a profile gives to the time steps of a trial.
+
+    **Raises:** `ValueError` unless they are one for each: other shapes would be spread over time.
+    """
+    weights = profile(timeline)
+    if jnp.shape(weights) != (timeline.n_steps,):
+        raise ValueError(
+            f"`profile` must give a weight for each of {timeline.n_steps} time steps, "
+            f"got shape {jnp.shape(weights)} from {type(profile).__name__}."
+        )
+    return weights
+
+
+def weighted_sum(
+    profile: AbstractTimeProfile,
+    timeline: Timeline,
+    away: Float[Array, " time"],
+    distance: AbstractDistance,
+) -> Float[Array, ""]:
+    """Σ_t w_t d_t, w the weights of a profile and d what a distance made of each time step.
+
+    **Raises:** `ValueError` unless both are one number for each step.
+    """
+    weights = step_weights(profile, timeline)
+    if jnp.shape(away) != weights.shape:
+        raise ValueError(
+            f"`distance` must make one number of the last axis, {weights.shape} in all, "
+            f"got shape {jnp.shape(away)} from {type(distance).__name__}."
+        )
+    return jnp.sum(weights * away)

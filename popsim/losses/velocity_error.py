@@ -1,13 +1,12 @@
 """How far the velocity of the cursor is from that of the target."""
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.loop_state import LoopState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.distances import AbstractDistance, SquaredDistance
-from popsim.losses.time_profile import AbstractTimeProfile, PowerProfile
+from popsim.losses.time_profile import AbstractTimeProfile, PowerProfile, weighted_sum
 from popsim.model import AbstractModel
 from popsim.trial import Trial, check_hand_targets
 
@@ -26,6 +25,6 @@ class VelocityError(AbstractLossTerm):
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial)
+        check_hand_targets(trial, states.cursor)
         error = self.distance(states.cursor.velocity - trial.targets.velocity)
-        return jnp.sum(self.profile(trial.timeline) * error)
+        return weighted_sum(self.profile, trial.timeline, error, self.distance)

@@ -5,7 +5,7 @@ import jax
 from jaxtyping import Array, Int, PRNGKeyArray
 
 from popsim.per_member import member_values, with_member_values
-from popsim.randomness import as_key, key_stream, trial_keys
+from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
 from popsim.trial import Trial
 
@@ -54,13 +54,17 @@ def trials_of_batch(
 
     **Returns:** the trials, with a leading member axis if `trials_differ`.
 
-    **Raises:** `ValueError` if a `PerMember` of the task holds more or fewer values than there are members.
+    **Raises:** `ValueError` if a `PerMember` of the task holds more or fewer values than there are members,
+    or if the task draws elsewhere than from its key.
     """
     batch_key = jax.random.fold_in(as_key(key), batch)
 
     def drawn_for(member_id, values):
         own = with_member_values(task, values)
         drawn_for = None if shared_trials else member_id
+        check_draws_from_key(
+            "`trial` of the task", lambda own_key: own.trial(batch=batch, key=own_key), batch_key
+        )
         return training_trials(own, batch_size, batch=batch, member_id=drawn_for, key=batch_key)
 
     if member_ids.ndim == 0:
