@@ -35,6 +35,7 @@ from popsim.store import (
     write_sealed_json,
 )
 from popsim.store.run_folder import FORMAT
+from popsim.store.run_parts import RunParts
 from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow
@@ -273,7 +274,7 @@ def test_files_that_are_gone_or_cut_are_seen_at_once(run, capsys):
     assert "history.zarr/zarr.json" in verify_run(run.path)
     shutil.rmtree(run.history)
     shutil.rmtree(run.checkpoints)
-    assert verify_run(run.path).keys() == {"checkpoints"}
+    assert verify_run(run.path).keys() == {"checkpoints", "history.zarr"}
     assert "history: none" in printed(run, capsys)
 
 
@@ -291,7 +292,7 @@ def test_a_large_run_is_looked_at_in_no_time(tmp_path):
         rows = {"batch": ((), batches), "weights": (("member", "unit", "input"), weights)}
         arrays.append("batch", rows)
     arrays.commit({"frozen_from": [-1] * 50})
-    write_sealed_json(tmp_path / "training.json", {"format": FORMAT, "popsim": "0"})
+    write_sealed_json(tmp_path / "training.json", RunParts(arrays.run_id).described())
     code = """
 import resource, sys, time
 from popsim.experiments import info_table, read_run_info

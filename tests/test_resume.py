@@ -17,7 +17,8 @@ from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
 import popsim
-from popsim.store import Checkpoints, DamagedError, MismatchError, SaveError
+from popsim.store import Checkpoints, DamagedError, MismatchError, RunFolder, SaveError
+from popsim.store.run_parts import run_id_of
 from popsim.training import TaskTrainer, adam, host_loop, open_history, rules
 from popsim.training.batch_loop import BatchLoop
 from popsim.training.history import HistoryRecorder
@@ -217,7 +218,8 @@ def test_the_log_and_the_history_end_where_the_checkpoint_is(tmp_path):
     made = history.batch.size
     assert made < 12
     with (tmp_path / "log.jsonl").open("a") as log:
-        log.write('{"batch": 90}\n{"batch": 91, "tor')
+        line = {"run_id": run_id_of(RunFolder(tmp_path)), "batch": 90}
+        log.write(json.dumps(line) + '\n{"batch": 91, "tor')
     train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True, log_step=2)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == [1, 3, 5, 7, 9, 11]

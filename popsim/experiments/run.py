@@ -15,8 +15,16 @@ from popsim.evaluate import Evaluation, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.rebuild import rebuild_experiment
 from popsim.experiments.run_history import RunHistory
-from popsim.store import Checkpoint, Checkpoints, RunFolder, read_json_lines, read_sealed_json
+from popsim.store import Checkpoint, RunFolder
 from popsim.store.run_folder import read_description
+from popsim.store.run_parts import (
+    RunParts,
+    check_history_lengths,
+    own_checkpoints,
+    read_log,
+    read_parts,
+    read_summary,
+)
 from popsim.task import AbstractTask
 from popsim.training import open_history
 from popsim.training.named_state import MODEL, named_arrays, with_named_arrays
@@ -46,6 +54,11 @@ class Run:
         return self.experiment.build_task()
 
     @functools.cached_property
+    def parts(self) -> RunParts:
+        """The identity of the run, and what must be in its folder."""
+        return read_parts(self.folder)
+
+    @functools.cached_property
     def _template(self) -> Any:
         return eqx.filter_eval_shape(self.experiment.build_ensemble)
 
@@ -54,7 +67,7 @@ class Run:
         """The model of the last checkpoint."""
         expected = named_arrays(MODEL, self._template)
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
-        checkpoints = Checkpoints(self.folder.checkpoints)
+        checkpoints = own_checkpoints(self.folder, self.parts)
         if (found := checkpoints.restore(lambda details: shapes, subset=True)) is None:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
         return found
@@ -64,7 +77,8 @@ class Run:
         """The trained ensemble; of a run that is not finished, the ensemble of its last checkpoint.
 
         **Raises:** `ValueError` if there is no checkpoint; `DamagedError` if none is as it was written;
-        `MismatchError` if they are of other shapes than the experiment has.
+        `MismatchError` if they are of other shapes than the experiment has, or of another run. For one that
+        is damaged or missing there is a warning.
         """
         return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
 
@@ -76,21 +90,24 @@ class Run:
     @functools.cached_property
     def history(self) -> RunHistory:
         """Losses, learning rate, trainables and more, as lazy arrays with dims (batch, member, ...)."""
-        return RunHistory(open_history(self.folder.history), self._template)
+        dataset = open_history(self.folder.history, run_id=self.parts.run_id)
+        check_history_lengths(self.folder, self.parts, dataset.sizes)
+        return RunHistory(dataset, self._template)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
         """The figures of merit, in SI units; raises `ValueError` if the run is not finished."""
         if not self.is_finished:
             raise ValueError(
-                f"the run {self.folder.path} must be finished: popsim resume {self.folder.path} does it."
+                f"the run {self.folder.path} must be finished, it has no summary.json: "
+                f"popsim resume {self.folder.path} makes it."
             )
-        return read_sealed_json(self.folder.summary)
+        return read_summary(self.folder, self.parts.run_id)
 
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
         """The logging points."""
-        return read_json_lines(self.folder.log)
+        return read_log(self.folder, self.parts)
 
     def models(self, *, batch: int) -> Any:
         """The ensemble as it was after a training batch, counted from 0, whose trainables were kept.
@@ -155,10 +172,12 @@ def open_run(path: str | Path, *, build: Callable[..., AbstractExperiment] | Non
         it up.
 
     **Raises:** `ValueError` if there is no run, its experiment is not registered, or its settings are
-    not those of the experiment; `MismatchError` if it is of another format; `DamagedError` if its `run.json`
-    is not as it was written.
+    not those of the experiment; `MismatchError` if it is of another format, or its `training.json` of
+    another run; `DamagedError` if one of these is not as it was written, or missing. So do the parts of the
+    run, when they are read.
     """
     folder = RunFolder.open(Path(path))
-    return Run(
-        folder, rebuild_experiment(read_description(folder.description), folder.description, build=build)
-    )
+    description = read_description(folder.description)
+    run = Run(folder, rebuild_experiment(description, folder.description, build=build))
+    read_parts(folder)
+    return run

@@ -1,6 +1,7 @@
 """From settings to a finished run on disk."""
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from popsim.experiments.run import Run, open_run
 from popsim.experiments.size_check import check_size
 from popsim.store import DamagedError, RunFolder, lock_folder, write_sealed_json
 from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.run_id import RUN_ID, new_run_id
+from popsim.store.run_parts import check_parts, run_id_of
 from popsim.store.whole_file import saving
 from popsim.training import TaskTrainer
 from popsim.training.trainer_options import CHECKPOINT_SECONDS
@@ -84,6 +87,7 @@ def run_experiment(
             {
                 "format": FORMAT,
                 "popsim": __version__,
+                RUN_ID: new_run_id(),
                 **describe_experiment(experiment),
                 "recording": dataclasses.asdict(recording),
                 "devices": 1 if devices is None else min(len(devices), experiment.n_members),
@@ -105,7 +109,7 @@ def resume_run(
 
     **Arguments:**
 
-    - `path`: the folder of the run. A finished run is returned as it is.
+    - `path`: the folder of the run. A finished run is returned as it is, if all its parts are there.
     - `build`: see `open_run`.
     - `quiet`, `stop`: see `run_experiment`.
     - `devices`: over which the members are divided. For the same bits as many as before, which
@@ -113,8 +117,9 @@ def resume_run(
 
     **Returns:** the finished run.
 
-    **Raises:** as `open_run` and `run_experiment`; `DamagedError` if no checkpoint is sound;
-    `MismatchError` if the experiment is not the one that was interrupted.
+    **Raises:** as `open_run` and `run_experiment`; `DamagedError` if no checkpoint is sound, or a part is
+    missing; `MismatchError` if the experiment is not the one that was interrupted, or a part is of another
+    run.
     """
     return finish_run(open_run(path, build=build), quiet=quiet, devices=devices, stop=stop)
 
@@ -135,7 +140,11 @@ def finish_run(
     - others, and what is raised: see `resume_run`.
     """
     if run.is_finished:
+        check_parts(run.folder)
         return run
+    if read_description(run.folder.description).get("finished"):
+        said = f"there must be a file {run.folder.summary}; it is missing: it is made again."
+        warnings.warn(said, stacklevel=3)
     if (seconds := checkpoint_seconds) is None:
         seconds = _written_down(run.folder, "checkpoint_seconds", float)
     options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}
@@ -188,7 +197,8 @@ def _train(
     _leave_if_told(run, stop)
     finished = Run(folder, experiment)
     save_figures(finished)
-    write_sealed_json(folder.summary, summary)
+    write_sealed_json(folder.summary, {RUN_ID: run_id_of(folder), **summary})
+    write_sealed_json(folder.description, {**read_description(folder.description), "finished": True})
     return finished
 
 

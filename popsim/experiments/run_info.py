@@ -15,6 +15,7 @@ from popsim.experiments.registry import EXPERIMENTS
 from popsim.store import Checkpoints, DamagedError, ListedArray, MismatchError, RunFolder, list_arrays
 from popsim.store.lock import lock_holder
 from popsim.store.run_folder import read_description
+from popsim.store.run_parts import run_id_of
 
 PARTS = ("checkpoints", "history", "log", "figures", "other")
 
@@ -114,7 +115,8 @@ def read_run_info(path: str | Path) -> RunInfo:
     folder = RunFolder(Path(path))
     description = describe_folder(folder)
     settings = description.get("settings", {})
-    arrays, attributes, history_damage = _history(folder)
+    run_id = run_id_of(folder)
+    arrays, attributes, history_damage = _history(folder, run_id)
     losses, n_log_lines = last_losses(folder.log)
     return RunInfo(
         path=folder.path,
@@ -126,7 +128,7 @@ def read_run_info(path: str | Path) -> RunInfo:
         frozen=_frozen(attributes),
         losses=losses,
         n_log_lines=n_log_lines,
-        checkpoints=_checkpoints(folder),
+        checkpoints=_checkpoints(folder, run_id),
         arrays=arrays,
         history_damage=history_damage,
         n_figures=len(list(folder.figures.iterdir())) if folder.figures.is_dir() else 0,
@@ -168,9 +170,9 @@ def _changed(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[s
     return frozenset(name for name, value in given.items() if name not in defaults or value != defaults[name])
 
 
-def _checkpoints(folder: RunFolder) -> list[CheckpointInfo]:
+def _checkpoints(folder: RunFolder, run_id: str) -> list[CheckpointInfo]:
     """Those that are there; one may go while it is looked at, in a run that goes on."""
-    checkpoints, found = Checkpoints(folder.checkpoints), []
+    checkpoints, found = Checkpoints(folder.checkpoints, run_id=run_id), []
     for step in checkpoints.steps():
         with contextlib.suppress(FileNotFoundError, ValueError):
             damage = _damage(lambda step=step: checkpoints.check(step))
@@ -187,11 +189,11 @@ def _damage(check: Callable[[], None]) -> str:
     return ""
 
 
-def _history(folder: RunFolder) -> tuple[list[ListedArray], Mapping[str, Any], str]:
+def _history(folder: RunFolder, run_id: str) -> tuple[list[ListedArray], Mapping[str, Any], str]:
     """The arrays, what is kept with them, and what is wrong with all of them."""
     try:
-        return *list_arrays(folder.history), ""
-    except DamagedError as error:
+        return *list_arrays(folder.history, run_id=run_id), ""
+    except (DamagedError, MismatchError) as error:
         return [], {}, str(error)
     except ValueError:
         return [], {}, ""

@@ -5,15 +5,23 @@ from pathlib import Path
 
 from popsim.experiments.log_summary import damaged_lines
 from popsim.experiments.run_info import describe_folder
-from popsim.store import Checkpoints, RunFolder, verify_arrays
-from popsim.store.json_files import read_sealed_json
+from popsim.store import Checkpoints, RunFolder, open_arrays, verify_arrays
+from popsim.store.run_parts import (
+    RunParts,
+    check_history_lengths,
+    missing_checkpoints,
+    read_log,
+    read_parts,
+    read_summary,
+    run_id_of,
+)
 
 
 def verify_run(path: str | Path) -> dict[str, str]:
     """Read all that a run, or a training in its folder, holds, a part at a time.
 
-    All but the log is compared with checksums; the log must be JSON. A run that goes on may be verified as
-    well.
+    All but the log is compared with checksums; the log must be JSON. All parts must be of this run, and none
+    may be missing. A run that goes on may be verified as well.
 
     **Arguments:**
 
@@ -25,44 +33,55 @@ def verify_run(path: str | Path) -> dict[str, str]:
     a link, a pipe or a device; `MismatchError` if it is of another format.
     """
     folder = RunFolder(Path(path))
-    describe_folder(folder)
-    damage = _damaged_checkpoints(folder) | _damaged_history(folder)
-    if folder.log.exists():
-        damage |= _damaged_log(folder)
-    if folder.is_finished and (said := _complaint(lambda: read_sealed_json(folder.summary))):
+    description = describe_folder(folder)
+    parts, damage = RunParts(run_id_of(folder)), {}
+    try:
+        parts = read_parts(folder)
+    except ValueError as error:
+        damage[folder.training.name] = str(error)
+    damage |= _damaged_checkpoints(folder, parts) | _damaged_history(folder, parts)
+    damage |= _damaged_log(folder, parts)
+    is_finished = folder.is_finished or description.get("finished")
+    if is_finished and (said := _complaint(lambda: read_summary(folder, parts.run_id))):
         damage[folder.summary.name] = said
     return damage
 
 
-def _damaged_checkpoints(folder: RunFolder) -> dict[str, str]:
-    checkpoints, damage = Checkpoints(folder.checkpoints), {}
+def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:
+    checkpoints, damage = Checkpoints(folder.checkpoints, run_id=parts.run_id), {}
     for step in checkpoints.steps():
         if said := _complaint(lambda step=step: checkpoints.verify(step)):
             damage[f"{folder.checkpoints.name}/{step:09d}"] = said
     there = checkpoints.steps()
-    if folder.is_finished and not there:
-        damage[folder.checkpoints.name] = "there must be a checkpoint of a finished run; there is none"
-    return {name: said for name, said in damage.items() if "/" not in name or int(name[-9:]) in there}
+    damage = {name: said for name, said in damage.items() if int(name[-9:]) in there}
+    if not there and (folder.is_finished or parts.checkpoints):
+        return damage | {folder.checkpoints.name: "there must be a checkpoint; there is none"}
+    lost = [f"{folder.checkpoints.name}/{step:09d}" for step in missing_checkpoints(folder, parts)]
+    return damage | dict.fromkeys(lost, "must be there; it is missing")
 
 
-def _damaged_log(folder: RunFolder) -> dict[str, str]:
+def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     try:
-        lines = damaged_lines(folder.log)
+        lines = damaged_lines(folder.log) if folder.log.exists() else []
     except ValueError as error:
         return {folder.log.name: str(error)}
-    said = f"these of its lines hold no JSON: {', '.join(map(str, lines[:10]))}"
-    return {folder.log.name: said} if lines else {}
+    if lines:
+        return {folder.log.name: f"these of its lines hold no JSON: {', '.join(map(str, lines[:10]))}"}
+    said = _complaint(lambda: read_log(folder, parts))
+    return {folder.log.name: said} if said else {}
 
 
-def _damaged_history(folder: RunFolder) -> dict[str, str]:
+def _damaged_history(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     name = folder.history.name
-    if not folder.history.exists() and not Checkpoints(folder.checkpoints).steps():
+    if not (folder.history.exists() or parts.history or Checkpoints(folder.checkpoints).steps()):
         return {}
     try:
-        files = verify_arrays(folder.history)
+        files = verify_arrays(folder.history, run_id=parts.run_id)
+        if not files:
+            check_history_lengths(folder, parts, open_arrays(folder.history).sizes)
     except ValueError as error:
         return {name: str(error)}
-    return {f"{name}/{file}": "is damaged or missing" for file in files}
+    return {f"{name}/{file}": "is damaged, missing, or a part of another run" for file in files}
 
 
 def _complaint(read: Callable[[], object]) -> str:

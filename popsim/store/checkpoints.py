@@ -28,6 +28,7 @@ from popsim.store.checkpoint_arrays import (
 )
 from popsim.store.errors import DamagedError, MismatchError, SaveError
 from popsim.store.manifest import check_manifest, read_manifest, sync_folder, write_manifest
+from popsim.store.run_id import RUN_ID, check_run_id
 from popsim.version import __version__
 
 FORMAT = 1
@@ -66,17 +67,20 @@ class Checkpoints:
     One process at a time may save (see `lock_folder`); others may read meanwhile.
     """
 
-    def __init__(self, path: Path, *, n_kept: int = 3):
+    def __init__(self, path: Path, *, n_kept: int = 3, run_id: str | None = None):
         """
         **Arguments:**
 
         - `path`: their folder. The first save makes it; the folder that it lies in must exist.
         - `n_kept`: how many stay: the newest of those up to the one saved last. Newer ones stay as well.
+        - `run_id`: the identity of the run, which each carries; those of another run are refused. None takes
+            all.
         """
         if n_kept < 1:
             raise ValueError(f"`n_kept` must be at least 1, got {n_kept}.")
         self.path = Path(path)
         self.n_kept = n_kept
+        self._run_id = run_id
         self._background = BackgroundWrite()
 
     def steps(self) -> list[int]:
@@ -104,6 +108,7 @@ class Checkpoints:
         content = {
             "format": FORMAT,
             "step": int(step),
+            RUN_ID: self._run_id,
             "versions": _VERSIONS,
             "arrays": {name: _described(name, array) for name, array in arrays.items()},
             "details": _as_json(details),
@@ -182,7 +187,8 @@ class Checkpoints:
 
         **Raises:** as `verify`.
         """
-        check_manifest(self._folder(self._known(step)))
+        folder = self._folder(self._known(step))
+        check_run_id(check_manifest(folder).get(RUN_ID), self._run_id, folder)
 
     def folder(self, step: int) -> Path:
         """Where a checkpoint lies."""
@@ -214,6 +220,7 @@ class Checkpoints:
             raise MismatchError(
                 f"{folder} must be a checkpoint of format {FORMAT}, got {found[0]!r}, written by {found[3]}."
             )
+        check_run_id(content.get(RUN_ID), self._run_id, folder)
         if found[1] != step or not isinstance(found[2], dict):
             raise DamagedError(f"{folder} must hold the details of step {step}, got step {found[1]!r}.")
         check_entries(content.get("arrays"), _size(folder), folder)

@@ -98,6 +98,8 @@ def append_json_line(path: Path, value: Any) -> None:
     line = json.dumps(value, allow_nan=False) + "\n"
     with saving(path), append_plain(path) as file:
         file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def log_lines(path: Path) -> Iterator[bytes]:

@@ -62,13 +62,15 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return content["details"]
 
 
-def check_manifest(folder: Path) -> None:
+def check_manifest(folder: Path) -> dict[str, Any]:
     """Compare names and sizes of the files of a folder with its manifest; what they hold is not read.
 
-    **Raises:** as `read_manifest`.
+    **Returns:** and **Raises:** as `read_manifest`.
     """
     with _reading(folder):
-        _found_files(folder, _listed_files(folder, _read_content(folder / MANIFEST)))
+        content = _read_content(folder / MANIFEST)
+        _found_files(folder, _listed_files(folder, content))
+    return content["details"]
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from popsim.store.json_files import read_json, read_sealed_json
 from popsim.store.lock import HOLDER, LOCK
 from popsim.store.plain_files import check_plain_file, check_plain_folder, remove_left_over
 
-FORMAT = 3
+FORMAT = 4
 _UNFINISHED = re.compile(r"(?P<name>.+?)(\.[0-9a-f]{8})?\.partial")
 
 
@@ -24,8 +24,10 @@ _UNFINISHED = re.compile(r"(?P<name>.+?)(\.[0-9a-f]{8})?\.partial")
 class RunFolder:
     """The layout of a run on disk.
 
-    - `run.json`: format and popsim version, the experiment and its settings; written first;
-    - `training.json`: format and popsim version, written by the training when it begins;
+    - `run.json`: format and popsim version, the identity of the run, the experiment and its settings; written
+        first;
+    - `training.json`: format and popsim version, the identity, and what must be there; written when the
+        training begins, and after each checkpoint;
     - `log.jsonl`: a line for each logging point;
     - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
     - `checkpoints/`: the last states of the training, a folder for each, called by its number of batches;
@@ -85,7 +87,7 @@ class RunFolder:
         traces = [name for name in names if name.startswith(begun) and name.endswith(".partial")]
         return next((name for name in names if name not in (LOCK, HOLDER, *traces)), None)
 
-    def _present(self) -> list[str]:
+    def present_of_training(self) -> list[str]:
         """Which of the training's files are there; files of somebody else beside them do not count."""
         present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
@@ -198,7 +200,7 @@ class RunFolder:
                     "restore_checkpoint=True continues it."
                 )
             read_description(self.training)
-        elif present := self._present():
+        elif present := self.present_of_training():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
                 "it has no training.json."

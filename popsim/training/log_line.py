@@ -4,12 +4,20 @@ from typing import Any
 
 from popsim.loss import LossValues
 from popsim.store import as_json_numbers
+from popsim.store.run_id import RUN_ID
 from popsim.training.log_entry import LogEntry
 
 
-def log_line(entry: LogEntry) -> dict[str, Any]:
-    """What the log keeps of a logging point, as JSON values; numbers that are not finite are null."""
+def log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
+    """What the log keeps of a logging point, as JSON values; numbers that are not finite are null.
+
+    **Arguments:**
+
+    - `entry`: the logging point.
+    - `run_id`: the identity of the run.
+    """
     return {
+        RUN_ID: run_id,
         "batch": entry.batch,
         "seconds": round(entry.seconds, 3),
         "loss": _by_term(entry.loss),

@@ -66,7 +66,7 @@ class RowsOnDisk(AbstractHistoryRows):
             self._arrays.truncate(n_rows)
 
     def rows(self, axis: str) -> tuple[Int[np.ndarray, " row"], PyTree]:
-        dataset = open_arrays(self._path)
+        dataset = open_arrays(self._path, run_id=self._arrays.run_id)
         if dataset.sizes.get(axis, 0) == 0:
             return np.zeros(0, int), None
         arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}

@@ -63,7 +63,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     arrays.commit(arrays.attributes | told)
 
 
-def open_history(path: str | Path) -> Any:
+def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
     """A saved history, or that of a training in its folder, as a lazy `xarray.Dataset`.
 
     Names and axes are those of `save_history`. Only what is looked at is read. Of a training that still
@@ -71,9 +71,15 @@ def open_history(path: str | Path) -> Any:
     grouped by `history.set_index(member=["setting.noise", "seed"]).unstack("member")`, with the names of
     its settings.
 
-    **Raises:** `ValueError` if there is none at `path`; `DamagedError` if it is not as it was written.
+    **Arguments:**
+
+    - `path`: its folder.
+    - `run_id`: the identity of the run that it must be of; None takes any.
+
+    **Raises:** `ValueError` if there is none at `path`; `DamagedError` if it is not as it was written;
+    `MismatchError` if it is of another run.
     """
-    dataset = open_arrays(Path(path))
+    dataset = open_arrays(Path(path), run_id=run_id)
     attributes = dataset.attrs
     if "terms" in attributes:
         dataset = dataset.assign_coords(term=attributes["terms"])

@@ -1,6 +1,8 @@
 """What a training keeps in a folder, so that another process can continue it."""
 
+import bisect
 import contextlib
+import dataclasses
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,6 @@ from jaxtyping import PyTree
 
 from popsim.store import (
     Checkpoints,
-    DamagedError,
     GrowingArrays,
     MismatchError,
     RunFolder,
@@ -23,7 +24,8 @@ from popsim.store import (
     write_sealed_json,
 )
 from popsim.store.arrays.stale_files import remove_arrays
-from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.run_id import new_run_id
+from popsim.store.run_parts import RunParts, check_history_lengths, check_parts, read_log, run_id_of
 from popsim.store.whole_file import saving
 from popsim.training.configuration import Configuration, differences
 from popsim.training.history_rows import BATCH, TRAINABLES, TRIALS, VALIDATION
@@ -33,7 +35,6 @@ from popsim.training.named_state import named_state, with_named_state
 from popsim.training.rows_on_disk import RowsOnDisk
 from popsim.training.saved_history import member_axis, member_labels
 from popsim.training.train_state import TrainState
-from popsim.version import __version__
 
 LOG_POINT_SECONDS = 1.0  # checkpoints at logging points are no closer to the one before
 
@@ -42,11 +43,12 @@ class TrainingStore:
     """The log, the history and the checkpoints of a training, in one folder.
 
     A checkpoint says how far the history was when it was made: whoever continues from it cuts the history
-    and the log there. Made by `open_training_store`.
+    and the log there. All of it carries the identity of the run. Made by `open_training_store`.
 
     **Arguments:**
 
     - `folder`: where the files are.
+    - `run_id`: the identity of the run.
     - `configuration`: what the training computes with.
     - `seconds`: how long a training goes on between checkpoints.
     - `n_kept`: how many of them are kept.
@@ -57,6 +59,7 @@ class TrainingStore:
     def __init__(
         self,
         folder: RunFolder,
+        run_id: str,
         configuration: Configuration,
         *,
         seconds: float,
@@ -68,14 +71,16 @@ class TrainingStore:
     ):
         self.folder = folder
         self.seconds_before = 0.0
+        self._parts = RunParts(run_id)
         self._configuration = configuration
         self._seconds = seconds
-        self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept)
+        self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept, run_id=run_id)
         self._like, self._by_member = like, by_member
         self._fixed, self._attributes = fixed, attributes
         self._saved_at = time.monotonic()
         self._saved_step = -1
-        self._is_saved, self._is_pending = False, False
+        self._logged: list[int] = []  # after which batches
+        self._pending: RunParts | None = None
         self._arrays: GrowingArrays | None = None
         self.rows: RowsOnDisk
 
@@ -87,8 +92,10 @@ class TrainingStore:
         - `state`: the state of a new training.
         - `restore`: whether to continue from the last sound checkpoint, if there is one.
 
-        **Raises:** `MismatchError` if the checkpoint is of another training; `DamagedError` if none is sound.
+        **Raises:** `MismatchError` if the checkpoint is of another training, or a part of another run;
+        `DamagedError` if none is sound, or a part is missing.
         """
+        self._parts = check_parts(self.folder)
         found = self._checkpoints.restore(lambda details: self._expected(details, state)) if restore else None
         if found is None:
             self._start_over()
@@ -97,15 +104,16 @@ class TrainingStore:
             raise ValueError(
                 f"`n_batches` must be at least the {found.step} that were made already, got {n_batches}."
             )
-        arrays = GrowingArrays.open(self.folder.history)
-        try:
-            arrays.truncate(found.details["history"])
-        except ValueError as error:
-            raise DamagedError(
-                f"{self.folder.history} must be as long as the checkpoint says: {error}"
-            ) from None
-        self._is_saved = True
+        arrays = GrowingArrays.open(self.folder.history, run_id=self._parts.run_id)
+        parts = dataclasses.replace(
+            self._parts, history=found.details["history"], n_log_lines=found.details["n_log_lines"]
+        )
+        check_history_lengths(self.folder, parts, arrays.lengths)
+        read_log(self.folder, parts)
+        self._write_parts(parts)  # before what is newer is cut off
+        arrays.truncate(parts.history)
         keep_json_lines(self.folder.log, lambda line: line["batch"] < found.step)
+        self._logged = [line["batch"] for line in read_log(self.folder, parts)]
         self._use(arrays)
         self.seconds_before = found.details["seconds"]
         self._saved_step = found.step
@@ -130,12 +138,17 @@ class TrainingStore:
 
     def _start_over(self) -> None:
         """Nothing was saved yet: what an interrupted start has left is of no use."""
-        if read_description(self.folder.training).get("saved"):
-            raise DamagedError(f"there must be a checkpoint in {self.folder.checkpoints}; it is missing.")
         with saving(self.folder.path):
             remove_arrays(self.folder.history)
             self.folder.log.unlink(missing_ok=True)
-        self._use(GrowingArrays.create(self.folder.history, fixed=self._fixed, attributes=self._attributes))
+        self._use(
+            GrowingArrays.create(
+                self.folder.history,
+                fixed=self._fixed,
+                attributes=self._attributes,
+                run_id=self._parts.run_id,
+            )
+        )
 
     def _use(self, arrays: GrowingArrays) -> None:
         self._arrays = arrays
@@ -149,7 +162,8 @@ class TrainingStore:
 
     def log(self, entry: LogEntry) -> None:
         """Append a logging point to the log."""
-        append_json_line(self.folder.log, log_line(entry))
+        append_json_line(self.folder.log, log_line(entry, self._parts.run_id))
+        self._logged.append(entry.batch)
 
     def is_due(self, *, at_log_point: bool) -> bool:
         """Whether it is time for a checkpoint: at a logging point it is, but for one each second."""
@@ -177,18 +191,29 @@ class TrainingStore:
             "configuration": self._configuration.up_to(step),
             "made_by": self._configuration.made_by,
             "history": n_rows,
+            "n_log_lines": bisect.bisect_left(self._logged, step),
             "seconds": seconds,
         }
         self._checkpoints.save(step, named_state(state), details)
-        self._saved_step, self._saved_at, self._is_pending = step, time.monotonic(), True
+        self._saved_step, self._saved_at = step, time.monotonic()
+        self._pending = dataclasses.replace(
+            self._parts, history=details["history"], n_log_lines=details["n_log_lines"]
+        )
 
     def wait(self) -> None:
         """Wait until the last checkpoint is written; raises `SaveError` if it could not be."""
-        was_pending, self._is_pending = self._is_pending, False
+        parts, self._pending = self._pending, None
         self._checkpoints.wait()
-        if was_pending and not self._is_saved:
-            write_sealed_json(self.folder.training, _description(saved=True))
-            self._is_saved = True
+        if parts is not None:
+            self._write_parts(parts)
+
+    def _write_parts(self, parts: RunParts) -> None:
+        """Say what must be there from now on."""
+        steps = self._checkpoints.steps()[-self._checkpoints.n_kept :]
+        parts = dataclasses.replace(parts, checkpoints=tuple(steps))
+        if parts != self._parts:
+            write_sealed_json(self.folder.training, parts.described())
+            self._parts = parts
 
     def close(self) -> None:
         """Wait until all is written: nobody writes into the folder afterwards."""
@@ -232,9 +257,11 @@ def open_training_store(
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
         if not folder.training.exists():
-            write_sealed_json(folder.training, _description(saved=False))
+            run_id = run_id_of(folder) if folder.description.is_file() else new_run_id()
+            write_sealed_json(folder.training, RunParts(run_id).described())
         store = TrainingStore(
             folder,
+            run_id_of(folder),
             configuration,
             seconds=seconds,
             n_kept=n_kept,
@@ -247,8 +274,3 @@ def open_training_store(
             yield store
         finally:
             store.close()
-
-
-def _description(*, saved: bool) -> dict[str, Any]:
-    """What `training.json` says; `saved`: whether there was a checkpoint already."""
-    return {"format": FORMAT, "popsim": __version__, "saved": saved}

@@ -8,8 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines
+from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines, read_sealed_json
 from popsim.store.manifest import read_manifest
+from popsim.store.run_id import RUN_ID
 
 
 def training_digests(path: Path) -> dict[str, Any]:
@@ -29,8 +30,13 @@ def run_digests(path: Path) -> dict[str, Any]:
     """Those of its training; what `run.json` and `summary.json` say, and the figures."""
     folder = RunFolder(path)
     figures = {file.name: _sha(file.read_bytes()) for file in sorted(folder.figures.glob("*.png"))}
-    described = {file.name: json.loads(file.read_text()) for file in (folder.description, folder.summary)}
+    described = {file.name: _described(file) for file in (folder.description, folder.summary)}
     return {**training_digests(path), "figures": figures, **described}
+
+
+def _described(file: Path) -> dict[str, Any]:
+    """What a file says, without what is another thing in each run: its identity."""
+    return {name: own for name, own in read_sealed_json(file).items() if name != RUN_ID}
 
 
 def checkpoint_arrays(checkpoints: Checkpoints, step: int) -> dict[str, np.ndarray]:

@@ -10,18 +10,21 @@ from popsim.store.arrays.layout import ArrayLayout
 from popsim.store.digest import digest
 from popsim.store.errors import DamagedError
 from popsim.store.json_files import read_json, write_json
+from popsim.store.run_id import RUN_ID, check_run_id, is_run_id
 
-FORMAT = 1
+FORMAT = 2
 KEY = "popsim_arrays"
 
 
 @dataclasses.dataclass(frozen=True)
 class CommitRecord:
-    """The committed lengths of growing axes; of each array the growing axis, if any, and its digest."""
+    """The committed lengths of growing axes; of each array the growing axis, if any, and its digest; and the
+    identity of the run, which the files of the arrays carry, too."""
 
     lengths: Mapping[str, int]
     arrays: Mapping[str, tuple[str | None, str]]
     attributes: Mapping[str, Any]
+    run_id: str
 
     def write(self, folder: Path, layouts: Mapping[str, ArrayLayout]) -> None:
         """Write it into the zarr.json of `folder`, whole or not at all.
@@ -32,18 +35,22 @@ class CommitRecord:
             metadata: others open the group without reading, or missing, the zarr.json of each array.
         """
         arrays = {name: list(entry) for name, entry in self.arrays.items()}
-        record = {"format": FORMAT, "lengths": dict(self.lengths), "arrays": arrays}
+        record = {"format": FORMAT, RUN_ID: self.run_id, "lengths": dict(self.lengths), "arrays": arrays}
         metadata = {name: layouts[name].metadata() for name in self.arrays}
         group = _group({**self.attributes, KEY: record}, metadata)
         record["checksum"] = digest(group)
         write_json(folder / "zarr.json", group)
 
     @classmethod
-    def read(cls, folder: Path) -> "CommitRecord":
+    def read(cls, folder: Path, run_id: str | None = None) -> "CommitRecord":
         """The record in `folder`.
 
+        **Arguments:**
+
+        - `run_id`: the identity of the run that it must be of; None takes any.
+
         **Raises:** `ValueError` if the folder holds no arrays of popsim; `DamagedError` naming zarr.json if
-        it is damaged, or missing beside arrays.
+        it is damaged, or missing beside arrays; `MismatchError` if it is of another run.
         """
         if not folder.is_dir():
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: there is none.")
@@ -64,7 +71,10 @@ class CommitRecord:
         if record.get("format") != FORMAT:
             found = record.get("format")
             raise DamagedError(f"{path} must have format {FORMAT}, got {found!r}: use another popsim.")
-        return cls(_checked_lengths(record, path), _checked_arrays(record, path), attributes)
+        if not is_run_id(found := record.get(RUN_ID)):
+            raise DamagedError(f"{path} must have the identity of a run, got {found!r}.")
+        check_run_id(found, run_id, path)
+        return cls(_checked_lengths(record, path), _checked_arrays(record, path), attributes, found)
 
 
 def check_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,8 @@ def check_fixed(arrays: Values) -> None:
         check_axes(lengths, name, axes, array.shape)
 
 
-def write_fixed(group: Path, arrays: Values) -> dict[str, ArrayLayout]:
-    """Write arrays into the folder of a group.
+def write_fixed(group: Path, arrays: Values, run_id: str) -> dict[str, ArrayLayout]:
+    """Write arrays into the folder of a group, of the run with this identity.
 
     **Returns:** the layout of each.
     """
@@ -28,7 +28,7 @@ def write_fixed(group: Path, arrays: Values) -> dict[str, ArrayLayout]:
         layout = ArrayLayout(axes, array.dtype.name, array.shape, chunk, shard, grows=False)
         folder = group / name
         folder.mkdir()
-        write_whole(folder, layout, array.astype(layout.numpy_dtype, copy=False))
+        write_whole(folder, layout, array.astype(layout.numpy_dtype, copy=False), run_id)
         write_json(folder / "zarr.json", layout.metadata())
         layouts[name] = layout
     return layouts

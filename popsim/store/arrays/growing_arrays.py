@@ -1,5 +1,6 @@
 """Named arrays with named axes that grow while a training goes on, in one zarr group."""
 
+import dataclasses
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from popsim.store.arrays.stale_files import remove_array, remove_stale
 from popsim.store.arrays.stored_array import StoredArray
 from popsim.store.errors import SaveError
 from popsim.store.json_files import write_json
+from popsim.store.run_id import new_run_id
 from popsim.store.whole_file import saving
 
 Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
@@ -54,7 +56,12 @@ class GrowingArrays:
 
     @classmethod
     def create(
-        cls, path: Path, *, fixed: Arrays | None = None, attributes: Mapping[str, Any] | None = None
+        cls,
+        path: Path,
+        *,
+        fixed: Arrays | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        run_id: str | None = None,
     ) -> "GrowingArrays":
         """Make a folder with no rows yet.
 
@@ -63,6 +70,7 @@ class GrowingArrays:
         - `path`: the folder, a zarr group; it must not exist.
         - `fixed`: arrays that do not grow; by name, the names of their axes, and the array.
         - `attributes`: JSON values kept with the group.
+        - `run_id`: the identity of the run, which all files carry; None for a new one.
 
         **Raises:** `ValueError` if `path` exists or an array does not match the names of its axes;
         `SaveError` if the folder cannot be written.
@@ -72,31 +80,41 @@ class GrowingArrays:
             raise ValueError(f"`path` must not exist, got {path}.")
         fixed = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in (fixed or {}).items()}
         check_fixed(fixed)
-        attributes = check_attributes(attributes or {})
+        attributes, run_id = check_attributes(attributes or {}), run_id or new_run_id()
         partial = path.with_name(path.name + ".partial")
         with saving(path):
             if partial.exists():
                 shutil.rmtree(partial)
             partial.mkdir(parents=True)
-            layouts = write_fixed(partial, fixed)
+            layouts = write_fixed(partial, fixed, run_id)
             arrays = {name: (None, layout.digest()) for name, layout in layouts.items()}
-            CommitRecord({}, arrays, attributes).write(partial, layouts)
+            CommitRecord({}, arrays, attributes, run_id).write(partial, layouts)
             partial.rename(path)
         return cls.open(path)
 
     @classmethod
-    def open(cls, path: Path) -> "GrowingArrays":
+    def open(cls, path: Path, *, run_id: str | None = None) -> "GrowingArrays":
         """Open a folder to go on appending after what was committed.
 
+        **Arguments:**
+
+        - `path`: the folder.
+        - `run_id`: the identity of the run that it must be of; None takes any.
+
         **Raises:** `ValueError` if there are no such arrays at `path`; `DamagedError` naming the file if
-        one is damaged, or missing.
+        one is damaged, missing or of another run; `MismatchError` if all are.
         """
         path = Path(path)
-        record = CommitRecord.read(path)
+        record = CommitRecord.read(path, run_id)
         arrays = {name: StoredArray.find(path, name, record) for name in record.arrays}
         for array in arrays.values():
             array.check_files()
         return cls(path, record, arrays)
+
+    @property
+    def run_id(self) -> str:
+        """The identity of the run that the arrays are of."""
+        return self._record.run_id
 
     @property
     def lengths(self) -> dict[str, int]:
@@ -164,7 +182,7 @@ class GrowingArrays:
         for axis, buffers in self._buffers.items():
             arrays |= {name: (axis, buffer.array.layout.digest()) for name, buffer in buffers.items()}
         self._write_shapes()
-        record = CommitRecord(self.appended, arrays, attributes)
+        record = CommitRecord(self.appended, arrays, attributes, self._record.run_id)
         record.write(self._path, self._layouts())
         self._record = record
         self._interrupted = False
@@ -188,7 +206,7 @@ class GrowingArrays:
         kept = {axis: int(length) for axis, length in lengths.items() if axis in self._record.lengths}
         entries = self._record.arrays.items()
         arrays = {name: entry for name, entry in entries if entry[0] is None or entry[0] in kept}
-        record = CommitRecord(kept, arrays, self._record.attributes)
+        record = dataclasses.replace(self._record, lengths=kept, arrays=arrays)
         self._interrupted = True
         with saving(self._path):
             found = {name: StoredArray.find(self._path, name, record) for name in record.arrays}
@@ -229,12 +247,12 @@ class GrowingArrays:
             with saving(folder):
                 remove_array(folder)
                 folder.mkdir()
-            buffers[name] = RowBuffer(StoredArray(folder, layout))
+            buffers[name] = RowBuffer(StoredArray(folder, layout, self._record.run_id))
         return buffers
 
     def _write(self, buffer: RowBuffer, number: int, rows: np.ndarray) -> None:
         array = buffer.array
-        self._writer.submit(rows.nbytes, write_rows, array.folder, array.layout, number, rows)
+        self._writer.submit(rows.nbytes, write_rows, array.folder, array.layout, number, rows, array.run_id)
 
     def _write_shapes(self) -> None:
         """Bring the lengths in the zarr.json of the arrays up to date."""

@@ -28,17 +28,20 @@ class ListedArray:
     damage: str
 
 
-def list_arrays(path: str | Path) -> tuple[list[ListedArray], Mapping[str, Any]]:
+def list_arrays(
+    path: str | Path, *, run_id: str | None = None
+) -> tuple[list[ListedArray], Mapping[str, Any]]:
     """The arrays that were committed, and the JSON values that are kept with them.
 
     **Arguments:**
 
     - `path`: the folder that `GrowingArrays` wrote; a stranger may have.
+    - `run_id`: the identity of the run that they must be of; None takes any.
 
     **Raises:** `ValueError` if there are no such arrays at `path`; `DamagedError` if the record of them all
-    is damaged.
+    is damaged; `MismatchError` if it is of another run.
     """
-    record = CommitRecord.read(Path(path))
+    record = CommitRecord.read(Path(path), run_id)
     return [_listed(Path(path), name, record) for name in record.arrays], record.attributes
 
 

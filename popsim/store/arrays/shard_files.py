@@ -1,10 +1,13 @@
 """The files that hold chunks, in the format of zarr's sharding codec: chunks compressed with a checksum each,
-and at the end a table of where each begins and how long it is, with a checksum as well.
+and at the end a table of where each begins and how long it is, with a checksum as well. Before the chunks,
+where the table points to nothing, is a head: of which run, array and place the file is, and how many rows it
+holds.
 
 Written and read here rather than through zarr, which takes three times the processor time for it, and does
 not say which file is damaged.
 """
 
+import hashlib
 import math
 import os
 import struct
@@ -20,11 +23,13 @@ from popsim.store.plain_files import read_plain
 from popsim.store.whole_file import write_file
 
 ABSENT = 2**64 - 1
+HEAD_BYTES = 36
+"""The identity of the run, eight bytes of a digest of array and place, the number of rows, and a checksum."""
 
 Place = tuple[int, ...]
 
 
-def write_rows(folder: Path, layout: ArrayLayout, first: int, rows: np.ndarray) -> None:
+def write_rows(folder: Path, layout: ArrayLayout, first: int, rows: np.ndarray, run_id: str) -> None:
     """Write the shards at `first` along the first axis, each file whole or not at all.
 
     **Arguments:**
@@ -33,23 +38,34 @@ def write_rows(folder: Path, layout: ArrayLayout, first: int, rows: np.ndarray) 
     - `layout`: of the array; its length does not matter.
     - `first`: which shards.
     - `rows`: all rows that these hold, at most as many as fit.
+    - `run_id`: the identity of the run.
     """
     within = layout.of_length(first * layout.shard[0] + len(rows))
     for place in within.places([first]):
         values = rows[(slice(None), *within.block(place)[1:])]
-        write_file(folder / layout.shard_name(place), _shard(values, layout))
+        path = folder / layout.shard_name(place)
+        write_file(path, _shard(values, layout, _head(path, len(rows), run_id)))
 
 
-def write_whole(folder: Path, layout: ArrayLayout, values: np.ndarray) -> None:
-    """Write an array that does not grow."""
+def write_whole(folder: Path, layout: ArrayLayout, values: np.ndarray, run_id: str) -> None:
+    """Write an array that does not grow; a single number has no head, as its file is no shard."""
     for place in layout.places():
-        block = values[layout.block(place)]
-        parts = _shard(block, layout) if layout.shape else [_compressed(values)]
-        write_file(folder / layout.shard_name(place), parts)
+        block, path = values[layout.block(place)], folder / layout.shard_name(place)
+        head = _head(path, len(block), run_id) if layout.shape else b""
+        write_file(path, _shard(block, layout, head) if layout.shape else [_compressed(values)])
+
+
+def check_head(path: Path, layout: ArrayLayout, shard: Place, run_id: str) -> None:
+    """Check of which run a file is, that it has its place, and as many rows as are committed.
+
+    **Raises:** `DamagedError` naming the file if not.
+    """
+    for _ in read_chunks(path, layout, shard, (), run_id):
+        pass
 
 
 def read_chunks(
-    path: Path, layout: ArrayLayout, places: Iterable[Place]
+    path: Path, layout: ArrayLayout, shard: Place, places: Iterable[Place], run_id: str
 ) -> Iterator[tuple[Place, np.ndarray]]:
     """Read chunks of one shard.
 
@@ -57,7 +73,9 @@ def read_chunks(
 
     - `path`: the file.
     - `layout`: of the array.
+    - `shard`: the place of the shard.
     - `places`: of the chunks in the shard.
+    - `run_id`: the identity of the run.
 
     **Returns:** the place and the values of one after the other.
 
@@ -69,6 +87,7 @@ def read_chunks(
             if not layout.shape:
                 yield (), _values(file.read(), layout)
                 return
+            _check_head(file.read(HEAD_BYTES), path, _n_rows(layout, shard), run_id)
             table, end = _table(file, layout)
             for place in places:
                 begin, n_bytes = table[place].tolist()
@@ -100,13 +119,44 @@ def _table(file: BinaryIO, layout: ArrayLayout) -> tuple[np.ndarray, int]:
     return np.frombuffer(content[:-4], "<u8").reshape(shape), begin
 
 
-def _shard(values: np.ndarray, layout: ArrayLayout) -> list[bytes]:
-    """Chunks and the table, to be written one after the other; past the end of the values is no chunk."""
+def _n_rows(layout: ArrayLayout, shard: Place) -> int:
+    """How many rows of a shard are committed."""
+    rows = layout.block(shard)[0]
+    return rows.stop - rows.start
+
+
+def _head(path: Path, n_rows: int, run_id: str) -> bytes:
+    from google_crc32c import value as checksum
+
+    content = bytes.fromhex(run_id) + _place(path) + struct.pack("<Q", n_rows)
+    return content + struct.pack("<I", checksum(content))
+
+
+def _place(path: Path) -> bytes:
+    return hashlib.sha256(f"{path.parent.name}/{path.name}".encode()).digest()[:8]
+
+
+def _check_head(head: bytes, path: Path, n_rows: int, run_id: str) -> None:
+    """**Raises:** `ValueError` if a file is of another run or place, or has fewer rows."""
+    from google_crc32c import value as checksum
+
+    if len(head) < HEAD_BYTES or struct.pack("<I", checksum(head[:-4])) != head[-4:]:
+        raise ValueError("its head does not match its checksum.")
+    if head[:16] != bytes.fromhex(run_id):
+        raise ValueError(f"it is of another run, {head[:16].hex()}, and must be of {run_id}.")
+    if head[16:24] != _place(path):
+        raise ValueError("it has the place of another part of this run.")
+    if (found := int.from_bytes(head[24:32], "little")) < n_rows:
+        raise ValueError(f"it must have {n_rows} rows, got {found}.")
+
+
+def _shard(values: np.ndarray, layout: ArrayLayout, head: bytes) -> list[bytes]:
+    """Head, chunks and table, to be written one after the other; past the end of the values is no chunk."""
     from google_crc32c import value as checksum
 
     table = np.full((*layout.chunks_by_axis, 2), ABSENT, "<u8")
-    parts: list[bytes] = []
-    begin = 0
+    parts = [head]
+    begin = len(head)
     for place in np.ndindex(*layout.chunks_by_axis):
         part = values[tuple(slice(i * n, (i + 1) * n) for i, n in zip(place, layout.chunk, strict=True))]
         if part.size == 0:

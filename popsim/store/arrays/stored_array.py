@@ -13,7 +13,7 @@ from popsim.checks import memory_of_machine
 from popsim.store.arrays.commit_record import CommitRecord
 from popsim.store.arrays.layout import ArrayLayout, read_layout
 from popsim.store.arrays.outer_indexing import Place, parts_of_axis, touched
-from popsim.store.arrays.shard_files import read_chunks
+from popsim.store.arrays.shard_files import HEAD_BYTES, check_head, read_chunks
 from popsim.store.errors import DamagedError
 from popsim.store.json_files import read_json
 
@@ -22,10 +22,11 @@ LARGEST_COMPRESSION = 2**15
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array of a group: its folder, and its layout with the committed length."""
+    """An array of a group: its folder, its layout with the committed length, and the identity of the run."""
 
     folder: Path
     layout: ArrayLayout
+    run_id: str
 
     @classmethod
     def find(cls, group: Path, name: str, record: CommitRecord) -> "StoredArray":
@@ -43,10 +44,10 @@ class StoredArray:
         if layout.digest() != digest or (axis is not None and layout.axes[0] != axis):
             raise DamagedError(f"{path} must match the checksum of the group; it is damaged.")
         if axis is None:
-            return cls(folder, layout)
+            return cls(folder, layout, record.run_id)
         if layout.shape[0] < record.lengths[axis]:
             raise DamagedError(f"{path} must have {record.lengths[axis]} rows, got {layout.shape[0]}.")
-        return cls(folder, layout.of_length(record.lengths[axis]))
+        return cls(folder, layout.of_length(record.lengths[axis]), record.run_id)
 
     def check_files(self) -> None:
         """Compare the files on disk with those that the committed rows need.
@@ -66,12 +67,21 @@ class StoredArray:
             if not files[name].is_file(follow_symlinks=False):
                 raise DamagedError(f"{path} must be a plain file.")
             size = files[name].stat().st_size
-            if layout.shape and size < 16 * n_chunks + 4:
+            if layout.shape and size < HEAD_BYTES + 16 * n_chunks + 4:
                 raise DamagedError(f"{path} must hold {n_chunks} chunks; it is damaged.")
             n_bytes += size
         declared = math.prod(layout.shape) * layout.numpy_dtype.itemsize
         if declared > LARGEST_COMPRESSION * n_bytes:
             raise DamagedError(f"{self.folder} must hold {declared} bytes, got {n_bytes} bytes on disk.")
+
+    def check_heads(self) -> None:
+        """Check that the files are of the run and of their places, and as new as what is committed.
+
+        **Raises:** `DamagedError` naming the first that is not.
+        """
+        if self.layout.shape:
+            for place in self.layout.places():
+                check_head(self.folder / self.layout.shard_name(place), self.layout, place, self.run_id)
 
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         """The entries at `key`: an integer, a slice or an array of indices for each axis (outer indexing).
@@ -88,7 +98,8 @@ class StoredArray:
             shard, chunk = layout.split(number)
             by_shard.setdefault(shard, {})[chunk] = (inside, outside)
         for shard, chunks in by_shard.items():
-            for place, chunk in read_chunks(self.folder / layout.shard_name(shard), layout, chunks):
+            path = self.folder / layout.shard_name(shard)
+            for place, chunk in read_chunks(path, layout, shard, chunks, self.run_id):
                 inside, outside = chunks[place]
                 values[outside] = chunk[inside]
         kept = tuple(0 if isinstance(part, int | np.integer) else slice(None) for part in key)

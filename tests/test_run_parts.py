@@ -1,0 +1,204 @@
+"""Parts of two runs mixed, parts that are lost, and parts in the place of others: all are said by name."""
+
+import json
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+from small_experiment import Sum, stopping_after
+from small_training import OPTIMIZER, train
+
+from popsim.experiments import RunStopped, open_run, resume_run, run_experiment, verify_run
+from popsim.store import MismatchError, RunFolder, open_arrays, read_sealed_json, write_json
+from popsim.store.run_folder import FORMAT
+from popsim.store.run_id import RUN_ID
+from popsim.training import TaskTrainer
+
+pytestmark = pytest.mark.slow
+WHOLE = {"quiet": True, "checkpoint_seconds": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Two finished runs that differ in nothing but the seed."""
+    folder = tmp_path_factory.mktemp("pair")
+    for seed in (0, 1):
+        own = Sum(n_members=2, n_batches=8, batch_size=4, log_step=2, seed=seed)
+        run_experiment(own, folder / str(seed), **WHOLE)
+    return folder
+
+
+@pytest.fixture
+def run(pair, tmp_path):
+    """A copy of the first run, to be spoilt."""
+    return shutil.copytree(pair / "0", tmp_path / "run")
+
+
+def copy(name):
+    """Puts a part of the other run in the place of the own one."""
+
+    def spoil(run, other):
+        lose(name)(run, other)
+        copied = shutil.copytree if (other / name).is_dir() else shutil.copy
+        copied(other / name, run / name)
+
+    return spoil
+
+
+def lose(name):
+    def spoil(run, other):
+        shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
+
+    return spoil
+
+
+def swap(one, two):
+    def spoil(run, other):
+        (run / one).rename(run / "kept")
+        (run / two).rename(run / one)
+        (run / "kept").rename(run / two)
+
+    return spoil
+
+
+def change_log(change):
+    def spoil(run, other):
+        own, others = ((folder / "log.jsonl").read_text().splitlines() for folder in (run, other))
+        (run / "log.jsonl").write_text("\n".join(change(own, others)) + "\n")
+
+    return spoil
+
+
+CHUNK = "history.zarr/loss/c.0.0.0"
+MIXED = {
+    "all checkpoints": (copy("checkpoints"), "checkpoints/00000000"),
+    "the newest checkpoint": (copy("checkpoints/000000008"), "checkpoints/000000008"),
+    "an older checkpoint": (copy("checkpoints/000000004"), "checkpoints/000000004"),
+    "the arrays of a checkpoint": (copy("checkpoints/000000008/arrays"), "checkpoints/000000008"),
+    "the manifest of a checkpoint": (copy("checkpoints/000000008/manifest.json"), "checkpoints/000000008"),
+    "the history": (copy("history.zarr"), "history.zarr/zarr.json"),
+    "the commit record": (copy("history.zarr/zarr.json"), "history.zarr/zarr.json"),
+    "an array": (copy("history.zarr/loss"), CHUNK),
+    "a chunk of losses": (copy(CHUNK), CHUNK),
+    "a chunk of weights": (copy("history.zarr/trainables.network.bias/c.0.0.0"), "network.bias/c.0.0.0"),
+    "the numbers of members": (copy("history.zarr/member"), "history.zarr/member/c.0"),
+    "the log": (copy("log.jsonl"), "log.jsonl"),
+    "a line of the log": (change_log(lambda own, other: [*own[:1], other[1], *own[2:]]), "log.jsonl"),
+    "the summary": (copy("summary.json"), "summary.json"),
+    "the manifest": (copy("training.json"), "training.json"),
+    "the description": (copy("run.json"), "training.json"),
+}
+LOST = {
+    "a checkpoint": (lose("checkpoints/000000008"), "checkpoints"),
+    "all checkpoints": (lose("checkpoints"), "checkpoints"),
+    "the history": (lose("history.zarr"), "history.zarr"),
+    "an array": (lose("history.zarr/loss"), "history.zarr/loss"),
+    "a chunk": (lose(CHUNK), CHUNK),
+    "the log": (lose("log.jsonl"), "log.jsonl"),
+    "a line of the log": (change_log(lambda own, other: own[:-1]), "log.jsonl"),
+    "the summary": (lose("summary.json"), "summary.json"),
+    "the manifest": (lose("training.json"), "training.json"),
+}
+SWAPPED = {
+    "two arrays": (swap("history.zarr/batch", "history.zarr/validation_batch"), "history.zarr"),
+    "two chunks": (swap("history.zarr/batch/c.0", "history.zarr/trainables_batch/c.0"), "history.zarr"),
+    "two checkpoints": (swap("checkpoints/000000004", "checkpoints/000000008"), "checkpoints/00000000"),
+}
+CASES = {
+    f"{what}: {name}": case
+    for what, cases in {"mixed": MIXED, "lost": LOST, "swapped": SWAPPED}.items()
+    for name, case in cases.items()
+}
+
+
+def read(path):
+    """Look at all of a run."""
+    run = open_run(path, build=Sum)
+    run.history.dataset.load()
+    return run.ensemble, run.log, run.summary
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
+    """On verifying, and on reading and resuming: an error, or a warning where another checkpoint is taken."""
+    spoil, named = CASES[case]
+    spoil(run, pair / "1")
+    assert any(named in f"{file}: {said}" for file, said in verify_run(run).items())
+    for use in (read, lambda path: resume_run(path, build=Sum, quiet=True)):
+        with warnings.catch_warnings(), pytest.raises((ValueError, UserWarning), match=named):
+            warnings.simplefilter("error")
+            use(run)
+
+
+def test_a_run_as_it_was_written_is_read_verified_and_resumed(run):
+    assert verify_run(run) == {} and len(read(run)[1]) == 4
+    assert resume_run(run, build=Sum, quiet=True).is_finished
+    assert RUN_ID not in open_run(run, build=Sum).summary
+
+
+def test_a_run_that_was_stopped_does_not_go_on_with_a_chunk_of_another(pair, tmp_path):
+    stopped = Sum(n_members=2, n_batches=12, batch_size=4, log_step=2)
+    with pytest.raises(RunStopped):
+        run_experiment(stopped, tmp_path / "run", stop=stopping_after(4), **WHOLE)
+    kept = (tmp_path / "run" / CHUNK).read_bytes()
+    shutil.copy(pair / "1" / CHUNK, tmp_path / "run" / CHUNK)
+    with pytest.raises(ValueError, match="is of another run"):
+        resume_run(tmp_path / "run", build=Sum, quiet=True)
+    (tmp_path / "run" / CHUNK).write_bytes(kept)
+    assert resume_run(tmp_path / "run", build=Sum, quiet=True).is_finished
+    assert verify_run(tmp_path / "run") == {}
+
+
+def test_a_chunk_of_an_earlier_commit_is_said_by_name(tmp_path):
+    """A copy that was begun before the run went on: the file is of this run, and has too few rows."""
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9)
+    train(4, trainer=trainer)
+    earlier = (tmp_path / CHUNK).read_bytes()
+    train(8, trainer=trainer, restore_checkpoint=True)
+    (tmp_path / CHUNK).write_bytes(earlier)
+    with pytest.raises(ValueError, match=r"c\.0\.0\.0.* must have 8 rows, got 4"):
+        open_arrays(tmp_path / "history.zarr").loss.load()
+    with pytest.raises(ValueError, match=r"c\.0\.0\.0.* must have 8 rows, got 4"):
+        train(9, trainer=trainer, restore_checkpoint=True)
+
+
+@pytest.mark.parametrize("part", ["checkpoints", "history.zarr", "log.jsonl", "training.json"])
+def test_parts_of_two_trainings_without_an_experiment_are_not_mixed(tmp_path, part):
+    for name in ("one", "other"):
+        train(4, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / name), log_step=2)
+    copy(part)(tmp_path / "one", tmp_path / "other")
+    assert verify_run(tmp_path / "one") != {}
+    with pytest.raises(MismatchError, match="must be a part of the run"):
+        train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / "one"), restore_checkpoint=True)
+
+
+def test_every_run_has_another_identity_which_all_of_its_parts_carry(pair):
+    found = set()
+    for own in (RunFolder(pair / "0"), RunFolder(pair / "1")):
+        record = json.loads((own.history / "zarr.json").read_text())["attributes"]["popsim_arrays"]
+        manifests = [
+            json.loads(path.read_text())["details"] for path in own.checkpoints.glob("*/manifest.json")
+        ]
+        lines = [json.loads(line) for line in own.log.read_text().splitlines()]
+        sealed = [read_sealed_json(file) for file in (own.description, own.training, own.summary)]
+        ids = {part[RUN_ID] for part in [record, *manifests, *lines, *sealed]}
+        assert len(ids) == 1
+        found |= ids
+    assert len(found) == 2
+
+
+def test_a_run_of_the_format_before_is_refused_in_one_line(run):
+    description = {name: own for name, own in read_sealed_json(run / "run.json").items() if name != RUN_ID}
+    write_json(run / "run.json", description | {"format": FORMAT - 1})
+    for use in (read, verify_run, resume_run):
+        with pytest.raises(MismatchError, match=rf"run\.json must have format {FORMAT}, got {FORMAT - 1}"):
+            use(run)
+
+
+def test_zarr_reads_past_the_head_of_a_file(pair):
+    import zarr
+
+    own = open_arrays(pair / "0" / "history.zarr")
+    found = zarr.open_group(pair / "0" / "history.zarr", mode="r")
+    np.testing.assert_array_equal(np.asarray(found["loss"]), own.loss.values)
