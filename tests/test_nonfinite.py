@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+import small_experiment
 from small_training import OPTIMIZER, RunningSum, build, member_of, train
 
 import popsim
@@ -163,6 +164,24 @@ def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, 
         assert history.batch.tolist() == history.trainables_batch.tolist() == [0, 1, 2]
         assert history.validation_batch.tolist() == [2] and history.frozen_from.tolist() == [2, 2]
         assert np.all(np.isfinite(model.network.bias))
+
+
+class SumFromNan(small_experiment.Sum):
+    name = "sum from nan"
+
+    def build_model(self, *, key):
+        model = super().build_model(key=key)
+        return eqx.tree_at(lambda m: m.network.bias, model, jnp.full_like(model.network.bias, jnp.nan))
+
+
+def test_a_run_whose_members_are_all_frozen_is_finished(tmp_path):
+    """It is not told to go on: there would be nothing to do, for ever."""
+    experiment = SumFromNan(n_members=2, n_batches=6, batch_size=4)
+    with pytest.warns(UserWarning, match="training ends"):
+        run = popsim.experiments.run_experiment(experiment, tmp_path / "run", quiet=True)
+    assert (
+        run.is_finished and run.n_batches_trained == 1 and run.history.frozen_from.values.tolist() == [0, 0]
+    )
 
 
 def test_an_optimizer_may_start_from_infinity():
