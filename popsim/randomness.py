@@ -107,7 +107,7 @@ def _operations(jaxpr: Jaxpr, consts: Any) -> Iterator[Any]:
     for operation in jaxpr.eqns:
         yield operation.primitive.name
         yield from map(place, operation.invars)
-        yield from ((place(given), given.aval.shape) for given in operation.outvars)
+        yield from ((place(given), str(given.aval)) for given in operation.outvars)
         for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
             if isinstance(part, ClosedJaxpr):
                 yield from _operations(part.jaxpr, part.consts)
