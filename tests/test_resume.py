@@ -280,6 +280,34 @@ def test_one_model_is_resumed_too(tmp_path):
     assert_same(model, whole[0])
     assert_same(history.model_trainables, whole[1].model_trainables)
     assert history.loss.total.shape == (8,)
+    run = popsim.open_run(tmp_path, task=RunningSum(), build=build)
+    assert_same(run.ensemble, whole[0])
+    assert run.evaluate(key=KEY).losses.total.ndim == 1
+
+
+def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path):
+    trained, history = train(
+        6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), save_model_trainables=True
+    )
+    run = popsim.open_run(tmp_path, task=RunningSum(), build=build)
+    assert_same(run.ensemble, trained)
+    assert run.n_batches_trained == 6 and run.log[-1]["batch"] == 5
+    np.testing.assert_array_equal(run.history.total_loss, history.loss.total)
+    weights = run.models(batch=2).network.readout.weight
+    np.testing.assert_array_equal(weights, history.model_trainables.network.readout.weight[2])
+    evaluation = popsim.evaluate_ensemble(trained, RunningSum(), key=KEY)
+    assert_same(run.evaluate(key=KEY).losses, evaluation.losses)
+    with pytest.raises(ValueError, match="`batch`"):
+        run.models(batch=9)
+    other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
+    with pytest.raises(MismatchError, match="weight"):
+        other.ensemble  # noqa: B018
+    with pytest.raises(ValueError, match="`build`"):
+        popsim.open_run(tmp_path, task=RunningSum())
+    with pytest.raises(ValueError, match="`task` and `build`"):
+        popsim.open_run(tmp_path)
+    with pytest.raises(ValueError, match=r"no training\.json"):
+        popsim.open_run(tmp_path / "elsewhere", task=RunningSum(), build=build)
 
 
 def test_frozen_members_stay_frozen(tmp_path):

@@ -12,6 +12,7 @@ from popsim.experiments.result_table import Column as Column
 from popsim.experiments.result_table import ResultTable as ResultTable
 from popsim.experiments.result_table import Row as Row
 from popsim.experiments.run import Run as Run
+from popsim.experiments.run import ScriptRun as ScriptRun
 from popsim.experiments.run import open_run as open_run
 from popsim.experiments.run_experiment import RunStopped as RunStopped
 from popsim.experiments.run_experiment import devices_of_run as devices_of_run

@@ -4,17 +4,19 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from popsim.evaluate import Evaluation, evaluate_ensemble
+from popsim.ensemble import make_ensemble
+from popsim.evaluate import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.rebuild import rebuild_experiment
 from popsim.experiments.run_history import RunHistory
+from popsim.model import AbstractModel
 from popsim.store import Checkpoint, RunFolder
 from popsim.store.run_folder import read_description
 from popsim.store.run_parts import (
@@ -65,12 +67,7 @@ class Run:
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
         """The model of the last checkpoint."""
-        expected = named_arrays(MODEL, self._template)
-        shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
-        checkpoints = own_checkpoints(self.folder, self.parts)
-        if (found := checkpoints.restore(lambda details: shapes, subset=True)) is None:
-            raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
-        return found
+        return _last_checkpoint(self.folder, self.parts, self._template)
 
     @functools.cached_property
     def ensemble(self) -> Any:
@@ -90,9 +87,7 @@ class Run:
     @functools.cached_property
     def history(self) -> RunHistory:
         """Losses, learning rate, trainables and more, as lazy arrays with dims (batch, member, ...)."""
-        dataset = open_history(self.folder.history, run_id=self.parts.run_id)
-        check_history_lengths(self.folder, self.parts, dataset.sizes)
-        return RunHistory(dataset, self._template)
+        return RunHistory(_open_history(self.folder, self.parts), self._template)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
@@ -120,20 +115,7 @@ class Run:
         """
         if batch == -1:
             return self.experiment.build_ensemble()
-        dataset = self.history.dataset
-        kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
-        if batch not in kept:
-            raise ValueError(
-                f"`batch` must be one whose trainables were kept, {kept}, or -1, the start; got {batch}."
-            )
-
-        def at_batch(leaf: Any, rows: Any) -> Any:
-            if rows is None:
-                return leaf
-            return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
-
-        is_leaf = _is_none
-        return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=is_leaf)
+        return _models_at(batch, self.ensemble, self.history)
 
     def training_trials(self, batch: int) -> Trial:
         """The trials that the members were trained on in a batch, with axes (member, trial, ...)."""
@@ -155,27 +137,160 @@ class Run:
         return evaluate_ensemble(ensemble, self.task, trials=trials, key=key)
 
 
+@dataclasses.dataclass(frozen=True)
+class ScriptRun:
+    """A training by a script, with a `chkpt_dir`, reopened. What is asked for is read then, and kept.
+
+    - `folder`: where its files are.
+    - `task`: what it was trained on.
+    - `build`: makes a model of the same shapes, `build(key)`.
+    """
+
+    folder: RunFolder
+    task: AbstractTask
+    build: Callable[[Key[Array, ""]], AbstractModel]
+
+    @functools.cached_property
+    def parts(self) -> RunParts:
+        """The identity of the training, and what must be in its folder."""
+        return read_parts(self.folder)
+
+    @functools.cached_property
+    def _dataset(self) -> Any:
+        return _open_history(self.folder, self.parts)
+
+    @functools.cached_property
+    def _n_members(self) -> int | None:
+        return self._dataset.sizes.get("member")
+
+    @functools.cached_property
+    def _template(self) -> Any:
+        def built() -> Any:
+            key = jax.random.key(0)
+            return (
+                self.build(key)
+                if self._n_members is None
+                else make_ensemble(self.build, self._n_members, key=key)
+            )
+
+        return eqx.filter_eval_shape(built)
+
+    @functools.cached_property
+    def _checkpoint(self) -> Checkpoint:
+        return _last_checkpoint(self.folder, self.parts, self._template)
+
+    @functools.cached_property
+    def ensemble(self) -> Any:
+        """The ensemble of the last checkpoint, or the model if a single one was trained.
+
+        **Raises:** `ValueError` if there is no checkpoint; `DamagedError` if none is as it was written;
+        `MismatchError` if `build` makes models of other shapes.
+        """
+        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+
+    @property
+    def n_batches_trained(self) -> int:
+        """After how many batches `ensemble` is."""
+        return self._checkpoint.step
+
+    @functools.cached_property
+    def history(self) -> RunHistory:
+        """As of a `Run`; without the axis `member` if a single model was trained."""
+        return RunHistory(self._dataset, self._template)
+
+    @functools.cached_property
+    def log(self) -> list[dict[str, Any]]:
+        """The logging points."""
+        return read_log(self.folder, self.parts)
+
+    def models(self, *, batch: int) -> Any:
+        """The ensemble, or the model, after a training batch whose trainables were kept, counted from 0.
+
+        **Raises:** `ValueError` if they were not kept after `batch`.
+        """
+        return _models_at(batch, self.ensemble, self.history)
+
+    def evaluate(
+        self, ensemble: Any = None, *, trials: Trial | None = None, key: Key[Array, ""]
+    ) -> Evaluation:
+        """`popsim.evaluate_ensemble`, or of a single model `popsim.evaluate`, with this task."""
+        run = evaluate if self._n_members is None else evaluate_ensemble
+        return run(self.ensemble if ensemble is None else ensemble, self.task, trials=trials, key=key)
+
+
+def _open_history(folder: RunFolder, parts: RunParts) -> Any:
+    dataset = open_history(folder.history, run_id=parts.run_id)
+    check_history_lengths(folder, parts, dataset.sizes)
+    return dataset
+
+
+def _last_checkpoint(folder: RunFolder, parts: RunParts, template: Any) -> Checkpoint:
+    expected = named_arrays(MODEL, template)
+    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
+    found = own_checkpoints(folder, parts).restore(lambda details: shapes, subset=True)
+    if found is None:
+        raise ValueError(f"the run {folder.path} must have a checkpoint: it has none yet.")
+    return found
+
+
+def _models_at(batch: int, models: Any, history: RunHistory) -> Any:
+    """`models` with the trainables that were kept after a batch."""
+    dataset = history.dataset
+    kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+    if batch not in kept:
+        raise ValueError(
+            f"`batch` must be one whose trainables were kept, {kept}, or of an experiment -1, the start; "
+            f"got {batch}."
+        )
+
+    def at_batch(leaf: Any, rows: Any) -> Any:
+        if rows is None:
+            return leaf
+        return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
+
+    return jax.tree.map(at_batch, models, history.trainables, is_leaf=_is_none)
+
+
 def _is_none(node: Any) -> bool:
     return node is None
 
 
-def open_run(path: str | Path, *, build: Callable[..., AbstractExperiment] | None = None) -> Run:
-    """Open the folder of a run, finished or not.
+@overload
+def open_run(path: str | Path, *, build: Callable[..., AbstractExperiment] | None = None) -> Run: ...
+
+
+@overload
+def open_run(
+    path: str | Path, *, task: AbstractTask, build: Callable[[Key[Array, ""]], AbstractModel]
+) -> ScriptRun: ...
+
+
+def open_run(
+    path: str | Path, *, task: AbstractTask | None = None, build: Callable[..., Any] | None = None
+) -> Run | ScriptRun:
+    """Open the folder of a run, or of a training by a script with a `chkpt_dir`, finished or not.
 
     Nothing in the folder is executed: the experiment is looked up by its name among those registered, or
-    made by `build`.
+    made by `build`; a script's task and model are those that are given.
 
     **Arguments:**
 
     - `path`: the folder.
+    - `task`: of a script's training: the task.
     - `build`: makes the experiment from its settings, `build(**settings)`, such as its class; None to look
-        it up.
+        it up. With a `task`: makes one model, `build(key)`, as for `popsim.make_ensemble`.
 
-    **Raises:** `ValueError` if there is no run, its experiment is not registered, or its settings are
-    not those of the experiment; `MismatchError` if it is of another format, or its `training.json` of
-    another run; `DamagedError` if one of these is not as it was written, or missing. So do the parts of the
-    run, when they are read.
+    **Raises:** `ValueError` if there is no run, its experiment is not registered, its settings are not those
+    of the experiment, or there is a `task` without `build`; `MismatchError` if it is of another format, or
+    its `training.json` of another run; `DamagedError` if one of these is not as it was written, or missing.
+    So do the parts of the run, when they are read.
     """
+    if task is not None:
+        if build is None:
+            raise ValueError("`build` must be given with `task`: it makes one model, build(key); got None.")
+        script = ScriptRun(RunFolder.open_training(Path(path)), task, build)
+        read_parts(script.folder)
+        return script
     folder = RunFolder.open(Path(path))
     description = read_description(folder.description)
     run = Run(folder, rebuild_experiment(description, folder.description, build=build))

@@ -216,8 +216,24 @@ class RunFolder:
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.description.is_file():
-            raise ValueError(f"`path` must be the folder of a popsim run, got {path}: it has no run.json.")
+            script = "; of a script's training `task` and `build` must be given" * folder.training.is_file()
+            raise ValueError(
+                f"`path` must be the folder of a popsim run, got {path}: it has no run.json{script}."
+            )
         read_description(folder.description)
+        return folder
+
+    @classmethod
+    def open_training(cls, path: Path) -> "RunFolder":
+        """The folder of a training, of an experiment or not.
+
+        **Raises:** as `open`, about `training.json`.
+        """
+        folder = cls(Path(path))
+        folder.check_plain()
+        if not folder.training.is_file():
+            raise ValueError(f"`path` must be the folder of a training, got {path}: it has no training.json.")
+        read_description(folder.training)
         return folder
 
 
