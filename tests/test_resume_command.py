@@ -66,11 +66,11 @@ def test_another_run_is_refused_by_the_name_of_what_differs(tmp_path, capsys):
     before = modified(tmp_path)
     command = [*TRAIN, "--out", str(tmp_path), "--resume"]
     for options, named in (
-        (["--n-batches", "9"], "`n_batches` is 8 there and 9 here"),
-        (["--noise", "0.1", "0.3"], "`noise` is [0.1, 0.2] there and [0.1, 0.3] here"),
-        (["--keep", "none"], "`trainables` is 'all' there and 'none' here"),
-        (["--float16"], "`float16` is False there and True here"),
-        (["--overwrite"], "`resume` and `overwrite`"),
+        (["--n-batches", "9"], "--n-batches is 8 there and 9 here"),
+        (["--noise", "0.1", "0.3"], "--noise is [0.1, 0.2] there and [0.1, 0.3] here"),
+        (["--keep", "none"], "--keep is 'all' there and 'none' here"),
+        (["--float16"], "--float16 is False there and True here"),
+        (["--overwrite"], "--resume and --overwrite"),
     ):
         assert named in complaint([*command, *options], capsys)
     other = type("Other", (Sum,), {"name": "other"})
