@@ -22,7 +22,14 @@ from small_training import OPTIMIZER, build, train
 
 import popsim
 from popsim.cli import main
-from popsim.experiments import EXPERIMENTS, RunStopped, read_run_info, run_experiment, verify_run
+from popsim.experiments import (
+    EXPERIMENTS,
+    RunStopped,
+    read_run_info,
+    resume_run,
+    run_experiment,
+    verify_run,
+)
 from popsim.store import (
     Checkpoints,
     GrowingArrays,
@@ -137,6 +144,23 @@ def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsy
     out = printed(RunFolder(tmp_path), capsys, "--verify")
     for part in ("nothing saved yet", "no logging point", "checkpoints: none", "history: none"):
         assert part in out
+
+
+def test_a_run_that_goes_on_elsewhere_says_so(stopped, tmp_path, capsys):
+    folder, made = RunFolder(shutil.copytree(stopped[0].path, tmp_path / "run")), stopped[1]
+    before = read_sealed_json(folder.description)
+    write_sealed_json(folder.description, before | {"devices": 2, "jax": "0.0.1"})
+    resume_run(folder.path, quiet=True)
+    (resumed,) = read_sealed_json(folder.description)["resumed"]
+    assert resumed["after_batches"] == made and resumed["devices"] == 1
+    assert resumed["jax"] == jax.__version__ and resumed["popsim"] == popsim.__version__
+    assert f"after_batches {made}, popsim {popsim.__version__}, jax {jax.__version__}" in printed(
+        folder, capsys
+    )
+
+    same = RunFolder(shutil.copytree(stopped[0].path, tmp_path / "same"))
+    resume_run(same.path, quiet=True)
+    assert "resumed" not in read_sealed_json(same.description)
 
 
 def test_a_run_that_is_being_written(stopped, capsys):

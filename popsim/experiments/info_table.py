@@ -37,6 +37,12 @@ def _overview(info: RunInfo) -> list[str]:
         for name in ("devices", "checkpoint_seconds")
         if name in info.description
     ]
+    resumed = info.description.get("resumed")
+    rows += [
+        ("resumed", ", ".join(f"{name} {_short(value)}" for name, value in own.items()))
+        for own in (resumed if isinstance(resumed, list) else [])
+        if isinstance(own, dict)
+    ]
     return _columns(rows)
 
 

@@ -1,6 +1,7 @@
 """From settings to a finished run on disk."""
 
 import dataclasses
+import platform
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from popsim.experiments.rebuild import describe_experiment
 from popsim.experiments.recording import Recording
 from popsim.experiments.run import Run, open_run
 from popsim.experiments.size_check import check_size
-from popsim.store import DamagedError, RunFolder, lock_folder, write_sealed_json
+from popsim.store import Checkpoints, DamagedError, RunFolder, lock_folder, write_sealed_json
 from popsim.store.run_folder import FORMAT, read_description
 from popsim.store.run_id import RUN_ID, new_run_id
 from popsim.store.run_parts import check_parts, run_id_of
@@ -86,11 +87,10 @@ def run_experiment(
             folder.description,
             {
                 "format": FORMAT,
-                "popsim": __version__,
                 RUN_ID: new_run_id(),
                 **describe_experiment(experiment),
                 "recording": dataclasses.asdict(recording),
-                "devices": 1 if devices is None else min(len(devices), experiment.n_members),
+                **_circumstances(devices, experiment),
                 "checkpoint_seconds": checkpoint_seconds,
             },
         )
@@ -150,9 +150,40 @@ def finish_run(
     options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
     with lock_folder(run.folder.path):
+        _write_circumstances(run, devices)
         check_size(run.experiment)
         untrained = run.experiment.build_ensemble()
         return _train(run, trainer, untrained, quiet=quiet, stop=stop)
+
+
+def _circumstances(
+    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
+    experiment: AbstractExperiment,
+) -> dict[str, Any]:
+    """With what a run is made, which changes the last digits of its result, or more."""
+    return {
+        "popsim": __version__,
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "devices": 1 if devices is None else min(len(devices), experiment.n_members),
+        "device_kind": (devices or jax.devices())[0].device_kind,
+    }
+
+
+def _write_circumstances(
+    run: Run,
+    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
+) -> None:
+    """Have run.json say from where on a run goes on under other circumstances than before."""
+    description = read_description(run.folder.description)
+    resumed, now = description.get("resumed", []), _circumstances(devices, run.experiment)
+    if not isinstance(resumed, list) or not all(isinstance(own, dict) for own in resumed):
+        raise DamagedError(f"{run.folder.description} must list how the run went on, got {resumed!r:.100}.")
+    before = {**description, **(resumed[-1] if resumed else {})}
+    if any(before.get(name) != own for name, own in now.items()):
+        steps = Checkpoints(run.folder.checkpoints).steps()
+        resumed = [*resumed, {"after_batches": steps[-1] if steps else 0, **now}]
+        write_sealed_json(run.folder.description, {**description, "resumed": resumed})
 
 
 def devices_of_run(path: str | Path) -> int:
