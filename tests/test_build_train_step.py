@@ -121,6 +121,6 @@ def test_members_keep_what_their_step_carries():
     loop = BatchLoop(counting, jnp.arange(3), capacity=8)
     state, buffers = loop(state, 4)
     assert state.loss_fn_state.tolist() == [0, 4, 8] and int(state.step) == 4
-    assert np.isfinite(buffers.records).all(axis=1).tolist() == 4 * [True] + 4 * [False]
+    assert (np.asarray(buffers.records) > 0).all(axis=1).tolist() == 4 * [True] + 4 * [False]
     with pytest.raises(ValueError, match="n_steps"):
         loop(state, 9)

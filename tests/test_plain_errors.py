@@ -1,10 +1,11 @@
 """Likely mistakes are answered by popsim, in one line that names the argument."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import small_training
-from small_training import KEY, OPTIMIZER, RunningSum, train
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, train
 
 import popsim
 from popsim.networks import GRUNetwork
@@ -68,6 +69,44 @@ MISTAKES = {
     ),
     "corners as a workspace": (lambda: RandomReaches([[0, 0], [1, 1]]), "`workspace` must be a Workspace"),
 }
+
+
+class TupleTrials(RunningSum):
+    def trial(self, *, batch, key):
+        return 1, 2
+
+
+class NoValidation(RunningSum):
+    def validation_trials(self):
+        return None
+
+
+class OneValidationTrial(RunningSum):
+    def validation_trials(self):
+        return self.trial(batch=0, key=KEY)
+
+
+TASKS = {
+    "the class": (RunningSum, "`task` must be a task, not its class or name"),
+    "trials that are tuples": (TupleTrials(), "`trial` of `task` must return a Trial, got a tuple"),
+    "no validation trials": (NoValidation(), "`validation_trials` of `task` must return a Trial, got a None"),
+    "one validation trial": (OneValidationTrial(), "`validation_trials` of `task` must be stacked"),
+}
+
+
+@pytest.mark.parametrize("mistake", TASKS)
+def test_a_mistake_in_a_task_is_named(mistake, as_users_run):
+    task, said = TASKS[mistake]
+    with pytest.raises(ValueError, match=said):
+        train(1, n_members=0, task=task)
+
+
+def test_a_healthy_training_is_none_for_debug_nans():
+    usual = train(2, n_members=0, save_model_trainables=True)
+    with jax.debug_nans(True):
+        model, history = train(2, n_members=0, save_model_trainables=True)
+    assert_same(model, usual[0])
+    assert_same(history.model_trainables, usual[1].model_trainables)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

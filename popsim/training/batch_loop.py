@@ -80,8 +80,7 @@ class BatchLoop(eqx.Module):
             they are not; by default nowhere.
         - `enabled`: for each of them which model updates are made; by default all.
 
-        **Returns:** the state after them and the filled buffers; rows past `n_steps` hold NaN, or
-        zero where they hold integers.
+        **Returns:** the state after them and the filled buffers; rows past `n_steps` hold zero.
         """
         if n_steps > self.capacity:
             raise ValueError(f"`n_steps` must be at most the capacity {self.capacity}, got {n_steps}.")
@@ -180,13 +179,8 @@ def _traced_outside_of_meshes(function: Callable[..., PyTree]) -> Callable[..., 
 
 
 def _rows_like(tree: PyTree, n_rows: int) -> PyTree[Array]:
-    """Rows of NaN, which integers know not: theirs are zero."""
-
-    def rows(leaf: jax.ShapeDtypeStruct) -> Array:
-        fill = jnp.nan if jnp.issubdtype(leaf.dtype, jnp.inexact) else 0
-        return jnp.full((n_rows, *leaf.shape), fill, leaf.dtype)
-
-    return jax.tree.map(rows, tree)
+    """Rows of zeros: `jax_debug_nans` would take NaN for a fault of the training."""
+    return jax.tree.map(lambda leaf: jnp.zeros((n_rows, *leaf.shape), leaf.dtype), tree)
 
 
 def _write_row(rows: PyTree[Array], row: PyTree[Array], index: Int[Array, ""]) -> PyTree[Array]:

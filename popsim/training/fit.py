@@ -39,9 +39,12 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     if not isinstance(task.loss, Loss):
         raise ValueError(f"`task.loss` must be a Loss, such as 1.0 * term, got {type(task.loss).__name__}.")
     one_model: AbstractModel = member(model, 0) if ensembled else model
-    if by_member:
+    if by_member and isinstance(trials, Trial):
         trials = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
-    one_model.check(task.validation_trials())
+    validation = task.validation_trials()
+    _check_trials("trial", trials)
+    _check_trials("validation_trials", validation)
+    one_model.check(validation)
     one_model.check(trials)
     trial = jax.tree.map(lambda leaf: leaf[0], trials)
 
@@ -56,6 +59,19 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     for name, value in losses.terms.items():
         if value.shape != ():
             raise ValueError(f"term {name!r} of `task.loss` must be a scalar, got shape {value.shape}.")
+
+
+def _check_trials(name: str, trials: Any) -> None:
+    """Refuse what a method of a task returned and is no `Trial`, or of which trials are not stacked."""
+    if not isinstance(trials, Trial):
+        raise ValueError(f"`{name}` of `task` must return a Trial, got a {type(trials).__name__}.")
+    n_steps = trials.timeline.n_steps
+    for leaf in jax.tree.leaves((trials.inputs, trials.targets)):
+        if leaf.ndim < 2 or leaf.shape[1] != n_steps:
+            raise ValueError(
+                f"`{name}` of `task` must be stacked, arrays of (trial, time, ...), {n_steps} time steps, "
+                f"got shape {leaf.shape}."
+            )
 
 
 def check_changes(

@@ -53,6 +53,8 @@ class TrainingCall:
     key: Key[Array, ""]
 
     def __post_init__(self):
+        if not isinstance(self.task, AbstractTask):
+            raise ValueError(f"`task` must be a task, not its class or name, got {self.task!r}.")
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
             object.__setattr__(self, name, int(getattr(self, name)))  # numpy's would be traced
