@@ -31,7 +31,7 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
     except RunStopped as stopped:
         print(f"popsim: {stopped}", file=sys.stderr)
         sys.exit(EXIT_CODE)
-    print(run.experiment.table(run.summary))
+    print(run.results())
     if run.log:
         print(f"trained in {run.log[-1]['seconds']:.0f} s")
     print(f"run: {run.folder.path}")

@@ -1,13 +1,13 @@
 """`popsim info`: what a run holds, how far it is, and whether its files are sound."""
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
 from popsim.experiments import info_table, read_run_info, verify_run
+from popsim.store import DamagedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,5 +30,4 @@ class Info:
             return
         for file, said in damage.items():
             print(f"DAMAGED: {file}: {said}")
-        print(f"popsim: error: damaged in {self.path}: {', '.join(damage)}", file=sys.stderr)
-        sys.exit(2)
+        raise DamagedError(f"damaged in {self.path}: {', '.join(damage)}")

@@ -1,13 +1,15 @@
 """The entry point of the command line."""
 
 import contextlib
+import errno
 import importlib
 import io
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
@@ -36,30 +38,65 @@ COMMANDS = {
     "list": List,
 }
 IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
+LIBRARIES = frozenset({"jax", "matplotlib", "numpy", "orbax", "xarray", "zarr"})
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
+UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # what a shell says of a program that SIGPIPE ended
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command.
 
-    Bad values, and runs that are damaged, end it with one line on standard error and exit code 2; what
-    cannot be written with exit code 1; a signal that stops a training with 75, see `popsim.cli.signals`. If
-    whoever reads the output has seen enough, as in `popsim list | head -1`, it ends silently.
+    Bad values, and what is damaged or cannot be read, end it with one line on standard error and exit
+    code 2; what cannot be written, and a lack of memory or of file handles, with exit code 1; a signal that
+    stops a training with 75, see `popsim.cli.signals`. If whoever reads the output has seen enough, as in
+    `popsim list | head -1`, it ends silently.
 
     **Arguments:**
 
     - `arguments`: by default those of the process.
     """
+    formatted = warnings.formatwarning
+    warnings.formatwarning = _formatted
     try:
         try:
             _run(sys.argv[1:] if arguments is None else arguments)
         finally:
             print(end="", flush=True)
     except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # Python flushes it once more when it ends
-        os.close(nowhere)
+        _leave_output()
         sys.exit(PIPE_CLOSED)
+    except OSError as error:
+        try:
+            print(end="", flush=True)
+        except OSError:
+            _leave_output()
+            _complain(f"standard output could not be written: {error.strerror}", 1)
+        _complain(str(error), 2 if error.errno in UNREADABLE else 1)
+    finally:
+        warnings.formatwarning = formatted
+
+
+def _leave_output() -> None:
+    """Python flushes standard output once more when it ends: to nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _complain(text: str, code: int) -> NoReturn:
+    """End with one line on standard error, without what would command a terminal."""
+    print(end="", flush=True)  # what cannot be printed is to be said instead
+    line = "".join(mark if mark.isprintable() else "?" for mark in " ".join(text.split()))
+    print(f"popsim: error: {line}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _formatted(message: Warning | str, category: type, filename: str, *_: Any) -> str:
+    """A warning in one line; nothing of those that other libraries give on what they do themselves."""
+    if filename.rpartition(f"site-packages{os.sep}")[2].split(os.sep)[0] in LIBRARIES:
+        return ""
+    return f"popsim: warning: {' '.join(str(message).split())}\n"
 
 
 def _run(arguments: Sequence[str]) -> None:
@@ -70,11 +107,11 @@ def _run(arguments: Sequence[str]) -> None:
     except (ValueError, ImportError) as error:
         if not _is_ours(error):
             raise
-        print(f"popsim: error: {as_typed(str(error), command)}", file=sys.stderr)
-        sys.exit(2)
+        _complain(as_typed(str(error), command), 2)
     except SaveError as error:
-        print(f"popsim: error: {error}", file=sys.stderr)
-        sys.exit(1)
+        _complain(str(error), 1)
+    except MemoryError as error:
+        _complain(str(error) or "there must be enough memory: there is none left.", 1)
 
 
 def _is_ours(error: Exception) -> bool:

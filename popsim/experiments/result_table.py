@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -59,7 +60,7 @@ class ResultTable:
         members that have the first label for those of the run.
     - `caption`: what all of it is about; empty for nothing.
 
-    **Raises:** `ValueError` if a row has more or fewer values than there are columns.
+    **Raises:** `ValueError` if a row has more or fewer values than there are columns, or others than `Cell`s.
     """
 
     columns: Sequence[Column]
@@ -72,6 +73,10 @@ class ResultTable:
                 raise ValueError(
                     f"`rows` must have {len(self.columns)} values each, one for each column, "
                     f"got {len(row.values)} in the row {row.label!r}."
+                )
+            if strange := [value for value in row.values if not _is_cell(value)]:
+                raise ValueError(
+                    f"`rows` must have numbers and text, got {strange[0]!r} in the row {row.label!r}."
                 )
 
     @property
@@ -135,6 +140,13 @@ def cell_text(value: Cell, column: Column) -> str:
 def is_numeric(values: Sequence[Cell]) -> bool:
     """Whether a column holds numbers, and is aligned at their right ends."""
     return all(value == "" or not isinstance(value, str | bool) for value in values)
+
+
+def _is_cell(value: Any) -> bool:
+    try:
+        return value is None or isinstance(value, str) or isinstance(float(value), float)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _number(value: Cell) -> float:

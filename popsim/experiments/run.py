@@ -14,10 +14,12 @@ from jaxtyping import Array, Key
 from popsim.ensemble import make_ensemble
 from popsim.evaluate import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.log_summary import logged_losses
 from popsim.experiments.rebuild import rebuild_experiment
+from popsim.experiments.result_table import ResultTable
 from popsim.experiments.run_history import RunHistory
 from popsim.model import AbstractModel
-from popsim.store import Checkpoint, RunFolder
+from popsim.store import Checkpoint, DamagedError, RunFolder
 from popsim.store.run_folder import read_description
 from popsim.store.run_parts import (
     RunParts,
@@ -99,10 +101,29 @@ class Run:
             )
         return read_summary(self.folder, self.parts.run_id)
 
+    def results(self) -> ResultTable:
+        """The figures of merit as a table.
+
+        **Raises:** `ValueError` if the run is not finished; `DamagedError` if its summary is not one of its
+        experiment.
+        """
+        summary = self.summary
+        try:
+            return self.experiment.table(summary)
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            source = self.folder.summary
+            raise DamagedError(f"{source} must be a summary of {self.experiment.name}: {error!r}") from error
+
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
-        """The logging points."""
-        return read_log(self.folder, self.parts)
+        """The logging points; raises `DamagedError` if a line of the log is none."""
+        lines = read_log(self.folder, self.parts)
+        for number, line in enumerate(lines, 1):
+            try:
+                logged_losses(line)
+            except ValueError as error:
+                raise DamagedError(f"line {number} of {self.folder.log} is damaged: {error}") from None
+        return lines
 
     def models(self, *, batch: int) -> Any:
         """The ensemble as it was after a training batch, counted from 0, whose trainables were kept.

@@ -193,9 +193,10 @@ def devices_of_run(path: str | Path) -> int:
 
 def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> Any:
     """What run.json says beside the settings; raises `DamagedError` if `make` cannot make anything of it."""
+    described = read_description(folder.description)
     try:
-        return make(read_description(folder.description)[name])
-    except (KeyError, TypeError, OverflowError) as error:
+        return make(described[name])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         message = f"{folder.description} must have {name!r} as popsim writes it: {error!r}."
         raise DamagedError(message) from None
 

@@ -206,7 +206,7 @@ def _length(arrays: list[ListedArray], axis: str) -> int | None:
 def _frozen(attributes: Mapping[str, Any]) -> dict[int, int]:
     try:
         from_batch = np.atleast_1d(np.asarray(attributes.get("frozen_from", []), int))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return {}
     return {member: int(batch) for member, batch in enumerate(from_batch) if batch >= 0}
 

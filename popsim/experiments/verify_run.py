@@ -20,8 +20,8 @@ from popsim.store.run_parts import (
 def verify_run(path: str | Path) -> dict[str, str]:
     """Read all that a run, or a training in its folder, holds, a part at a time.
 
-    All but the log is compared with checksums; the log must be JSON. All parts must be of this run, and none
-    may be missing. A run that goes on may be verified as well.
+    All but the log is compared with checksums; the log must hold logging points. All parts must be
+    of this run, and none may be missing. A run that goes on may be verified as well.
 
     **Arguments:**
 
@@ -66,7 +66,9 @@ def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     except ValueError as error:
         return {folder.log.name: str(error)}
     if lines:
-        return {folder.log.name: f"these of its lines hold no JSON: {', '.join(map(str, lines[:10]))}"}
+        return {
+            folder.log.name: f"these of its lines are no logging points: {', '.join(map(str, lines[:10]))}"
+        }
     said = _complaint(lambda: read_log(folder, parts))
     return {folder.log.name: said} if said else {}
 

@@ -81,7 +81,7 @@ def _open(path: Path, name: str, color: str) -> ComparedRun:
     run, info = open_run(path), read_run_info(path)
     if not run.is_finished and not info.n_saved:
         raise ValueError(f"`runs` must have saved something to be compared: {path} has no checkpoint yet.")
-    results = run.experiment.table(run.summary) if run.is_finished else None
+    results = run.results() if run.is_finished else None
     return ComparedRun(name, run, info, results, color)
 
 

@@ -40,7 +40,7 @@ def report_run(run: Run, out: Path | None = None) -> WrittenReport:
     """
     out = run.folder.path if out is None else out
     check_report_folder(out, REPORT, run=run.folder)
-    results = run.experiment.table(run.summary)
+    results = run.results()
     info = read_run_info(run.folder.path)
     make_report_folder(out)
     body = [*_introduction(run, info), element("h2", "Results"), table(results, "Results")]

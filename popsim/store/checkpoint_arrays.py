@@ -1,7 +1,9 @@
 """The arrays of a checkpoint: copied to the host, described in JSON, written and read by orbax."""
 
+import contextlib
+import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -65,8 +67,26 @@ def write_checkpoint_arrays(folder: Path, copies: Mapping[str, np.ndarray]) -> N
         return
     import orbax.checkpoint as ocp
 
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_compression=False)) as checkpointer:
+    with (
+        _silent_orbax(),
+        ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_compression=False)) as checkpointer,
+    ):
         checkpointer.save(folder.absolute(), args=ocp.args.PyTreeSave(stored))
+
+
+@contextlib.contextmanager
+def _silent_orbax() -> Iterator[None]:
+    """Without the tracebacks that orbax logs from its threads before it raises the same errors."""
+    logger = logging.getLogger("absl")
+    logger.addFilter(_is_not_of_orbax)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_not_of_orbax)
+
+
+def _is_not_of_orbax(record: logging.LogRecord) -> bool:
+    return "orbax" not in Path(record.pathname).parts
 
 
 def check_entries(entries: Any, n_bytes: int, place: Path) -> None:
@@ -166,7 +186,7 @@ def _read_by_orbax(
     import orbax.checkpoint as ocp
 
     try:
-        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        with _silent_orbax(), ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
             _check_stored(checkpointer.metadata(folder.absolute()).item_metadata.tree, stored, folder)
             if not names:
                 return {}

@@ -1,6 +1,7 @@
 """JSON files, which a stranger may have written, and logs of one JSON object a line."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -57,6 +58,23 @@ def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
     write_json(path, {**plain, CHECKSUM: digest(plain)})
 
 
+def parse_json(content: bytes | str) -> Any:
+    """What JSON text says, which a stranger may have written.
+
+    **Raises:** `ValueError` if it is no JSON, has a number that is not finite, or is nested too deeply.
+    """
+    try:
+        return json.loads(content, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deeply.") from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError(f"its numbers must be finite, got {text[:20]}.")
+    return number
+
+
 def read_json(path: Path) -> Any:
     """What `path` holds.
 
@@ -72,8 +90,8 @@ def read_json(path: Path) -> Any:
     except (FileNotFoundError, NotADirectoryError):
         raise DamagedError(f"there must be a file {path}; it is missing.") from None
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError) as error:
+        return parse_json(content)
+    except ValueError as error:
         raise DamagedError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
@@ -84,7 +102,11 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
     """
     found = read_json(path)
     value = {key: own for key, own in found.items() if key != CHECKSUM} if isinstance(found, dict) else {}
-    if not isinstance(found, dict) or found.get(CHECKSUM) != digest(value):
+    try:
+        is_sound = isinstance(found, dict) and found.get(CHECKSUM) == digest(value)
+    except RecursionError:
+        is_sound = False
+    if not is_sound:
         raise DamagedError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
     return value
 
@@ -160,7 +182,7 @@ def _logged(path: Path) -> Iterator[tuple[Any, int]]:
         if damaged:
             break
         try:
-            yield json.loads(line), len(line)
+            yield parse_json(line), len(line)
         except ValueError:
             damaged = number
     else:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from popsim.store.errors import DamagedError, MismatchError
+from popsim.store.json_files import parse_json
 from popsim.store.plain_files import files_below, read_plain
 from popsim.store.whole_file import write_file
 
@@ -135,8 +136,8 @@ def _read_content(path: Path) -> dict[str, Any]:
     if sealed is None or hashlib.sha256(sealed[2]).hexdigest().encode() != sealed[1]:
         raise DamagedError(f"{path} must hold what was written; it is damaged: other SHA-256.")
     try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content = parse_json(text)
+    except ValueError as error:
         raise DamagedError(f"{path} must hold a manifest; it is damaged: {error}") from None
     if content.get("format") != FORMAT:
         raise MismatchError(f"{path} must have format {FORMAT}, got {content.get('format')!r}.")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, PyTree
 
-from popsim.store import GrowingArrays, open_arrays
+from popsim.store import DamagedError, GrowingArrays, open_arrays
 from popsim.training.history_arrays import named_rows, rows_of_names
 from popsim.training.history_rows import BATCH, TRIALS, AbstractHistoryRows
 
@@ -72,5 +72,8 @@ class RowsOnDisk(AbstractHistoryRows):
         arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}
         if axis == TRIALS:
             arrays = {name: array.values for name, array in arrays.items()}
-        rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))
+        try:
+            rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))
+        except (LookupError, TypeError) as error:
+            raise DamagedError(f"{self._path} must hold this training; it is damaged: {error!r}") from None
         return dataset[axis].values, rows

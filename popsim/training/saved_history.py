@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim.members import Members
-from popsim.store import GrowingArrays, open_arrays
+from popsim.store import DamagedError, GrowingArrays, open_arrays
 from popsim.training.history import TaskTrainerHistory, ValidationRecord
 from popsim.training.history_arrays import named_rows
 from popsim.training.history_rows import BATCH, TRAINABLES, TRIALS, VALIDATION
@@ -80,6 +80,14 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
     `MismatchError` if it is of another run.
     """
     dataset = open_arrays(Path(path), run_id=run_id)
+    try:
+        return _labelled(dataset)
+    except (TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise DamagedError(f"the attributes of {path} must fit its arrays; it is damaged: {error}") from None
+
+
+def _labelled(dataset: Any) -> Any:
+    """With what the attributes of a history say of its axes."""
     attributes = dataset.attrs
     if "terms" in attributes:
         dataset = dataset.assign_coords(term=attributes["terms"])

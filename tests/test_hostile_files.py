@@ -1,0 +1,190 @@
+"""Commands on forged and unreadable files, without disk or file handles: one line, the right code."""
+
+import contextlib
+import os
+import resource
+import shutil
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import pytest
+from forged_json import forge, forgeries
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+from small_experiment import Sum
+
+from popsim.cli import main
+from popsim.experiments import EXPERIMENTS, run_experiment
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("as_users_run"),
+    pytest.mark.filterwarnings("ignore:there must be a file .*summary.json"),  # taken away: to be made again
+]
+
+SETTINGS = ["--members", "2", "--n-batches", "6", "--batch-size", "2", "--log-step", "2", "--quiet"]
+N_SHORT = 87
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """A run that is finished."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "sum", Sum)
+        small = Sum(n_members=2, n_batches=6, batch_size=2, log_step=2)
+        yield run_experiment(small, tmp_path_factory.mktemp("sound") / "run", quiet=True).folder.path
+
+
+def commands(run: Path, sound: Path, out: Path) -> dict[str, list[str]]:
+    """Every command that looks at a run; `resume` last, as it makes an unfinished one whole."""
+    given = {
+        "info": ["info", run],
+        "verify": ["info", run, "--verify"],
+        "train": ["train", "sum", *SETTINGS, "--out", run, "--resume"],
+        "export": ["export", run, "--history", out / "h.nc", "--model", out / "m.safetensors"],
+        "show": ["show", run, "--out", out / "report"],
+        "compare": ["compare", run, sound, "--out", out / "comparison"],
+        "resume": ["resume", run, "--quiet"],
+    }
+    return {name: [str(word) for word in words] for name, words in given.items()}
+
+
+def ended(command: list[str], capfd) -> tuple[int, str]:
+    """The exit code of a command, and what is wrong with how it ended; empty for nothing."""
+    code = 0
+    try:
+        main(command)
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException as error:
+        return -1, f"raised {error!r}"
+    finally:
+        plt.close("all")
+    said = capfd.readouterr().err
+    lines = said.splitlines()
+    as_it_should = all(line.startswith("popsim: error: ") for line in lines) and len(lines) == bool(code)
+    return code, "" if as_it_should else said
+
+
+def wrong_ends(sound, tmp_path, capfd, cases, wanted) -> list[str]:
+    """What went wrong when `wanted` commands met each of the forged runs."""
+    wrong = []
+    for number, (file, place, value) in enumerate(cases):
+        folder = tmp_path / str(number)
+        run = folder / "run"
+        shutil.copytree(sound, run)
+        forge(run, file, place, value)
+        for name, command in commands(run, sound, folder).items():
+            if name not in wanted:
+                continue
+            if name == "resume" and file != "summary.json":
+                (run / "summary.json").unlink()
+            code, said = ended(command, capfd)
+            if said or code not in (0, 2):
+                wrong.append(f"{name} with {value} at {file}: {place}: code {code}, {said[:300]}")
+        shutil.rmtree(folder)
+    return wrong
+
+
+def test_forged_json_gives_one_line_and_the_right_code(sound, tmp_path, capfd):
+    cases = [*forgeries()]
+    short = [cases[len(cases) * number // N_SHORT] for number in range(N_SHORT)]
+    assert wrong_ends(sound, tmp_path, capfd, short, ("info", "verify", "train")) == []
+    assert wrong_ends(sound, tmp_path, capfd, short[::29], ("export", "show", "compare", "resume")) == []
+
+
+@pytest.mark.full
+def test_all_forged_json_gives_one_line_and_the_right_code(sound, tmp_path, capfd):
+    cases = [*forgeries()]
+    assert wrong_ends(sound, tmp_path, capfd, cases, ("info", "verify", "train", "export")) == []
+    assert wrong_ends(sound, tmp_path, capfd, cases[::10], ("show", "compare", "resume")) == []
+
+
+@pytest.mark.parametrize("file", ["run.json", "log.jsonl", "history.zarr/zarr.json", "summary.json"])
+def test_a_file_that_may_not_be_read_is_said(file, sound, tmp_path, capfd, monkeypatch):
+    """Whoever is root may read all: so opening it is refused here."""
+    run = tmp_path / "run"
+    shutil.copytree(sound, run)
+    opened = os.open
+
+    def refusing(path, *arguments, **keywords):
+        if Path(os.fsdecode(path)) == run / file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return opened(path, *arguments, **keywords)
+
+    monkeypatch.setattr(os, "open", refusing)
+    read = Path.open
+
+    def refusing_too(self, *arguments, **keywords):
+        if self == run / file:
+            raise PermissionError(13, "Permission denied", str(self))
+        return read(self, *arguments, **keywords)
+
+    monkeypatch.setattr(Path, "open", refusing_too)
+    codes = {name: ended(command, capfd) for name, command in commands(run, sound, tmp_path).items()}
+    assert all(code in (0, 1, 2) and not said for code, said in codes.values()), codes
+    assert codes["verify"][0] == 2
+
+
+@pytest.mark.parametrize(
+    "command", [["info"], ["show"], ["resume"], ["export", "--model", "m"], ["compare", "."]]
+)
+def test_names_of_300_letters_are_refused(command, capfd, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, said = ended([*command, "x" * 300], capfd)
+    assert code == 2 and not said
+    assert ended(["train", "sum", *SETTINGS, "--out", "x" * 300], capfd) == (2, "")
+
+
+@contextlib.contextmanager
+def limited(kind: int, value: int):
+    """Less than the process may otherwise have."""
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (value, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@contextlib.contextmanager
+def without_compilation_cache():
+    """So that no compiled program is kept that was cut short."""
+    before = jax.config.jax_enable_compilation_cache
+    jax.config.update("jax_enable_compilation_cache", False)
+    reset_cache()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        reset_cache()
+
+
+@pytest.mark.parametrize("n_bytes", [300, 1500, 4000])
+def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
+    train = ["train", "sum", *SETTINGS, "--out", str(tmp_path / "run")]
+    export = ["export", str(sound), "--history", str(tmp_path / "h.nc")]
+    with without_compilation_cache(), limited(resource.RLIMIT_FSIZE, n_bytes):
+        trained, exported = ended(train, capfd), ended(export, capfd)
+        shown = ended(["show", str(sound), "--out", str(tmp_path / "report")], capfd)
+    assert trained in ((1, ""), (2, "")) and exported == shown == (1, "")
+
+
+@pytest.mark.parametrize("n_more", [0, 2, 8])
+def test_few_file_handles_give_one_line(n_more, sound, tmp_path, capfd):
+    run = tmp_path / "run"
+    shutil.copytree(sound, run)
+    (run / "summary.json").unlink()
+    ends = {}
+    for name, command in commands(run, sound, tmp_path).items():
+        n_open = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+        with limited(resource.RLIMIT_NOFILE, n_open + n_more):
+            ends[name] = ended(command, capfd)
+    assert all(code in (0, 1, 2) and not said for code, said in ends.values()), ends
+
+
+def test_a_full_standard_output_gives_one_line_and_code_1(sound, capfd, monkeypatch):
+    for command in (["list"], ["info", str(sound)]):
+        with open("/dev/full", "w") as full:
+            monkeypatch.setattr("sys.stdout", full)
+            assert ended(command, capfd) == (1, "")
