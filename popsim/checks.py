@@ -1,7 +1,8 @@
 """Validation of arguments: one line that names the argument, what was given and what is expected."""
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 import jax
@@ -136,6 +137,26 @@ def check_fraction(name: str, value: Any) -> None:
 def is_traced(*trees: Any) -> bool:
     """Whether JAX is tracing anything in PyTrees, so that its numbers cannot be looked at."""
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+@contextlib.contextmanager
+def naming_traced_code(name: str) -> Iterator[None]:
+    """Name the function of a user's that asks an array for its numbers while JAX is tracing it.
+
+    **Raises:** `ValueError` in place of JAX's errors for `if`, `float()` or numpy on a traced array.
+    """
+    try:
+        yield
+    except (
+        jax.errors.ConcretizationTypeError,  # also that of `if`
+        jax.errors.NonConcreteBooleanIndexError,
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerIntegerConversionError,
+    ) as error:
+        raise ValueError(
+            f"{name} must compute with jax.numpy (jnp): it is compiled, when `if`, float(), int() and numpy "
+            "cannot see the numbers of an array. Use jnp.where in place of `if`."
+        ) from error
 
 
 def known(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from popsim.per_member import (
 )
 from popsim.randomness import as_key, trial_keys
 from popsim.simulate import simulate
-from popsim.task import AbstractTask, differs_between_members
+from popsim.task import AbstractTask, check_task, checked_validation_trials, differs_between_members
 from popsim.trial import Trial, n_trials
 
 
@@ -50,12 +50,14 @@ def evaluate(
         `evaluate_ensemble`.
     - `key`: for the noise; that of trial i depends on `key`, `member_id` and i alone.
 
-    **Raises:** `ValueError` if the model refuses the trials, or if `task` or `model` holds a `PerMember`.
+    **Raises:** `ValueError` if the model refuses the trials, `task` is no task, its validation trials are not
+    stacked, or `task` or `model` holds a `PerMember`.
     """
     key = as_key(key)
+    check_task(task)
     for name, given in (("task", task), ("model", model)):
         check_of_one_member(name, given)
-    trials = task.validation_trials() if trials is None else trials
+    trials = checked_validation_trials(task) if trials is None else trials
     model.check(trials)
     return _evaluate(model, task, trials, key, jnp.asarray(member_id))
 
@@ -80,10 +82,11 @@ def evaluate_ensemble(
     - `member_ids`: whose noise each member gets; by default that of its place. Two with one id get the
         same.
 
-    **Raises:** `ValueError` if the model refuses the trials, `ensemble` has no common member axis, or a
-    `PerMember` or `member_ids` is not of its length.
+    **Raises:** `ValueError` if the model refuses the trials, `task` is no task, its validation trials are not
+    stacked, `ensemble` has no common member axis, or a `PerMember` or `member_ids` is not of its length.
     """
     key = as_key(key)
+    check_task(task)
     count = n_members(ensemble)
     check_n_members(task, count, "task")
     ids = jnp.arange(count) if member_ids is None else jnp.asarray(member_ids)
@@ -103,8 +106,8 @@ def validation_trials(task: AbstractTask, n_members: int) -> Trial:
     """
     own = member_values(task, n_members, "task")
     if not differs_between_members(task):
-        return of_member(task, 0).validation_trials()
-    return jax.vmap(lambda values: with_member_values(task, values).validation_trials())(own)
+        return checked_validation_trials(of_member(task, 0))
+    return jax.vmap(lambda values: checked_validation_trials(with_member_values(task, values)))(own)
 
 
 @eqx.filter_jit

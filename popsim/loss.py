@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim.batch_schedules import LAST_BATCH, AbstractBatchSchedule
-from popsim.checks import as_float_array, check_finite
+from popsim.checks import as_float_array, check_finite, naming_traced_code
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.trial import Trial
@@ -131,11 +131,16 @@ class Loss(eqx.Module):
 
         A weight that follows a schedule has the value that it ends with; `at_batch` gives others.
 
-        **Raises:** `ValueError` if a weight differs between members.
+        **Raises:** `ValueError` if a weight differs between members, or naming a term that computes with
+        something else than JAX.
         """
         check_of_one_member("loss", self)
         weights: dict = self.at_batch(LAST_BATCH).weights
-        return LossValues({t.name: weights[t.name] * t(states, trial, model) for t in self.terms})
+        values = {}
+        for term in self.terms:
+            with naming_traced_code(f"term {term.name!r} of `loss`"):
+                values[term.name] = weights[term.name] * term(states, trial, model)
+        return LossValues(values)
 
     def at_batch(self, batch: int | Int[Array, ""]) -> "Loss":
         """The loss of a training batch: the same, with numbers for the weights that follow a schedule."""

@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from popsim.checks import is_traced
+from popsim.checks import is_traced, naming_traced_code
 
 
 def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
@@ -78,9 +78,10 @@ def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) ->
     - `name`: what it is, for the error message.
     - `function`, `args`: the function, and what it is called with.
 
-    **Raises:** `ValueError` if the two programs differ.
+    **Raises:** `ValueError` if the two programs differ, or the function asks for numbers that are traced.
     """
-    first, second = ([*_program_of(function, *args)] for _ in range(2))
+    with naming_traced_code(name):
+        first, second = ([*_program_of(function, *args)] for _ in range(2))
     if first != second:
         raise ValueError(
             f"{name} must draw from its `key` alone, by jax.random, got other numbers from one key: what "

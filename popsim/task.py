@@ -1,11 +1,14 @@
 """The contract of a task: trials from a key, and what counts as doing well."""
 
 import abc
+from typing import Any
 
 import equinox as eqx
+import jax
 from jaxtyping import Array, Int, Key
 
 from popsim.batch_schedules import LAST_BATCH
+from popsim.checks import naming_traced_code
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
 from popsim.task_description import TaskDescription, describe_task
@@ -76,3 +79,33 @@ def differs_between_members(task: AbstractTask) -> bool:
     """Whether anything of a task but its loss differs between members, so that their trials do."""
     in_loss = {id(node) for node in per_member_nodes(task.loss).values()}
     return any(id(node) not in in_loss for node in per_member_nodes(task).values())
+
+
+def check_task(task: Any) -> None:
+    """Raise `ValueError` unless this is a task."""
+    if not isinstance(task, AbstractTask):
+        raise ValueError(f"`task` must be a task, not its class or name, got {task!r}.")
+
+
+def checked_validation_trials(task: AbstractTask) -> Trial:
+    """The validation trials of a task.
+
+    **Raises:** `ValueError` if they are no stacked trials, or computed with something else than JAX.
+    """
+    with naming_traced_code("what `validation_trials` of `task` calls"):
+        trials = task.validation_trials()
+    check_trials("validation_trials", trials)
+    return trials
+
+
+def check_trials(name: str, trials: Any) -> None:
+    """Refuse what a method of a task returned and is no `Trial`, or of which trials are not stacked."""
+    if not isinstance(trials, Trial):
+        raise ValueError(f"`{name}` of `task` must return a Trial, got a {type(trials).__name__}.")
+    n_steps = trials.timeline.n_steps
+    for leaf in jax.tree.leaves((trials.inputs, trials.targets)):
+        if leaf.ndim < 2 or leaf.shape[1] != n_steps:
+            raise ValueError(
+                f"`{name}` of `task` must be stacked, arrays of (trial, time, ...), {n_steps} time steps, "
+                f"got shape {leaf.shape}."
+            )

@@ -1,5 +1,7 @@
 """Likely mistakes are answered by popsim, in one line that names the argument."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -86,12 +88,51 @@ class OneValidationTrial(RunningSum):
         return self.trial(batch=0, key=KEY)
 
 
+class IfInTrial(RunningSum):
+    def trial(self, *, batch, key):
+        trial = super().trial(batch=batch, key=key)
+        return trial if trial.inputs[0, 0] > 0 else jax.tree.map(jnp.negative, trial)
+
+
+class NumpyInTrial(RunningSum):
+    def trial(self, *, batch, key):
+        return super().trial(batch=batch, key=jax.random.fold_in(key, np.exp(jax.random.uniform(key))))
+
+
+def of_floats(states, trial, model):
+    return jnp.asarray(math.sqrt(jnp.sum(states.network.output)))
+
+
+def of_numpy(states, trial, model):
+    return jnp.mean(jnp.asarray(np.exp(states.network.output)))
+
+
+def of_branches(states, trial, model):
+    return jnp.sum(states.network.output) if trial.targets[-1, 0] > 0 else jnp.asarray(0.0)
+
+
+def with_loss(function):
+    return RunningSum(1.0 * popsim.FunctionTerm("own", function))
+
+
 TASKS = {
     "the class": (RunningSum, "`task` must be a task, not its class or name"),
     "trials that are tuples": (TupleTrials(), "`trial` of `task` must return a Trial, got a tuple"),
     "no validation trials": (NoValidation(), "`validation_trials` of `task` must return a Trial, got a None"),
     "one validation trial": (OneValidationTrial(), "`validation_trials` of `task` must be stacked"),
+    "float() in a loss": (with_loss(of_floats), r"term 'own' of `loss` .* jax.numpy \(jnp\)"),
+    "numpy in a loss": (with_loss(of_numpy), "term 'own' of `loss` must compute with jax.numpy"),
+    "if in a loss": (with_loss(of_branches), "term 'own' of `loss` .* jnp.where in place of `if`"),
+    "numpy in a trial": (NumpyInTrial(), r"`trial` of the task must compute with jax.numpy \(jnp\)"),
+    "if in a trial": (IfInTrial(), r"`trial` of the task .* jnp.where in place of `if`"),
 }
+OF_EVALUATE = (
+    "the class",
+    "no validation trials",
+    "one validation trial",
+    "float() in a loss",
+    "if in a trial",
+)
 
 
 @pytest.mark.parametrize("mistake", TASKS)
@@ -99,6 +140,17 @@ def test_a_mistake_in_a_task_is_named(mistake, as_users_run):
     task, said = TASKS[mistake]
     with pytest.raises(ValueError, match=said):
         train(1, n_members=0, task=task)
+
+
+@pytest.mark.parametrize("mistake", OF_EVALUATE)
+def test_a_mistake_in_a_task_is_named_when_it_is_evaluated(mistake, as_users_run):
+    task, said = TASKS[mistake]
+    said = "what `validation_trials` of `task` calls .*jnp" if mistake == "if in a trial" else said
+    model = popsim.member(popsim.make_ensemble(small_training.build, 2, key=KEY), 0)
+    with pytest.raises(ValueError, match=said):
+        popsim.evaluate(model, task, key=KEY)
+    with pytest.raises(ValueError, match=said):
+        popsim.evaluate_ensemble(popsim.make_ensemble(small_training.build, 2, key=KEY), task, key=KEY)
 
 
 def test_a_healthy_training_is_none_for_debug_nans():

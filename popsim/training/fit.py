@@ -15,7 +15,7 @@ from popsim.ensemble import member
 from popsim.loss import Loss
 from popsim.model import AbstractModel
 from popsim.simulate import simulate
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_trials, checked_validation_trials
 from popsim.training.member_step import MemberStep
 from popsim.training.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.train_state import TrainState
@@ -41,9 +41,8 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if by_member and isinstance(trials, Trial):
         trials = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
-    validation = task.validation_trials()
-    _check_trials("trial", trials)
-    _check_trials("validation_trials", validation)
+    check_trials("trial", trials)
+    validation = checked_validation_trials(task)
     one_model.check(validation)
     one_model.check(trials)
     trial = jax.tree.map(lambda leaf: leaf[0], trials)
@@ -59,19 +58,6 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     for name, value in losses.terms.items():
         if value.shape != ():
             raise ValueError(f"term {name!r} of `task.loss` must be a scalar, got shape {value.shape}.")
-
-
-def _check_trials(name: str, trials: Any) -> None:
-    """Refuse what a method of a task returned and is no `Trial`, or of which trials are not stacked."""
-    if not isinstance(trials, Trial):
-        raise ValueError(f"`{name}` of `task` must return a Trial, got a {type(trials).__name__}.")
-    n_steps = trials.timeline.n_steps
-    for leaf in jax.tree.leaves((trials.inputs, trials.targets)):
-        if leaf.ndim < 2 or leaf.shape[1] != n_steps:
-            raise ValueError(
-                f"`{name}` of `task` must be stacked, arrays of (trial, time, ...), {n_steps} time steps, "
-                f"got shape {leaf.shape}."
-            )
 
 
 def check_changes(

@@ -14,7 +14,7 @@ from popsim.checks import check_positive_int
 from popsim.ensemble import n_members
 from popsim.members import Members
 from popsim.per_member import check_n_members, check_of_one_member
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_task
 from popsim.training.phases import Phases, WhereTrain, training_phases
 from popsim.training.schedule import batch_numbers, checked_callbacks, kept_batches
 from popsim.training.toggles import enabled_updates
@@ -53,8 +53,7 @@ class TrainingCall:
     key: Key[Array, ""]
 
     def __post_init__(self):
-        if not isinstance(self.task, AbstractTask):
-            raise ValueError(f"`task` must be a task, not its class or name, got {self.task!r}.")
+        check_task(self.task)
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
             object.__setattr__(self, name, int(getattr(self, name)))  # numpy's would be traced
