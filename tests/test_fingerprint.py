@@ -59,10 +59,19 @@ def test_what_is_made_alike_is_the_same_and_what_is_not_differs(name):
     assert fingerprint(SAME[name]()) == fingerprint(SAME[name]()) != fingerprint(DIFFERENT[name]())
 
 
+class Scaled:
+    """Wraps a function, as a class of a script may, with a number of its own."""
+
+    def __init__(self, function, gain):
+        functools.update_wrapper(self, function)
+        self.gain = gain
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
         (1, 1.0),
+        (Scaled(np.tanh, 1.0), Scaled(np.tanh, 2.0)),
         (True, 1),
         (np.float32(1), np.float64(1)),
         (jnp.zeros(2), jnp.zeros((2, 1))),

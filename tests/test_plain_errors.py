@@ -69,6 +69,10 @@ MISTAKES = {
         lambda: TaskTrainer(OPTIMIZER, chkpt_dir=""),
         "`chkpt_dir` must be the path of a folder",
     ),
+    "an empty folder of events": (
+        lambda: TaskTrainer(OPTIMIZER, enable_tensorboard=True, tensorboard_logdir=""),
+        "`tensorboard_logdir` must be the path of a folder",
+    ),
     "corners as a workspace": (lambda: RandomReaches([[0, 0], [1, 1]]), "`workspace` must be a Workspace"),
 }
 

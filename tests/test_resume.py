@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import threading
 import warnings
 
 import equinox as eqx
@@ -118,9 +119,40 @@ def checkpointed_at_log_points(monkeypatch, *, seconds):
 
 def test_checkpoints_at_logging_points_change_no_bit(tmp_path, whole, monkeypatch):
     checkpointed_at_log_points(monkeypatch, seconds=0.0)
+    in_each_call(Checkpoints.wait, Checkpoints, "save", monkeypatch)  # else a slow disk would leave some out
     trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, n_checkpoints=9, **OPTIONS)
     assert_same_training(train(N, trainer=trainer, **PLAN), whole)
     assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 8, 12, 16, 20, 21]
+
+
+def test_a_slow_disk_makes_no_logging_point_wait(tmp_path, whole, monkeypatch):
+    checkpointed_at_log_points(monkeypatch, seconds=0.0)
+    ended = threading.Event()
+    write = Checkpoints._write
+
+    def slow(self, step, *rest):
+        ended.wait(60)
+        write(self, step, *rest)
+
+    def at_end(entry):
+        if entry.batch == N - 1:
+            ended.set()
+
+    monkeypatch.setattr(Checkpoints, "_write", slow)
+    trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, n_checkpoints=9, log_fns=[at_end], **OPTIONS)
+    assert_same_training(train(N, trainer=trainer, **PLAN), whole)
+    assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 21]
+
+
+def in_each_call(function, owner, name, monkeypatch):
+    """Lets `function` be called with the object after each call of one of its methods."""
+    method = getattr(owner, name)
+
+    def called(self, *arguments, **options):
+        method(self, *arguments, **options)
+        function(self)
+
+    monkeypatch.setattr(owner, name, called)
 
 
 def in_call(n, function, owner, name, monkeypatch):
@@ -285,6 +317,11 @@ def test_one_model_is_resumed_too(tmp_path):
     assert run.evaluate(key=KEY).losses.total.ndim == 1
 
 
+def build_rectified(key):
+    options = {"tau": 0.05, "noise_std": 0.1, "nonlinearity": jax.nn.relu}
+    return popsim.NetworkModel(popsim.networks.LeakyRNN(1, 5, 1, **options, key=key), dt=0.01)
+
+
 def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path):
     trained, history = train(
         6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), save_model_trainables=True
@@ -302,6 +339,14 @@ def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path):
     other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
     with pytest.raises(MismatchError, match="weight"):
         other.ensemble  # noqa: B018
+    with pytest.warns(UserWarning, match="`build` must give what was trained"):
+        popsim.open_run(tmp_path, task=RunningSum(), build=build_rectified).ensemble  # noqa: B018
+    with pytest.warns(UserWarning, match="`task` must give what was trained"):
+        popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
+    with pytest.raises(ValueError, match="`task` must be a task"):
+        popsim.open_run(tmp_path, task=RunningSum, build=build)
+    with pytest.raises(ValueError, match=r"build\(key\), got a LeakyRNN"):
+        popsim.open_run(tmp_path, task=RunningSum(), build=trained.network)
     with pytest.raises(ValueError, match="`build`"):
         popsim.open_run(tmp_path, task=RunningSum())
     with pytest.raises(ValueError, match="`task` and `build`"):

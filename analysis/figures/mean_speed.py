@@ -4,6 +4,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim.analysis.figures.style import reach
+
 
 def draw_mean_speed(
     ax: Axes, speed: Float[np.ndarray, "member trial time"], *, dt: float, label: str, color: str
@@ -24,5 +26,5 @@ def draw_mean_speed(
     ax.plot(time, of_members.mean(axis=0), color=color, label=label)
     ax.fill_between(time, of_members.min(axis=0), of_members.max(axis=0), color=color, alpha=0.2, linewidth=0)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
-    ax.set(xlim=(0, ax.dataLim.x1), ylim=(0, 1.05 * ax.dataLim.y1))  # of all that is there by now
+    reach(ax, x=[0.0], y=[0.0])
     return ax

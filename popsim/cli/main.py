@@ -125,9 +125,10 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     for argument in arguments:  # a `Path` no longer tells "" from "."
         name, _, value = argument.rpartition("=")
         check_path(name or "argument", value)
-    while arguments[:1] == ["--import"]:
-        _import(arguments[1:2])
-        arguments = arguments[2:]
+    while arguments and arguments[0].partition("=")[0] == "--import":
+        _, joined, module = arguments[0].partition("=")
+        _import([module] if joined else arguments[1:2])
+        arguments = arguments[1 if joined else 2 :]
     match arguments:
         case ["--version", *_]:
             print(f"popsim {__version__}")

@@ -64,7 +64,8 @@ def rebuild_experiment(
     if build is None and name not in EXPERIMENTS:
         raise ValueError(
             f"the experiment of {source} must be registered, {sorted(EXPERIMENTS)}, got {name!r}: "
-            "see popsim.experiments.register_experiment."
+            "see popsim.experiments.register_experiment; on the command line name the module that does it, "
+            "popsim --import MODULE."
         )
     settings: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in given.items()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, overload
@@ -29,8 +30,10 @@ from popsim.store.run_parts import (
     read_parts,
     read_summary,
 )
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
+from popsim.training.configuration import model_structure
+from popsim.training.fingerprint import fingerprint
 from popsim.training.named_state import MODEL, named_arrays, with_named_arrays
 from popsim.training.training_trials import trials_of_batch
 from popsim.trial import Trial
@@ -198,7 +201,17 @@ class ScriptRun:
 
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
-        return _last_checkpoint(self.folder, self.parts, self._template)
+        found = _last_checkpoint(self.folder, self.parts, self._template)
+        trained_with = found.details["configuration"]
+        given = {"task": self.task, "build": model_structure(self._template)}
+        for name, trained in (("task", trained_with["task"]), ("build", trained_with["model"])):
+            if fingerprint(given[name]) != trained:
+                warnings.warn(
+                    f"`{name}` must give what was trained in {self.folder.path}, got another: its results "
+                    "are not those of the training.",
+                    stacklevel=4,
+                )
+        return found
 
     @functools.cached_property
     def ensemble(self) -> Any:
@@ -260,8 +273,9 @@ def _models_at(batch: int, models: Any, history: RunHistory) -> Any:
     kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
     if batch not in kept:
         raise ValueError(
-            f"`batch` must be one whose trainables were kept, {kept}, or of an experiment -1, the start; "
-            f"got {batch}."
+            f"`batch` must be one whose trainables were kept by `save_model_trainables`, {kept}, or of an "
+            f"experiment -1, the start; got {batch}. The start of a script's training is the ensemble that "
+            "its trainer was given."
         )
 
     def at_batch(leaf: Any, rows: Any) -> Any:
@@ -297,7 +311,8 @@ def open_run(
     **Arguments:**
 
     - `path`: the folder.
-    - `task`: of a script's training: the task.
+    - `task`: of a script's training: the task. Where it, or the model, is another one than was trained,
+        there is a warning when the ensemble is read.
     - `build`: makes the experiment from its settings, `build(**settings)`, such as its class; None to look
         it up. With a `task`: makes one model, `build(key)`, as for `popsim.make_ensemble`.
 
@@ -309,6 +324,9 @@ def open_run(
     if task is not None:
         if build is None:
             raise ValueError("`build` must be given with `task`: it makes one model, build(key); got None.")
+        if not callable(build):
+            raise ValueError(f"`build` must make one model, build(key), got a {type(build).__name__}.")
+        check_task(task)
         script = ScriptRun(RunFolder.open_training(Path(path)), task, build)
         read_parts(script.folder)
         return script

@@ -228,8 +228,9 @@ def _train(
     summary: dict[str, Any] = experiment.summarize(ensemble)
     _leave_if_told(run, stop)
     finished = Run(folder, experiment)
+    folder.check_plain()
     save_figures(finished)
-    write_sealed_json(folder.summary, {RUN_ID: run_id_of(folder), **summary})
+    write_sealed_json(folder.summary, {**summary, RUN_ID: run_id_of(folder)})
     write_sealed_json(folder.description, {**read_description(folder.description), "finished": True})
     return finished
 

@@ -34,6 +34,11 @@ class BackgroundWrite:
                 self._ended.set()
             raise
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a write that was started has not ended."""
+        return not self._ended.is_set()
+
     def wait(self) -> None:
         """Wait for the write that was started.
 

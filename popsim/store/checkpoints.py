@@ -116,6 +116,11 @@ class Checkpoints:
         copies = copy_to_host(arrays)
         self._background.start(lambda: self._write(int(step), copies, content))
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a checkpoint is being written in the background."""
+        return self._background.is_running
+
     def wait(self) -> None:
         """Wait until the last save is on the disk.
 

@@ -142,6 +142,16 @@ def log_lines(path: Path) -> Iterator[bytes]:
         raise DamagedError(f"there must be a file {path}; it is missing.") from None
 
 
+def stream_json_lines(path: Path) -> Iterator[Any]:
+    """The lines of a log, one after the other; a last line that was torn by a crash is left out.
+
+    **Raises:** `DamagedError` naming the file if it is missing or no plain file, and the line if another one
+    is damaged.
+    """
+    for value, _ in _logged(path):
+        yield value
+
+
 def read_json_lines(path: Path) -> list[Any]:
     """The lines of a log; a last line that was torn by a crash is left out.
 
@@ -168,7 +178,7 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
 
 def _kept(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
     try:
-        for value, _ in _logged(path):
+        for value in stream_json_lines(path):
             if keep(value):
                 yield (json.dumps(value, allow_nan=False) + "\n").encode()
     except (KeyError, TypeError) as error:

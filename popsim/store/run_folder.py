@@ -85,7 +85,8 @@ class RunFolder:
         names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
         begun = (HOLDER, self.description.name)
         traces = [name for name in names if name.startswith(begun) and name.endswith(".partial")]
-        return next((name for name in names if name not in (LOCK, HOLDER, *traces)), None)
+        ignored = (LOCK, HOLDER, ".DS_Store", *traces)  # the Finder of macOS leaves one in what it shows
+        return next((name for name in names if name not in ignored), None)
 
     def present_of_training(self) -> list[str]:
         """Which of the training's files are there; files of somebody else beside them do not count."""
@@ -216,7 +217,10 @@ class RunFolder:
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.description.is_file():
-            script = "; of a script's training `task` and `build` must be given" * folder.training.is_file()
+            script = (
+                "; a script's training is opened by popsim.open_run with `task` and `build`, and goes on by "
+                "its script with restore_checkpoint=True"
+            ) * folder.training.is_file()
             raise ValueError(
                 f"`path` must be the folder of a popsim run, got {path}: it has no run.json{script}."
             )

@@ -7,13 +7,14 @@ was lost, or copied from another run, is refused by name, though it be sound by 
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from popsim.store.arrays.damaged_files import check_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.errors import DamagedError, MismatchError
-from popsim.store.json_files import read_json_lines, read_sealed_json
+from popsim.store.json_files import read_json_lines, read_sealed_json, stream_json_lines
 from popsim.store.run_folder import FORMAT, RunFolder, read_description
 from popsim.store.run_id import RUN_ID, check_run_id, is_run_id
 from popsim.version import __version__
@@ -118,18 +119,33 @@ def check_history_lengths(folder: RunFolder, parts: RunParts, lengths: Mapping[s
             raise DamagedError(f"{folder.history} must have {length} rows along {axis!r}, got {found}.")
 
 
-def read_log(folder: RunFolder, parts: RunParts) -> list[dict[str, Any]]:
-    """The lines of the log.
+def stream_log(folder: RunFolder, parts: RunParts) -> Iterator[dict[str, Any]]:
+    """The lines of the log, one after the other, however many.
 
     **Raises:** `MismatchError` if one is of another run; `DamagedError` if some are damaged or missing.
     """
-    lines = read_json_lines(folder.log) if parts.n_log_lines or folder.log.exists() else []
-    for number, line in enumerate(lines, 1):
+    yield from _own_lines(folder, parts, stream_json_lines)
+
+
+def read_log(folder: RunFolder, parts: RunParts) -> list[dict[str, Any]]:
+    """The lines of the log.
+
+    **Raises:** as `stream_log`; `DamagedError`, too, if the log has more than some hundred MB.
+    """
+    return list(_own_lines(folder, parts, read_json_lines))
+
+
+def _own_lines(
+    folder: RunFolder, parts: RunParts, read: Callable[[Path], Iterable[Any]]
+) -> Iterator[dict[str, Any]]:
+    number = 0
+    for line in read(folder.log) if parts.n_log_lines or folder.log.exists() else ():
+        number += 1
         found = line.get(RUN_ID) if isinstance(line, dict) else None
         check_run_id(found, parts.run_id, f"line {number} of {folder.log}")
-    if len(lines) < parts.n_log_lines:
-        raise DamagedError(f"{folder.log} must have {parts.n_log_lines} lines, got {len(lines)}.")
-    return lines
+        yield line
+    if number < parts.n_log_lines:
+        raise DamagedError(f"{folder.log} must have {parts.n_log_lines} lines, got {number}.")
 
 
 def read_summary(folder: RunFolder, run_id: str) -> dict[str, Any]:
@@ -165,6 +181,7 @@ def check_parts(folder: RunFolder) -> RunParts:
                 warnings.warn(f"a checkpoint is damaged: {error}", stacklevel=3)
     elif not checkpoints.steps():  # what an interrupted start has left is of no use
         return parts
-    read_log(folder, parts)
+    for _ in stream_log(folder, parts):
+        pass
     check_history_lengths(folder, parts, check_arrays(folder.history, run_id=parts.run_id))
     return parts

@@ -41,7 +41,7 @@ class Configuration:
         """What is the same at all batches and compared by what it is made of."""
         call = self.call
         return {
-            "model": _structure(self.state.model),
+            "model": model_structure(self.state.model),
             "task": call.task,
             "members": None if call.members is None else (call.members.settings, call.members.shape),
             "key": call.key,
@@ -108,9 +108,14 @@ def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     return said
 
 
-def _structure(model: PyTree) -> PyTree:
-    """What a model is beside the numbers in its arrays."""
-    return jax.tree.map(lambda leaf: f"{leaf.dtype} {leaf.shape}" if eqx.is_array(leaf) else leaf, model)
+def model_structure(model: PyTree) -> PyTree:
+    """What a model, or one of `jax.ShapeDtypeStruct`, is beside the numbers in its arrays."""
+
+    def described(leaf: Any) -> Any:
+        is_array = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
+        return f"{leaf.dtype} {leaf.shape}" if is_array else leaf
+
+    return jax.tree.map(described, model)
 
 
 def _places(params: PyTree) -> list[bool]:

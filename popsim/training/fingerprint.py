@@ -16,7 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-OF_DATACLASSES = ("__eq__", "__hash__", "__replace__", "__repr__")  # versions of Python make others
+OF_DATACLASSES = (
+    "__annotate_func__",
+    "__eq__",
+    "__hash__",
+    "__replace__",
+    "__repr__",
+)  # others in each Python
 
 
 class _Source(bytes):
@@ -103,7 +109,8 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes]:
 def _wrapped(value: Any) -> Any:
     """The function in what `jax.jit` and the like make of one, whose own type is another in each version."""
     known = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
-    if isinstance(value, known) or dataclasses.is_dataclass(value):
+    is_users = not _is_installed(type(value).__module__)  # with attributes of its own, which count
+    if isinstance(value, known) or dataclasses.is_dataclass(value) or is_users:
         return None
     return getattr(value, "__wrapped__", None)
 

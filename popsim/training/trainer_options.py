@@ -51,8 +51,9 @@ class TrainerOptions:
     stop: Callable[[], bool] | None
 
     def __post_init__(self):
-        if self.chkpt_dir is not None and not os.fspath(self.chkpt_dir):
-            raise ValueError("`chkpt_dir` must be the path of a folder, got an empty one.")
+        for name in ("chkpt_dir", "tensorboard_logdir"):
+            if (path := getattr(self, name)) is not None and not os.fspath(path):
+                raise ValueError(f"`{name}` must be the path of a folder, got an empty one.")
         if self.enable_tensorboard != (self.tensorboard_logdir is not None):
             raise ValueError(
                 "`enable_tensorboard` and `tensorboard_logdir` must be given together: there is no default "

@@ -25,7 +25,7 @@ from popsim.store import (
 )
 from popsim.store.arrays.stale_files import remove_arrays
 from popsim.store.run_id import new_run_id
-from popsim.store.run_parts import RunParts, check_history_lengths, check_parts, read_log, run_id_of
+from popsim.store.run_parts import RunParts, check_history_lengths, check_parts, run_id_of, stream_log
 from popsim.store.whole_file import saving
 from popsim.training.configuration import Configuration, differences
 from popsim.training.history_rows import BATCH, TRAINABLES, TRIALS, VALIDATION
@@ -109,11 +109,10 @@ class TrainingStore:
             self._parts, history=found.details["history"], n_log_lines=found.details["n_log_lines"]
         )
         check_history_lengths(self.folder, parts, arrays.lengths)
-        read_log(self.folder, parts)
+        self._logged = [line["batch"] for line in stream_log(self.folder, parts)][: parts.n_log_lines]
         self._write_parts(parts)  # before what is newer is cut off
         arrays.truncate(parts.history)
         keep_json_lines(self.folder.log, lambda line: line["batch"] < found.step)
-        self._logged = [line["batch"] for line in read_log(self.folder, parts)]
         self._use(arrays)
         self.seconds_before = found.details["seconds"]
         self._saved_step = found.step
@@ -166,7 +165,12 @@ class TrainingStore:
         self._logged.append(entry.batch)
 
     def is_due(self, *, at_log_point: bool) -> bool:
-        """Whether it is time for a checkpoint: at a logging point it is, but for one each second."""
+        """Whether it is time for a checkpoint: at a logging point it is, but for one each second.
+
+        A slow disk makes no logging point wait: none is saved while the one before is being written.
+        """
+        if at_log_point and self._checkpoints.is_writing:
+            at_log_point = False
         wait = min(self._seconds, LOG_POINT_SECONDS) if at_log_point else self._seconds
         return time.monotonic() - self._saved_at >= wait
 
