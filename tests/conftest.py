@@ -4,6 +4,7 @@ import contextlib
 import functools
 import gc
 import pathlib
+import signal
 
 import diffrax
 import equinox
@@ -45,6 +46,15 @@ def forget_compiled_programs():
         equinox.clear_caches()
         jax.clear_caches()
         gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def answer_signals():
+    """As in a terminal, also where the tests run under `nohup` or in the background, which ignore some."""
+    for name, usual in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 @pytest.fixture

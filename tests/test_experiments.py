@@ -240,7 +240,8 @@ def test_a_member_that_has_diverged_is_reported(small_run):
 )
 def test_a_run_says_the_settings_that_act_with_units(experiment, said, tmp_path):
     write_sealed_json(
-        tmp_path / "run.json", {"popsim": "", "format": FORMAT, **describe_experiment(experiment)}
+        tmp_path / "run.json",
+        {"popsim": "", "format": FORMAT, "run_id": "0" * 32, **describe_experiment(experiment)},
     )
     info = read_run_info(tmp_path)
     assert {name: info.in_force[name] for name in said} == said

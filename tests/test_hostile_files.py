@@ -170,6 +170,7 @@ def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
     assert trained in ((1, ""), (2, "")) and exported == shown == (1, "")
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of loops that get no handle
 @pytest.mark.parametrize("n_more", [0, 2, 8])
 def test_few_file_handles_give_one_line(n_more, sound, tmp_path, capfd):
     run = tmp_path / "run"

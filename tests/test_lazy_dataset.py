@@ -1,5 +1,6 @@
 import builtins
 import io
+import os
 import pickle
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def files_read(monkeypatch):
     opened = io.open
 
     def counting(file, *arguments, **keywords):
-        files.append(Path(file))
+        files.append(Path(os.path.realpath(f"/dev/fd/{file}") if isinstance(file, int) else file))
         return opened(file, *arguments, **keywords)
 
     monkeypatch.setattr(io, "open", counting)

@@ -296,7 +296,9 @@ def test_training_a_whole_loop_changes_its_network_alone():
     model = eqx.filter_jit(muscled_loop)(key=jax.random.key(0))
     for everything in (lambda m: m, None):
         state = TrainState.initial_state(model, DECAYING, jax.random.key(0), where_train=everything)
-        after = optimizer_step(state, jax.tree.map(jnp.zeros_like, state.params), jnp.zeros(()))
+        after = optimizer_step(
+            state, jax.tree.map(jnp.zeros_like, state.params), jnp.zeros(()), lambda params: jnp.zeros(())
+        )
         assert changed(model, after.model) == {f"network.{name}" for name in GRU_WEIGHTS}
 
 
@@ -307,7 +309,9 @@ def test_weight_decay_may_be_kept_from_a_constant_that_is_trained():
         state = TrainState.initial_state(
             model, own, jax.random.key(0), where_train=lambda m: (m.network.readout.bias, m.network.tau)
         )
-        after = optimizer_step(state, jax.tree.map(jnp.zeros_like, state.params), jnp.zeros(()))
+        after = optimizer_step(
+            state, jax.tree.map(jnp.zeros_like, state.params), jnp.zeros(()), lambda params: jnp.zeros(())
+        )
         assert changed(model, after.model) == {"network.readout.bias"} | decayed
 
 

@@ -1,8 +1,10 @@
 """The arrays of a checkpoint: copied to the host, described in JSON, written and read by orbax."""
 
 import contextlib
+import errno
 import logging
 import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -164,7 +166,7 @@ def read_checkpoint_arrays(
     - `entries`: all that the folder holds; what orbax says of it must agree before any of it is read.
     - `wanted`: the arrays to read; they agree with the entries.
 
-    **Raises:** `DamagedError` if the folder does not hold them.
+    **Raises:** `DamagedError` if the folder does not hold them; `OSError` if no more files may be opened.
     """
     stored = {name: _as_stored(name, entry, folder) for name, entry in entries.items()}
     full = {name for name, (shape, _) in stored.items() if math.prod(shape)}
@@ -201,11 +203,23 @@ def _read_by_orbax(
     except (DamagedError, MemoryError):
         raise
     except Exception as error:
+        if _lacks_handles(error):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(folder)) from error
         raise DamagedError(
             f"{folder} must hold arrays that orbax can read; it is damaged: {error}"
         ) from error
     _check_stored(data, {name: stored[name] for name in names}, folder)
     return data
+
+
+def _lacks_handles(error: BaseException | None) -> bool:
+    """Whether orbax, or a library below it, could not read because the process may open no more files."""
+    said = os.strerror(errno.EMFILE)
+    while error is not None:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or said in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _check_stored(found: Any, stored: Mapping[str, tuple[tuple[int, ...], np.dtype]], folder: Path) -> None:
