@@ -4,6 +4,7 @@ import contextlib
 import os
 import resource
 import shutil
+import tracemalloc  # noqa: F401, as `warnings` would import it when no file can be opened any more
 from pathlib import Path
 
 import jax

@@ -40,14 +40,101 @@ from popsim.trial import Trial
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class _Opened:
+    """What every training that is reopened has. What is asked for is read then, and kept."""
+
+    folder: RunFolder
+
+    @functools.cached_property
+    def parts(self) -> RunParts:
+        """The identity of the run, and what must be in its folder."""
+        return read_parts(self.folder)
+
+    @functools.cached_property
+    def _template(self) -> Any:
+        """The ensemble, or the model, with shapes and types in place of arrays."""
+        raise NotImplementedError
+
+    @functools.cached_property
+    def _dataset(self) -> Any:
+        dataset = open_history(self.folder.history, run_id=self.parts.run_id)
+        check_history_lengths(self.folder, self.parts, dataset.sizes)
+        return dataset
+
+    @functools.cached_property
+    def _checkpoint(self) -> Checkpoint:
+        """The model of the last checkpoint."""
+        expected = named_arrays(MODEL, self._template)
+        shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
+        found = own_checkpoints(self.folder, self.parts).restore(lambda details: shapes, subset=True)
+        if found is None:
+            raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
+        return found
+
+    @functools.cached_property
+    def ensemble(self) -> Any:
+        """The ensemble of the last checkpoint, or the model if a single one was trained.
+
+        **Raises:** `ValueError` if there is no checkpoint; `DamagedError` if none is as it was written;
+        `MismatchError` if they are of other shapes than the model has, or of another run. For one that is
+        damaged or missing there is a warning.
+        """
+        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
+
+    @property
+    def n_batches_trained(self) -> int:
+        """After how many batches `ensemble` is."""
+        return self._checkpoint.step
+
+    @functools.cached_property
+    def history(self) -> RunHistory:
+        """Losses, learning rate, trainables and more, as lazy arrays with dims (batch, member, ...).
+
+        Without the axis `member` if a single model was trained.
+        """
+        return RunHistory(self._dataset, self._template)
+
+    @functools.cached_property
+    def log(self) -> list[dict[str, Any]]:
+        """The logging points; raises `DamagedError` if a line of the log is none."""
+        lines = read_log(self.folder, self.parts)
+        for number, line in enumerate(lines, 1):
+            try:
+                logged_losses(line)
+            except ValueError as error:
+                raise DamagedError(f"line {number} of {self.folder.log} is damaged: {error}") from None
+        return lines
+
+    def models(self, *, batch: int) -> Any:
+        """The ensemble, or the model, after a training batch whose trainables were kept, counted from 0.
+
+        **Raises:** `ValueError` if they were not kept after `batch`.
+        """
+        dataset = self._dataset
+        kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+        if batch not in kept:
+            raise ValueError(
+                f"`batch` must be one whose trainables were kept by `save_model_trainables`, {kept}, or of "
+                f"an experiment -1, the start; got {batch}. The start of a script's training is the ensemble "
+                "that its trainer was given."
+            )
+
+        def at_batch(leaf: Any, rows: Any) -> Any:
+            if rows is None:
+                return leaf
+            return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
+
+        return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=_is_none)
+
+
+@dataclasses.dataclass(frozen=True)
+class Run(_Opened):
     """A run on disk. What is asked for is read then, and kept.
 
     - `folder`: where its files are.
     - `experiment`: the settings that it was trained with.
     """
 
-    folder: RunFolder
     experiment: AbstractExperiment
 
     @property
@@ -61,38 +148,8 @@ class Run:
         return self.experiment.build_task()
 
     @functools.cached_property
-    def parts(self) -> RunParts:
-        """The identity of the run, and what must be in its folder."""
-        return read_parts(self.folder)
-
-    @functools.cached_property
     def _template(self) -> Any:
         return eqx.filter_eval_shape(self.experiment.build_ensemble)
-
-    @functools.cached_property
-    def _checkpoint(self) -> Checkpoint:
-        """The model of the last checkpoint."""
-        return _last_checkpoint(self.folder, self.parts, self._template)
-
-    @functools.cached_property
-    def ensemble(self) -> Any:
-        """The trained ensemble; of a run that is not finished, the ensemble of its last checkpoint.
-
-        **Raises:** `ValueError` if there is no checkpoint; `DamagedError` if none is as it was written;
-        `MismatchError` if they are of other shapes than the experiment has, or of another run. For one that
-        is damaged or missing there is a warning.
-        """
-        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
-
-    @property
-    def n_batches_trained(self) -> int:
-        """After how many batches `ensemble` is."""
-        return self._checkpoint.step
-
-    @functools.cached_property
-    def history(self) -> RunHistory:
-        """Losses, learning rate, trainables and more, as lazy arrays with dims (batch, member, ...)."""
-        return RunHistory(_open_history(self.folder, self.parts), self._template)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
@@ -117,17 +174,6 @@ class Run:
             source = self.folder.summary
             raise DamagedError(f"{source} must be a summary of {self.experiment.name}: {error!r}") from error
 
-    @functools.cached_property
-    def log(self) -> list[dict[str, Any]]:
-        """The logging points; raises `DamagedError` if a line of the log is none."""
-        lines = read_log(self.folder, self.parts)
-        for number, line in enumerate(lines, 1):
-            try:
-                logged_losses(line)
-            except ValueError as error:
-                raise DamagedError(f"line {number} of {self.folder.log} is damaged: {error}") from None
-        return lines
-
     def models(self, *, batch: int) -> Any:
         """The ensemble as it was after a training batch, counted from 0, whose trainables were kept.
 
@@ -139,7 +185,7 @@ class Run:
         """
         if batch == -1:
             return self.experiment.build_ensemble()
-        return _models_at(batch, self.ensemble, self.history)
+        return super().models(batch=batch)
 
     def training_trials(self, batch: int) -> Trial:
         """The trials that the members were trained on in a batch, with axes (member, trial, ...)."""
@@ -162,7 +208,7 @@ class Run:
 
 
 @dataclasses.dataclass(frozen=True)
-class ScriptRun:
+class ScriptRun(_Opened):
     """A training by a script, with a `chkpt_dir`, reopened. What is asked for is read then, and kept.
 
     - `folder`: where its files are.
@@ -170,18 +216,8 @@ class ScriptRun:
     - `build`: makes a model of the same shapes, `build(key)`.
     """
 
-    folder: RunFolder
     task: AbstractTask
     build: Callable[[Key[Array, ""]], AbstractModel]
-
-    @functools.cached_property
-    def parts(self) -> RunParts:
-        """The identity of the training, and what must be in its folder."""
-        return read_parts(self.folder)
-
-    @functools.cached_property
-    def _dataset(self) -> Any:
-        return _open_history(self.folder, self.parts)
 
     @functools.cached_property
     def _n_members(self) -> int | None:
@@ -201,7 +237,7 @@ class ScriptRun:
 
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
-        found = _last_checkpoint(self.folder, self.parts, self._template)
+        found = super()._checkpoint
         trained_with = found.details["configuration"]
         given = {"task": self.task, "build": model_structure(self._template)}
         for name, trained in (("task", trained_with["task"]), ("build", trained_with["model"])):
@@ -213,77 +249,12 @@ class ScriptRun:
                 )
         return found
 
-    @functools.cached_property
-    def ensemble(self) -> Any:
-        """The ensemble of the last checkpoint, or the model if a single one was trained.
-
-        **Raises:** `ValueError` if there is no checkpoint; `DamagedError` if none is as it was written;
-        `MismatchError` if `build` makes models of other shapes.
-        """
-        return with_named_arrays(MODEL, self._template, self._checkpoint.arrays)
-
-    @property
-    def n_batches_trained(self) -> int:
-        """After how many batches `ensemble` is."""
-        return self._checkpoint.step
-
-    @functools.cached_property
-    def history(self) -> RunHistory:
-        """As of a `Run`; without the axis `member` if a single model was trained."""
-        return RunHistory(self._dataset, self._template)
-
-    @functools.cached_property
-    def log(self) -> list[dict[str, Any]]:
-        """The logging points."""
-        return read_log(self.folder, self.parts)
-
-    def models(self, *, batch: int) -> Any:
-        """The ensemble, or the model, after a training batch whose trainables were kept, counted from 0.
-
-        **Raises:** `ValueError` if they were not kept after `batch`.
-        """
-        return _models_at(batch, self.ensemble, self.history)
-
     def evaluate(
         self, ensemble: Any = None, *, trials: Trial | None = None, key: Key[Array, ""]
     ) -> Evaluation:
         """`popsim.evaluate_ensemble`, or of a single model `popsim.evaluate`, with this task."""
         run = evaluate if self._n_members is None else evaluate_ensemble
         return run(self.ensemble if ensemble is None else ensemble, self.task, trials=trials, key=key)
-
-
-def _open_history(folder: RunFolder, parts: RunParts) -> Any:
-    dataset = open_history(folder.history, run_id=parts.run_id)
-    check_history_lengths(folder, parts, dataset.sizes)
-    return dataset
-
-
-def _last_checkpoint(folder: RunFolder, parts: RunParts, template: Any) -> Checkpoint:
-    expected = named_arrays(MODEL, template)
-    shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
-    found = own_checkpoints(folder, parts).restore(lambda details: shapes, subset=True)
-    if found is None:
-        raise ValueError(f"the run {folder.path} must have a checkpoint: it has none yet.")
-    return found
-
-
-def _models_at(batch: int, models: Any, history: RunHistory) -> Any:
-    """`models` with the trainables that were kept after a batch."""
-    dataset = history.dataset
-    kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
-    if batch not in kept:
-        raise ValueError(
-            f"`batch` must be one whose trainables were kept by `save_model_trainables`, {kept}, or of an "
-            f"experiment -1, the start; got {batch}. The start of a script's training is the ensemble that "
-            "its trainer was given."
-        )
-
-    def at_batch(leaf: Any, rows: Any) -> Any:
-        if rows is None:
-            return leaf
-        return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
-
-    return jax.tree.map(at_batch, models, history.trainables, is_leaf=_is_none)
 
 
 def _is_none(node: Any) -> bool:

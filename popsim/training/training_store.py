@@ -169,9 +169,8 @@ class TrainingStore:
 
         A slow disk makes no logging point wait: none is saved while the one before is being written.
         """
-        if at_log_point and self._checkpoints.is_writing:
-            at_log_point = False
-        wait = min(self._seconds, LOG_POINT_SECONDS) if at_log_point else self._seconds
+        is_wanted = at_log_point and not self._checkpoints.is_writing
+        wait = min(self._seconds, LOG_POINT_SECONDS) if is_wanted else self._seconds
         return time.monotonic() - self._saved_at >= wait
 
     def save(self, state: TrainState, seconds: float, n_rows: dict[str, int]) -> None:
