@@ -23,18 +23,18 @@ def test_the_walls_push_towards_the_line_and_not_along_it():
     parameters = ForceChannelParameters([0.1, 0.0], [0.6, 0.8], stiffness=1500.0, damping=40.0)
     normal, hand = np.array([-0.8, 0.6]), HandState(jnp.array([0.25, 0.1]), jnp.array([0.3, -0.2]))
     d, rate = normal @ (hand.position - parameters.start), normal @ hand.velocity
-    force = ForceChannel().force(parameters, hand)
+    force = ForceChannel().load(parameters).hand_force(hand)
     np.testing.assert_allclose(force, -(1500 * d + 40 * rate) * normal, rtol=1e-5)
     assert abs(d) > 0.01 and abs(rate) > 0.1
     for along in (0.0, 0.7):
         on_line = HandState(parameters.start + along * parameters.direction, along * parameters.direction)
-        np.testing.assert_allclose(ForceChannel().force(parameters, on_line), 0.0, atol=1e-3)
+        np.testing.assert_allclose(ForceChannel().load(parameters).hand_force(on_line), 0.0, atol=1e-3)
 
 
 def test_in_space_the_channel_is_a_tube():
     parameters = ForceChannelParameters(np.zeros(3), [0.0, 0.0, 1.0])
     hand = HandState(jnp.array([0.01, -0.02, 0.3]), jnp.array([0.1, 0.0, 0.5]))
-    force = ForceChannel().force(parameters, hand)
+    force = ForceChannel().load(parameters).hand_force(hand)
     np.testing.assert_allclose(force, [-20 - 5, 40, 0], rtol=1e-6)
 
 
@@ -147,4 +147,4 @@ def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
     good = ForceChannelParameters([0.0, 0.0], [1.0, 0.0])
     bad = eqx.tree_at(lambda own: getattr(own, field), good, jnp.ones(5))
     with pytest.raises(ValueError, match=f"'force channel: {field}' must have shape"):
-        ForceChannel().force(bad, HandState(jnp.zeros(2), jnp.zeros(2)))
+        ForceChannel().load(bad).hand_force(HandState(jnp.zeros(2), jnp.zeros(2)))

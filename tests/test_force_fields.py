@@ -36,7 +36,7 @@ HAND = HandState(jnp.array([0.1, 0.3]), jnp.array([0.5, -0.2]))
     ],
 )
 def test_forces_on_the_hand(field, parameters, force):
-    np.testing.assert_allclose(field.force(parameters, HAND), force, rtol=1e-6)
+    np.testing.assert_allclose(field.load(parameters).hand_force(HAND), force, rtol=1e-6)
     schedule = {field.name: InterventionSchedule(parameters, jnp.array(True))}
     load = external_load((field,), schedule, jnp.ones(2))
     np.testing.assert_allclose(load.hand_force(HAND), 1 + np.array(force), rtol=1e-6)
@@ -45,9 +45,9 @@ def test_forces_on_the_hand(field, parameters, force):
 
 
 def test_a_viscous_field_is_a_curl_field_where_its_matrix_turns():
-    curl = popsim.interventions.CurlField().force(jnp.array(3.0), HAND)
+    curl = popsim.interventions.CurlField().load(jnp.array(3.0)).hand_force(HAND)
     matrix = jnp.array([[0.0, 3.0], [-3.0, 0.0]])
-    np.testing.assert_allclose(popsim.interventions.ViscousField().force(matrix, HAND), curl)
+    np.testing.assert_allclose(popsim.interventions.ViscousField().load(matrix).hand_force(HAND), curl)
 
 
 @pytest.mark.parametrize("build", [plants.TwoLinkArm.arm26_skeleton, plants.arm26])
@@ -141,10 +141,10 @@ def test_a_mass_in_a_curl_field_goes_round_a_circle_of_radius_m_v_over_b(float64
 )
 def test_parameters_of_another_shape_are_refused_by_name(field, as_users_run):
     with pytest.raises(ValueError, match=f"parameter of '{field.name}' must have shape"):
-        if isinstance(field, popsim.interventions.JointTorque):
-            field.torque(jnp.ones(3), jnp.zeros(2), jnp.zeros(2))
-        else:
-            field.force(jnp.ones(3), HAND)
+        load = field.load(jnp.ones(3))
+        if load.on_coordinates is not None:
+            load.on_coordinates(jnp.zeros(2), jnp.zeros(2))
+        load.hand_force(HAND)
 
 
 def test_joints_without_a_load_get_no_operation():

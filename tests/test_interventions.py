@@ -35,6 +35,17 @@ class Set(popsim.interventions.AbstractIntervention):
         return eqx.tree_at(self.where, state, parameters)
 
 
+class Idle(popsim.interventions.AbstractIntervention):
+    """Does nothing."""
+
+    name: str = eqx.field(static=True, default="idle")
+    after_stage: str = eqx.field(static=True, default="act")
+
+
+class Late(CurlField):
+    after_stage: str = eqx.field(static=True, default="move")
+
+
 class Shake(popsim.interventions.AbstractIntervention):
     """A random force, drawn just as `MotorNoise` draws its constant part."""
 
@@ -178,6 +189,8 @@ def test_silenced_units_do_not_reach_the_output(getkey):
     [
         ((Set("x", "thinks", lambda state: state.command),), "`after_stage`.*thinks"),
         ((CurlField(), CurlField()), "`interventions`.*different names"),
+        ((Idle(),), "'idle' must implement `apply` or `load`"),
+        ((Late(),), r"`after_stage`.*\('act',\), got 'move'"),
     ],
 )
 def test_interventions_that_could_not_act_are_refused(interventions, message):
@@ -187,7 +200,7 @@ def test_interventions_that_could_not_act_are_refused(interventions, message):
 
 def test_a_curl_field_needs_a_plane(getkey):
     with pytest.raises(ValueError, match="plane"):
-        CurlField().force(jnp.array(1.0), popsim.HandState(jnp.zeros(3), jnp.zeros(3)))
+        CurlField().load(jnp.array(1.0)).hand_force(popsim.HandState(jnp.zeros(3), jnp.zeros(3)))
 
 
 def test_stacked_trials_are_scheduled(getkey):

@@ -8,7 +8,7 @@ from jaxtyping import Float, PyTree
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis.behaviour.paths import beside, movement_directions
 from popsim.hand import HandState
-from popsim.interventions import AbstractForceField
+from popsim.interventions import AbstractIntervention
 
 __all__ = ["channel_force", "ideal_channel_force", "adaptation_index", "after_effect"]
 
@@ -35,7 +35,7 @@ def ideal_channel_force(
     hand: HandState,
     init: HandState,
     targets: Float[AnyArray, "trial 2"],
-    field: AbstractForceField,
+    field: AbstractIntervention,
     parameters: PyTree,
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the force that would have compensated a field exactly, in N; positive to the left.
@@ -65,7 +65,9 @@ def ideal_channel_force(
             is_leaf=lambda node: isinstance(node, (list, tuple)),
         )
         flat = HandState(jnp.asarray(positions.reshape(-1, 2)), jnp.asarray(velocities.reshape(-1, 2)))
-        forces = np.asarray(jax.vmap(lambda one: field.force(own, one))(flat)).reshape(positions.shape)
+        forces = np.asarray(jax.vmap(lambda one: field.load(own).hand_force(one))(flat)).reshape(
+            positions.shape
+        )
     return -beside(forces, movement_directions(starts, targets))
 
 

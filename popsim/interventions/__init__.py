@@ -1,11 +1,7 @@
 """Interventions: perturbations of a model during a trial."""
 
 from popsim.interventions.base import (
-    AbstractForceField,
     AbstractIntervention,
-    AbstractTorqueField,
-    Intervention,
-    LoadMass,
     Stage,
     check_interventions,
     check_scheduled,
@@ -22,6 +18,7 @@ from popsim.interventions.forces import (
     ForceChannel,
     ForceChannelParameters,
     JointTorque,
+    LoadMass,
     ViscousField,
 )
 from popsim.interventions.noise import CommandNoise, FeedbackNoise, ForceNoise, InputNoise, UnitNoise
@@ -40,9 +37,7 @@ __all__ = [
     "InterventionPlan",
     "InterventionSchedule",
     "schedule_intervention",
-    "AbstractForceField",
     "AbstractIntervention",
-    "AbstractTorqueField",
     "ClampUnits",
     "ClampUnitsParameters",
     "CommandNoise",
@@ -58,7 +53,6 @@ __all__ = [
     "ForceChannelParameters",
     "ForceNoise",
     "InputNoise",
-    "Intervention",
     "JointTorque",
     "LoadMass",
     "SilenceUnits",

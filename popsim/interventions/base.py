@@ -1,7 +1,6 @@
-"""The base classes of interventions, and their application by models."""
+"""The base class of interventions, and their application by models."""
 
-import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, get_args
 
 import equinox as eqx
@@ -19,10 +18,6 @@ from popsim.trial import InterventionSchedule, Trial
 __all__ = [
     "Stage",
     "AbstractIntervention",
-    "AbstractForceField",
-    "AbstractTorqueField",
-    "LoadMass",
-    "Intervention",
     "check_interventions",
     "check_scheduled",
     "prepare",
@@ -44,29 +39,36 @@ Stage = Literal["sense", "think", "act", "move"]
 
 
 class AbstractIntervention(eqx.Module):
-    """Base class of interventions that change the state of a model after one of the stages of its step.
+    """Base class of interventions: they change the state of a model after one of the stages of its step, or
+    load the body during the stage "move".
 
-    The stages are those of a `SensorimotorLoop`; a `NetworkModel` has the first two. For forces that depend
-    on the hand see `AbstractForceField`. A force that an intervention after "sense", "think" or "act" adds to
-    `external_force` is constant over the step.
+    The stages are those of a `SensorimotorLoop`; a `NetworkModel` has the first two. The model holds the
+    intervention; a trial that schedules it under the same `name` sets its parameters and the time steps at
+    which it acts. It adds no operation to trials that do not schedule it, and does not act on the initial
+    state of a trial.
 
-    The model holds the intervention; a trial that schedules it under the same `name` sets its parameters and
-    the time steps at which it acts. It adds no operation to trials that do not schedule it, and does not act
-    on the initial state of a trial. Subclasses implement `name`, `after_stage` (the stage after which it
-    acts) and `apply`; they may extend `prepare`.
+    Subclasses implement `name`, `after_stage` (the stage after which it acts; "act" for a load), and `apply`
+    or `load`; they may extend `prepare`.
 
     !!! example
 
         ```python
-        >>> import dataclasses, equinox as eqx, popsim
+        >>> import dataclasses, equinox as eqx, jax.numpy as jnp, popsim
         >>> class Damp(popsim.interventions.AbstractIntervention):
         ...     "Make the command smaller by the factor that is its parameter."
         ...     name: str = eqx.field(static=True, default="damp")
         ...     after_stage: popsim.interventions.Stage = eqx.field(static=True, default="act")
         ...     def apply(self, parameters, state, *, key):
         ...         return dataclasses.replace(state, command=parameters * state.command)
-        >>> Damp().after_stage
-        'act'
+        >>> class Spring(popsim.interventions.AbstractIntervention):
+        ...     "Pull the hand to the origin; its parameter is the stiffness in N/m."
+        ...     name: str = eqx.field(static=True, default="spring")
+        ...     after_stage: popsim.interventions.Stage = eqx.field(static=True, default="act")
+        ...     def load(self, parameters):
+        ...         return popsim.plants.Load(lambda hand: -parameters * hand.position)
+        >>> hand = popsim.HandState(jnp.array([0.1, 0.0]), jnp.zeros(2))
+        >>> Spring().load(jnp.array(10.0)).hand_force(hand).tolist()
+        [-1.0, -0.0]
 
         ```
     """
@@ -75,9 +77,10 @@ class AbstractIntervention(eqx.Module):
     name: eqx.AbstractVar[str]
     after_stage: eqx.AbstractVar[Stage]
 
-    @abc.abstractmethod
     def apply(self, parameters: PyTree[Array], state: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
-        """Return the changed state, of the same structure.
+        """Return the changed state, of the same structure; by default unchanged.
+
+        A force that is added to `external_force` after "sense", "think" or "act" is constant over the step.
 
         **Arguments:**
 
@@ -85,6 +88,18 @@ class AbstractIntervention(eqx.Module):
         - `state`: the state after the stage: a `LoopState`, or the state of a `NetworkModel`.
         - `key`: for random interventions.
         """
+        return state
+
+    def load(self, parameters: PyTree[Array]) -> Load:
+        """Return the load on the body, as functions of its state; by default none.
+
+        The plant's solver evaluates the load at every stage of every substep.
+
+        **Arguments:**
+
+        - `parameters`: the parameters in the trial.
+        """
+        return Load()
 
     def prepare(self, parameters: PyTree[Array], state: PyTree[Array]) -> PyTree[Array]:
         """Return the initial state of a trial that schedules the intervention; by default unchanged.
@@ -94,133 +109,44 @@ class AbstractIntervention(eqx.Module):
         return state
 
 
-class AbstractForceField(eqx.Module):
-    """Base class of external forces on the hand that depend on its position and velocity.
-
-    The plant's solver evaluates the force at every stage of every substep. It is held by the loop and
-    scheduled by trials like an `AbstractIntervention`. Subclasses implement `name` and `force`.
-
-    !!! example
-
-        ```python
-        >>> import equinox as eqx, jax.numpy as jnp, popsim
-        >>> class Spring(popsim.interventions.AbstractForceField):
-        ...     "Pulls the hand to the origin; its parameter is the stiffness in N/m."
-        ...     name: str = eqx.field(static=True, default="spring")
-        ...     def force(self, parameters, hand):
-        ...         return -parameters * hand.position
-        >>> hand = popsim.HandState(jnp.array([0.1, 0.0]), jnp.zeros(2))
-        >>> Spring().force(jnp.array(10.0), hand).tolist()
-        [-1.0, -0.0]
-
-        ```
-    """
-
-    constants: ClassVar[Constants] = "all"
-    name: eqx.AbstractVar[str]
-
-    @abc.abstractmethod
-    def force(self, parameters: PyTree[Array], hand: HandState) -> Float[Array, " space"]:
-        """Return the force on the hand, in N.
-
-        **Arguments:**
-
-        - `parameters`: the parameters in the trial.
-        - `hand`: position (m) and velocity (m/s) of the hand.
-        """
-
-
-class AbstractTorqueField(eqx.Module):
-    """Base class of external generalised forces on the coordinates of a body, such as joint torques.
-
-    Evaluated, held and scheduled like an `AbstractForceField`. Subclasses implement `name` and `torque`.
-
-    !!! example
-
-        ```python
-        >>> import equinox as eqx, jax.numpy as jnp, popsim
-        >>> class Splint(popsim.interventions.AbstractTorqueField):
-        ...     "Brakes all joints; its parameter is the damping in N m s/rad."
-        ...     name: str = eqx.field(static=True, default="splint")
-        ...     def torque(self, parameters, coordinates, velocities):
-        ...         return -parameters * velocities
-        >>> Splint().torque(jnp.array(2.0), jnp.zeros(2), jnp.array([1.0, 0.5])).tolist()
-        [-2.0, -1.0]
-
-        ```
-    """
-
-    constants: ClassVar[Constants] = "all"
-    name: eqx.AbstractVar[str]
-
-    @abc.abstractmethod
-    def torque(
-        self,
-        parameters: PyTree[Array],
-        coordinates: Float[Array, " coordinates"],
-        velocities: Float[Array, " coordinates"],
-    ) -> Float[Array, " coordinates"]:
-        """Return the generalised force, in N m for joints.
-
-        **Arguments:**
-
-        - `parameters`: the parameters in the trial.
-        - `coordinates`, `velocities`: of the body, for an arm in rad and rad/s.
-        """
-
-
-class LoadMass(eqx.Module):
-    """A mass held in the hand; its parameter is the mass m, in kg.
-
-    The force on the hand is -m a, with a the acceleration of the hand with the mass in it: see
-    `popsim.plants.Load.hand_mass`. It is not part of `external_force`, which acts on hand and mass together.
-    A mass that is picked up during a trial has the velocity of the hand at once.
-
-    The plant must be an `AbstractSkeleton`, or muscles on one; `SensorimotorLoop.check` rejects a body whose
-    acceleration the mass would not reduce, such as one with a velocity set by the force.
-    """
-
-    constants: ClassVar[Constants] = "all"
-    name: str = eqx.field(static=True, default="load mass")
-
-    def mass(self, parameters: Float[Array, ""]) -> Float[Array, ""]:
-        """Return the mass, in kg.
-
-        **Raises:** `ValueError` if `parameters` is not a scalar.
-        """
-        check_parameter(self.name, parameters, ())
-        return parameters
-
-
-Intervention = AbstractIntervention | AbstractForceField | AbstractTorqueField | LoadMass
-
-
 def as_interventions(given: Any) -> tuple[Any, ...]:
     """Convert a sequence of interventions to a tuple.
 
     **Raises:** `ValueError` if it is not a sequence, or holds something that is not an intervention.
     """
-    if not isinstance(given, Sequence) or not all(isinstance(one, Intervention) for one in given):
+    if not isinstance(given, Sequence) or not all(isinstance(one, AbstractIntervention) for one in given):
         raise ValueError(
             f"`interventions` must be a tuple of interventions, such as (CurlField(),), got {given!r}."
         )
     return tuple(given)
 
 
-def check_interventions(interventions: tuple[Intervention, ...]) -> None:
-    """Raise `ValueError` if two interventions have the same name, or one follows an unknown stage."""
+def check_interventions(interventions: tuple[AbstractIntervention, ...]) -> None:
+    """Check the names and the stages of interventions.
+
+    **Raises:** `ValueError` if two interventions have the same name, one follows an unknown stage, loads the
+    body after another stage than "act", or neither loads it nor changes the state.
+    """
     names = [intervention.name for intervention in interventions]
     if len(set(names)) < len(names):
         raise ValueError(f"`interventions` must have different names, got {names}.")
     for intervention in interventions:
-        if isinstance(intervention, AbstractIntervention) and intervention.after_stage not in get_args(Stage):
+        changes, loads = (_implements(intervention, method) for method in ("apply", "load"))
+        stages = ("act",) if loads else get_args(Stage)
+        if intervention.after_stage not in stages:
             raise ValueError(
-                f"`after_stage` of the intervention {intervention.name!r} must be one of {get_args(Stage)}, "
+                f"`after_stage` of the intervention {intervention.name!r} must be one of {stages}, "
                 f"got {intervention.after_stage!r}."
             )
+        if not changes and not loads:
+            raise ValueError(f"The intervention {intervention.name!r} must implement `apply` or `load`.")
 
 
-def check_scheduled(interventions: tuple[Intervention, ...], trials: Trial) -> None:
+def _implements(intervention: AbstractIntervention, method: str) -> bool:
+    return getattr(type(intervention), method) is not getattr(AbstractIntervention, method)
+
+
+def check_scheduled(interventions: tuple[AbstractIntervention, ...], trials: Trial) -> None:
     """Raise `ValueError` if trials schedule unknown interventions, or parameters that are not finite."""
     held = {intervention.name for intervention in interventions}
     unheld = set(trials.interventions) - held
@@ -235,19 +161,19 @@ def check_scheduled(interventions: tuple[Intervention, ...], trials: Trial) -> N
 
 
 def prepare(
-    interventions: tuple[Intervention, ...],
+    interventions: tuple[AbstractIntervention, ...],
     scheduled: dict[str, InterventionSchedule],
     state: PyTree[Array],
 ) -> PyTree[Array]:
     """Return the initial state of a trial, prepared by each intervention that the trial schedules."""
     for intervention in interventions:
-        if isinstance(intervention, AbstractIntervention) and intervention.name in scheduled:
+        if intervention.name in scheduled:
             state = intervention.prepare(scheduled[intervention.name].parameters, state)
     return state
 
 
 def intervene(
-    interventions: tuple[Intervention, ...],
+    interventions: tuple[AbstractIntervention, ...],
     stage: Stage,
     scheduled: dict[str, InterventionSchedule],
     state: PyTree[Array],
@@ -259,14 +185,11 @@ def intervene(
     `key` is the key of the time step; each intervention draws from its own stream of it.
     """
     for intervention in interventions:
-        if not isinstance(intervention, AbstractIntervention) or intervention.name not in scheduled:
-            continue
-        if intervention.after_stage != stage:
-            continue
-        schedule = scheduled[intervention.name]
-        own_key = key_stream(key, f"intervention {intervention.name}")
-        changed = intervention.apply(schedule.parameters, state, key=own_key)
-        state = _where(schedule.active, changed, state)
+        if intervention.name in scheduled and intervention.after_stage == stage:
+            schedule = scheduled[intervention.name]
+            own_key = key_stream(key, f"intervention {intervention.name}")
+            changed = intervention.apply(schedule.parameters, state, key=own_key)
+            state = _where(schedule.active, changed, state)
     return state
 
 
@@ -277,30 +200,33 @@ def _where(condition: Bool[Array, ""], then: PyTree[Array], otherwise: PyTree[Ar
 
 
 def external_load(
-    interventions: tuple[Intervention, ...],
+    interventions: tuple[AbstractIntervention, ...],
     scheduled: dict[str, InterventionSchedule],
     constant: Float[Array, " space"],
 ) -> Load:
-    """Return the load on a body: the force `constant` on its hand (N), and the active fields and masses."""
-    held = [(field, scheduled[field.name]) for field in interventions if field.name in scheduled]
-    on_hand = [(field, when) for field, when in held if isinstance(field, AbstractForceField)]
-    on_joints = [(field, when) for field, when in held if isinstance(field, AbstractTorqueField)]
-    masses = [(mass, when) for mass, when in held if isinstance(mass, LoadMass)]
+    """Return the load on a body: the force `constant` on its hand (N), and the active interventions."""
+    held = [(one, scheduled[one.name]) for one in interventions if one.name in scheduled]
+    loads = [(one.load(schedule.parameters), schedule.active) for one, schedule in held]
+    on_hand = [(load.on_hand, active) for load, active in loads if load.on_hand is not None]
+    on_joints = [(load.on_coordinates, active) for load, active in loads if load.on_coordinates is not None]
+    masses = [jnp.where(active, load.hand_mass, 0.0) for load, active in loads if load.hand_mass is not None]
 
     def force(hand: HandState) -> Float[Array, " space"]:
-        total = constant
-        for field, when in on_hand:
-            total = jnp.where(when.active, total + field.force(when.parameters, hand), total)
-        return total
+        return _sum_of_active(on_hand, constant, hand)
 
     def torque(
         coordinates: Float[Array, " coordinates"], velocities: Float[Array, " coordinates"]
     ) -> Float[Array, " coordinates"]:
-        total = jnp.zeros_like(coordinates)
-        for field, when in on_joints:
-            given = field.torque(when.parameters, coordinates, velocities)
-            total = jnp.where(when.active, total + given, total)
-        return total
+        return _sum_of_active(on_joints, jnp.zeros_like(coordinates), coordinates, velocities)
 
-    carried = [jnp.where(when.active, load.mass(when.parameters), 0.0) for load, when in masses]
-    return Load(force, torque if on_joints else None, sum(carried[1:], carried[0]) if carried else None)
+    return Load(force, torque if on_joints else None, sum(masses[1:], masses[0]) if masses else None)
+
+
+def _sum_of_active(
+    functions: Sequence[tuple[Callable[..., Array], Bool[Array, ""]]], first: Array, *state: Any
+) -> Array:
+    """Add the forces that active functions return for a state to a first force."""
+    total = first
+    for function, active in functions:
+        total = jnp.where(active, total + function(*state), total)
+    return total

@@ -1,4 +1,4 @@
-"""Forces on the hand and torques at the joints."""
+"""Loads: forces on the hand, torques at the joints, a mass in the hand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,8 @@ from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced
 from popsim.hand import HandState
-from popsim.interventions.base import AbstractForceField, AbstractTorqueField, check_parameter
+from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim.plants import Load
 
 __all__ = [
     "CurlField",
@@ -20,12 +21,13 @@ __all__ = [
     "ElasticFieldParameters",
     "ElasticField",
     "JointTorque",
+    "LoadMass",
     "ForceChannelParameters",
     "ForceChannel",
 ]
 
 
-class CurlField(AbstractForceField):
+class CurlField(AbstractIntervention):
     """A force perpendicular to the velocity of the hand in the plane: F = b (v_y, -v_x).
 
     The parameter is b, in N s/m. With b > 0 it pushes the hand to its right, so that an uncontrolled hand
@@ -36,29 +38,38 @@ class CurlField(AbstractForceField):
     """
 
     name: str = eqx.field(static=True, default="curl field")
+    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def force(self, parameters: Float[Array, ""], hand: HandState) -> Float[Array, " space"]:
-        if hand.velocity.shape != (2,):
-            raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
+    def load(self, parameters: Float[Array, ""]) -> Load:
         check_parameter(self.name, parameters, ())
-        v_x, v_y = hand.velocity
-        return parameters * jnp.stack([v_y, -v_x])
+
+        def force(hand: HandState) -> Float[Array, " space"]:
+            if hand.velocity.shape != (2,):
+                raise ValueError(f"`hand` must move in a plane, got {hand.velocity.shape[0]} axes.")
+            v_x, v_y = hand.velocity
+            return parameters * jnp.stack([v_y, -v_x])
+
+        return Load(force)
 
 
-class ConstantForce(AbstractForceField):
+class ConstantForce(AbstractIntervention):
     """A constant force on the hand; the parameter is the force, in N.
 
     For a force pulse, schedule it for a few time steps.
     """
 
     name: str = eqx.field(static=True, default="constant force")
+    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def force(self, parameters: Float[Array, " space"], hand: HandState) -> Float[Array, " space"]:
-        check_parameter(self.name, parameters, hand.position.shape)
-        return parameters
+    def load(self, parameters: Float[Array, " space"]) -> Load:
+        def force(hand: HandState) -> Float[Array, " space"]:
+            check_parameter(self.name, parameters, hand.position.shape)
+            return parameters
+
+        return Load(force)
 
 
-class ViscousField(AbstractForceField):
+class ViscousField(AbstractIntervention):
     """A force on the hand that is linear in its velocity: F = B v.
 
     The parameter is the matrix B, in N s/m: diag(-b, -b) is isotropic damping, ((0, b), (-b, 0)) a curl
@@ -66,10 +77,14 @@ class ViscousField(AbstractForceField):
     """
 
     name: str = eqx.field(static=True, default="viscous field")
+    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def force(self, parameters: Float[Array, "space space"], hand: HandState) -> Float[Array, " space"]:
-        check_parameter(self.name, parameters, 2 * hand.velocity.shape)
-        return parameters @ hand.velocity
+    def load(self, parameters: Float[Array, "space space"]) -> Load:
+        def force(hand: HandState) -> Float[Array, " space"]:
+            check_parameter(self.name, parameters, 2 * hand.velocity.shape)
+            return parameters @ hand.velocity
+
+        return Load(force)
 
 
 class ElasticFieldParameters(eqx.Module):
@@ -79,30 +94,54 @@ class ElasticFieldParameters(eqx.Module):
     center: Float[Array, "*trial space"]
 
 
-class ElasticField(AbstractForceField):
+class ElasticField(AbstractIntervention):
     """A force that pulls the hand toward a center: F = -K (x - center); see `ElasticFieldParameters`."""
 
     name: str = eqx.field(static=True, default="elastic field")
+    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def force(self, parameters: ElasticFieldParameters, hand: HandState) -> Float[Array, " space"]:
-        check_parameter(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
-        check_parameter(f"{self.name}: center", parameters.center, hand.position.shape)
-        return -parameters.stiffness @ (hand.position - parameters.center)
+    def load(self, parameters: ElasticFieldParameters) -> Load:
+        def force(hand: HandState) -> Float[Array, " space"]:
+            check_parameter(f"{self.name}: stiffness", parameters.stiffness, 2 * hand.position.shape)
+            check_parameter(f"{self.name}: center", parameters.center, hand.position.shape)
+            return -parameters.stiffness @ (hand.position - parameters.center)
+
+        return Load(force)
 
 
-class JointTorque(AbstractTorqueField):
+class JointTorque(AbstractIntervention):
     """Constant torques on the joints; the parameter holds the torques, in N m."""
 
     name: str = eqx.field(static=True, default="joint torque")
+    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def torque(
-        self,
-        parameters: Float[Array, " coordinates"],
-        coordinates: Float[Array, " coordinates"],
-        velocities: Float[Array, " coordinates"],
-    ) -> Float[Array, " coordinates"]:
-        check_parameter(self.name, parameters, coordinates.shape)
-        return parameters
+    def load(self, parameters: Float[Array, " coordinates"]) -> Load:
+        def torque(
+            coordinates: Float[Array, " coordinates"], velocities: Float[Array, " coordinates"]
+        ) -> Float[Array, " coordinates"]:
+            check_parameter(self.name, parameters, coordinates.shape)
+            return parameters
+
+        return Load(on_coordinates=torque)
+
+
+class LoadMass(AbstractIntervention):
+    """A mass held in the hand; its parameter is the mass m, in kg.
+
+    The force on the hand is -m a, with a the acceleration of the hand with the mass in it: see
+    `popsim.plants.Load.hand_mass`. It is not part of `external_force`, which acts on hand and mass together.
+    A mass that is picked up during a trial has the velocity of the hand at once.
+
+    The plant must be an `AbstractSkeleton`, or muscles on one; `SensorimotorLoop.check` rejects a body whose
+    acceleration the mass would not reduce, such as one with a velocity set by the force.
+    """
+
+    name: str = eqx.field(static=True, default="load mass")
+    after_stage: Stage = eqx.field(static=True, default="act")
+
+    def load(self, parameters: Float[Array, ""]) -> Load:
+        check_parameter(self.name, parameters, ())
+        return Load(hand_mass=parameters)
 
 
 Place = Sequence[Any] | np.ndarray | Array
@@ -168,7 +207,7 @@ class ForceChannelParameters(eqx.Module):
         return cls(start, toward / jnp.sqrt(jnp.where(squared > 0, squared, 1.0)), **walls)
 
 
-class ForceChannel(AbstractForceField):
+class ForceChannel(AbstractIntervention):
     """Walls that keep the hand on a line: F = -(K d + B dd/dt), with d the displacement from the line.
 
     There is no force along the line. In channel trials the force against the wall, minus `external_force`,
@@ -183,16 +222,20 @@ class ForceChannel(AbstractForceField):
     """
 
     name: str = eqx.field(static=True, default="force channel")
+    after_stage: Stage = eqx.field(static=True, default="act")
 
-    def force(self, parameters: ForceChannelParameters, hand: HandState) -> Float[Array, " space"]:
-        check_parameter(f"{self.name}: start", parameters.start, hand.position.shape)
-        check_parameter(f"{self.name}: direction", parameters.direction, hand.position.shape)
-        check_parameter(f"{self.name}: stiffness", parameters.stiffness, ())
-        check_parameter(f"{self.name}: damping", parameters.damping, ())
+    def load(self, parameters: ForceChannelParameters) -> Load:
         along = parameters.direction
 
         def across(vector: Float[Array, " space"]) -> Float[Array, " space"]:
             return vector - jnp.sum(vector * along) * along
 
-        deviation = across(hand.position - parameters.start)
-        return -(parameters.stiffness * deviation + parameters.damping * across(hand.velocity))
+        def force(hand: HandState) -> Float[Array, " space"]:
+            check_parameter(f"{self.name}: start", parameters.start, hand.position.shape)
+            check_parameter(f"{self.name}: direction", along, hand.position.shape)
+            check_parameter(f"{self.name}: stiffness", parameters.stiffness, ())
+            check_parameter(f"{self.name}: damping", parameters.damping, ())
+            deviation = across(hand.position - parameters.start)
+            return -(parameters.stiffness * deviation + parameters.damping * across(hand.velocity))
+
+        return Load(force)

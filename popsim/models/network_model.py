@@ -54,13 +54,11 @@ class NetworkModel(AbstractModel):
         check_positive("dt", self.dt)
         check_interventions(self.interventions)
         for intervention in self.interventions:
-            after_stage = (
-                intervention.after_stage if isinstance(intervention, AbstractIntervention) else "move"
-            )
-            if after_stage not in STAGES:
+            if intervention.after_stage not in STAGES:
                 raise ValueError(
                     f"`interventions` of a NetworkModel must follow one of {STAGES}, "
-                    f"got {intervention.name!r}, which follows {after_stage!r} of a SensorimotorLoop."
+                    f"got {intervention.name!r}, which follows {intervention.after_stage!r} of a "
+                    "SensorimotorLoop."
                 )
         self.network.check_dt(self.dt)
 

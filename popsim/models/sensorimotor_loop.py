@@ -21,9 +21,7 @@ from popsim._checks import (
 )
 from popsim.hand import HandState
 from popsim.interventions import (
-    AbstractTorqueField,
-    Intervention,
-    LoadMass,
+    AbstractIntervention,
     Stage,
     check_interventions,
     check_scheduled,
@@ -96,7 +94,7 @@ class SensorimotorLoop(AbstractModel):
     channels: dict[str, SensoryChannel] = eqx.field(converter=_by_name)
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
-    interventions: tuple[Intervention, ...] = eqx.field(converter=as_interventions, default=())
+    interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
     dt: float = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self):
@@ -129,9 +127,8 @@ class SensorimotorLoop(AbstractModel):
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         state = dataclasses.replace(state, feedback=sensed, delays=delays)
-        if any(
-            isinstance(i, AbstractTorqueField) and i.name in trial.interventions for i in self.interventions
-        ):
+        load = external_load(self.interventions, trial.interventions, state.external_force)
+        if load.on_coordinates is not None:
             no_torque = _external_torque(self.plant, state.plant, Load(on_coordinates=lambda q, w: 0 * q))
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state)
@@ -220,17 +217,16 @@ class SensorimotorLoop(AbstractModel):
             self._check_hand("targets", trials.targets)
         self._check_inputs(trials)
         check_scheduled(self.interventions, trials)
-        for intervention in self.interventions:
-            if intervention.name in trials.interventions:
-                if isinstance(intervention, LoadMass):
-                    check_carries_mass(self.plant)
-                elif isinstance(intervention, AbstractTorqueField):
-                    check_feels_torque(self.plant)
-        self._check_noise(trials)
+        first = jax.tree.map(lambda leaf: leaf[0], trials)
+        load = external_load(self.interventions, first.interventions, jnp.zeros_like(first.init.position))
+        if load.hand_mass is not None:
+            check_carries_mass(self.plant)
+        if load.on_coordinates is not None:
+            check_feels_torque(self.plant)
+        self._check_noise(first)
 
-    def _check_noise(self, trials: Trial) -> None:
+    def _check_noise(self, trial: Trial) -> None:
         """Raise `ValueError` if the noise of a channel does not fit the shape of its features."""
-        trial = jax.tree.map(lambda leaf: leaf[0], trials)
         sensed = jax.eval_shape(lambda: self.init(trial, key=jax.random.key(0)).feedback)
         for name, channel in self.channels.items():
             shape = sensed[name].shape
