@@ -1,89 +1,15 @@
 """Measures of behaviour: movements, adaptation and decisions."""
 
-from popsim.analysis.behaviour.adaptation import (
-    adaptation_index,
-    after_effect,
-    channel_force,
-    ideal_channel_force,
-)
-from popsim.analysis.behaviour.decisions import (
-    ChoiceFractions,
-    ChronometricCurve,
-    choice_fractions,
-    chronometric_curve,
-    decision_time,
-    produced_interval,
-)
-from popsim.analysis.behaviour.movements import (
-    FixedSpeed,
-    FractionOfPeak,
-    PeakSpeed,
-    SpeedThreshold,
-    count_speed_peaks,
-    cursor_error,
-    end_point_error,
-    hand_speed,
-    movement_duration,
-    movement_offset,
-    movement_onset,
-    peak_speed,
-    preparatory_activity,
-    reaction_time,
-)
-from popsim.analysis.behaviour.paths import (
-    EndPointEllipse,
-    curvature,
-    end_point_ellipse,
-    initial_direction_error,
-    initial_velocity_angle,
-    maximum_perpendicular_deviation,
-    path_length,
-    path_ratio,
-    perpendicular_deviation,
-)
-from popsim.analysis.behaviour.psychometric import (
-    LapsingPsychometricFit,
-    PsychometricFit,
-    fit_psychometric,
-    fit_psychometric_with_lapses,
-)
+from popsim.analysis.behaviour import adaptation, decisions, movements, paths, psychometric
+from popsim.analysis.behaviour.adaptation import *
+from popsim.analysis.behaviour.decisions import *
+from popsim.analysis.behaviour.movements import *
+from popsim.analysis.behaviour.paths import *
+from popsim.analysis.behaviour.psychometric import *
 
-__all__ = [
-    "ChoiceFractions",
-    "ChronometricCurve",
-    "EndPointEllipse",
-    "FixedSpeed",
-    "LapsingPsychometricFit",
-    "PeakSpeed",
-    "PsychometricFit",
-    "FractionOfPeak",
-    "SpeedThreshold",
-    "adaptation_index",
-    "after_effect",
-    "channel_force",
-    "choice_fractions",
-    "chronometric_curve",
-    "count_speed_peaks",
-    "cursor_error",
-    "curvature",
-    "decision_time",
-    "end_point_ellipse",
-    "end_point_error",
-    "fit_psychometric",
-    "fit_psychometric_with_lapses",
-    "hand_speed",
-    "ideal_channel_force",
-    "initial_direction_error",
-    "initial_velocity_angle",
-    "maximum_perpendicular_deviation",
-    "movement_duration",
-    "movement_offset",
-    "movement_onset",
-    "path_length",
-    "path_ratio",
-    "peak_speed",
-    "perpendicular_deviation",
-    "preparatory_activity",
-    "produced_interval",
-    "reaction_time",
-]
+__all__: list[str] = []
+__all__ += adaptation.__all__
+__all__ += decisions.__all__
+__all__ += movements.__all__
+__all__ += paths.__all__
+__all__ += psychometric.__all__

@@ -1,47 +1,13 @@
 """Fixed points of network dynamics and the linearization around them."""
 
-from popsim.analysis.dynamics.attractors import (
-    SlowDirections,
-    assign_basins,
-    rollout,
-    slow_directions,
-)
-from popsim.analysis.dynamics.fixed_points import (
-    FixedPoints,
-    FoundPoints,
-    find_fixed_points,
-    mixtures_of_states,
-    states_with_noise,
-)
-from popsim.analysis.dynamics.maps import (
-    Modes,
-    frequencies,
-    input_jacobians,
-    modes,
-    network_dynamics,
-    received_inputs,
-    state_jacobians,
-    time_constants,
-)
-from popsim.analysis.dynamics.search import FixedPointSearch
+from popsim.analysis.dynamics import attractors, fixed_points, maps, search
+from popsim.analysis.dynamics.attractors import *
+from popsim.analysis.dynamics.fixed_points import *
+from popsim.analysis.dynamics.maps import *
+from popsim.analysis.dynamics.search import *
 
-__all__ = [
-    "FixedPointSearch",
-    "FixedPoints",
-    "FoundPoints",
-    "Modes",
-    "SlowDirections",
-    "find_fixed_points",
-    "rollout",
-    "frequencies",
-    "input_jacobians",
-    "mixtures_of_states",
-    "modes",
-    "network_dynamics",
-    "assign_basins",
-    "received_inputs",
-    "slow_directions",
-    "state_jacobians",
-    "states_with_noise",
-    "time_constants",
-]
+__all__: list[str] = []
+__all__ += attractors.__all__
+__all__ += fixed_points.__all__
+__all__ += maps.__all__
+__all__ += search.__all__

@@ -1,101 +1,21 @@
 """Figures: functions that draw SI values into matplotlib axes, in readable units, and return the axes."""
 
-from popsim.analysis.figures.behaviour import (
-    draw_channels,
-    draw_chronometric_curves,
-    draw_end_point_ellipses,
-    draw_hand_paths,
-    draw_mean_speed,
-    draw_muscle_activations,
-    draw_path_deviation,
-    draw_psychometric_curves,
-    draw_speed_profiles,
-)
-from popsim.analysis.figures.dynamics import draw_fixed_points, draw_jacobian_eigenvalues, draw_time_constants
-from popsim.analysis.figures.learning import (
-    draw_adaptation_time_course,
-    draw_ensemble_band,
-    draw_learning_bands,
-    draw_learning_curves,
-    draw_loss_bands,
-    draw_loss_line,
-    draw_two_state_time_course,
-)
-from popsim.analysis.figures.members import (
-    draw_dendrogram,
-    draw_member_map,
-    draw_member_values,
-    draw_paired_members,
-    draw_similarity_matrix,
-)
-from popsim.analysis.figures.population import (
-    draw_cross_temporal_decoding,
-    draw_decoding,
-    draw_demixed_component,
-    draw_explained_variance,
-    draw_hidden_activity,
-    draw_preferred_directions,
-    draw_rotation_plane,
-    draw_state_space,
-    draw_tangling,
-    draw_tuning_curves,
-)
-from popsim.analysis.figures.style import STYLE_SHEET, direction_colors, figure_style, save_figure
-from popsim.analysis.figures.tasks import draw_task_trials, task_trial_rows
-from popsim.analysis.figures.weights import (
-    animate_weight_matrix,
-    draw_change_spectrum,
-    draw_recurrent_eigenvalues,
-    draw_weight_history,
-    draw_weight_matrix,
-    save_animation,
-)
+from popsim.analysis.figures import behaviour, dynamics, learning, members, population, style, tasks, weights
+from popsim.analysis.figures.behaviour import *
+from popsim.analysis.figures.dynamics import *
+from popsim.analysis.figures.learning import *
+from popsim.analysis.figures.members import *
+from popsim.analysis.figures.population import *
+from popsim.analysis.figures.style import *
+from popsim.analysis.figures.tasks import *
+from popsim.analysis.figures.weights import *
 
-__all__ = [
-    "STYLE_SHEET",
-    "animate_weight_matrix",
-    "direction_colors",
-    "draw_adaptation_time_course",
-    "draw_change_spectrum",
-    "draw_channels",
-    "draw_chronometric_curves",
-    "draw_cross_temporal_decoding",
-    "draw_decoding",
-    "draw_demixed_component",
-    "draw_dendrogram",
-    "draw_end_point_ellipses",
-    "draw_ensemble_band",
-    "draw_explained_variance",
-    "draw_fixed_points",
-    "draw_hand_paths",
-    "draw_hidden_activity",
-    "draw_jacobian_eigenvalues",
-    "draw_learning_bands",
-    "draw_learning_curves",
-    "draw_loss_bands",
-    "draw_loss_line",
-    "draw_mean_speed",
-    "draw_member_map",
-    "draw_member_values",
-    "draw_muscle_activations",
-    "draw_paired_members",
-    "draw_path_deviation",
-    "draw_preferred_directions",
-    "draw_psychometric_curves",
-    "draw_recurrent_eigenvalues",
-    "draw_rotation_plane",
-    "draw_similarity_matrix",
-    "draw_speed_profiles",
-    "draw_state_space",
-    "draw_tangling",
-    "draw_task_trials",
-    "draw_time_constants",
-    "draw_tuning_curves",
-    "draw_two_state_time_course",
-    "draw_weight_history",
-    "draw_weight_matrix",
-    "figure_style",
-    "save_animation",
-    "save_figure",
-    "task_trial_rows",
-]
+__all__: list[str] = []
+__all__ += behaviour.__all__
+__all__ += dynamics.__all__
+__all__ += learning.__all__
+__all__ += members.__all__
+__all__ += population.__all__
+__all__ += style.__all__
+__all__ += tasks.__all__
+__all__ += weights.__all__

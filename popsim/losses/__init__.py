@@ -25,72 +25,14 @@ steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpoch
 empty. `popsim.FunctionTerm(name, function)` makes a term of any function.
 """
 
-from popsim.losses.effort import (
-    Effort,
-    EffortChange,
-    HiddenActivity,
-    HiddenActivityChange,
-    MuscleActivation,
-    MuscleForce,
-    MuscleForceChange,
-    WeightPenalty,
-)
-from popsim.losses.output import ChoiceError, CrossEntropy, OutputError
-from popsim.losses.profiles import (
-    AbstractDistance,
-    AbstractTimeProfile,
-    EuclideanDistance,
-    FinalStep,
-    FinalSteps,
-    HuberDistance,
-    InWindow,
-    L1Distance,
-    LateInEpochs,
-    PowerProfile,
-    SquaredDistance,
-)
-from popsim.losses.reach import (
-    Acceleration,
-    FinalPosition,
-    FinalState,
-    FinalVelocity,
-    Hold,
-    Jerk,
-    PositionError,
-    Straightness,
-    VelocityError,
-)
+from popsim.losses import effort, output, profiles, reach
+from popsim.losses.effort import *
+from popsim.losses.output import *
+from popsim.losses.profiles import *
+from popsim.losses.reach import *
 
-__all__ = [
-    "AbstractDistance",
-    "AbstractTimeProfile",
-    "Acceleration",
-    "ChoiceError",
-    "CrossEntropy",
-    "Effort",
-    "EffortChange",
-    "EuclideanDistance",
-    "FinalPosition",
-    "FinalState",
-    "FinalStep",
-    "FinalSteps",
-    "FinalVelocity",
-    "HiddenActivity",
-    "HiddenActivityChange",
-    "Hold",
-    "HuberDistance",
-    "InWindow",
-    "Jerk",
-    "L1Distance",
-    "LateInEpochs",
-    "MuscleActivation",
-    "MuscleForce",
-    "MuscleForceChange",
-    "OutputError",
-    "PositionError",
-    "PowerProfile",
-    "SquaredDistance",
-    "Straightness",
-    "VelocityError",
-    "WeightPenalty",
-]
+__all__: list[str] = []
+__all__ += effort.__all__
+__all__ += output.__all__
+__all__ += profiles.__all__
+__all__ += reach.__all__

@@ -10,7 +10,7 @@ from jaxtyping import Float, Key
 from popsim._checks import check_positive_int
 from popsim.analysis._arrays import AnyArray, numpy_generator
 from popsim.analysis.population.activity import population_activity
-from popsim.analysis.population.rotations import rotations
+from popsim.analysis.population.rotational_dynamics import rotations
 
 __all__ = ["MaximumEntropyActivity", "maximum_entropy_activity", "RotationTest", "rotation_test"]
 
