@@ -9,13 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim.loss import AbstractLossTerm
-from popsim.losses.profiles import (
-    AbstractDistance,
-    AbstractTimeProfile,
-    InWindow,
-    SquaredDistance,
-    step_weights,
-)
+from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, SquaredDistance
 from popsim.model import AbstractModel
 from popsim.parameters import picked_parameters
 from popsim.plants import MusculoskeletalPlant
@@ -38,74 +32,48 @@ def rate_of_change(values: Float[Array, "time features"], dt: float) -> Float[Ar
     return jnp.diff(values, axis=0, prepend=values[:1]) / dt
 
 
-class Effort(AbstractLossTerm):
-    """Sum over time of w_t |u_t|², where u is the network's command before motor noise, in its unit squared.
+class Effort(AbstractSumOfSquares):
+    """Sum over time of w_t |u_t|², with u the network's command before motor noise, in its unit squared."""
 
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
-    """
-
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="effort", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = states.network.output**2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return states.network.output
 
 
-class EffortChange(AbstractLossTerm):
+class EffortChange(AbstractSumOfSquares):
     """Sum over time of w_t |du_t/dt|², where u is the network's command before motor noise.
 
     du_t/dt = (u_t - u_{t-1}) / dt, in the unit of the command per second, from the second step on. If the
     commands are torques, this is the cost of the minimum-torque-change model up to a factor of dt / 2 (Uno
     et al. 1989, Biol Cybern 61:89-101, abstract). Without a plant it penalises changes of the output.
-
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="effort change", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = rate_of_change(states.network.output, trial.timeline.dt) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return rate_of_change(states.network.output, trial.timeline.dt)
 
 
-class HiddenActivity(AbstractLossTerm):
-    """Sum over time of w_t |h_t|², where h is the hidden state of the network, `states.network.hidden`.
+class HiddenActivity(AbstractSumOfSquares):
+    """Sum over time of w_t |h_t|², where h is the hidden state of the network, `states.network.hidden`."""
 
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
-    """
-
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="hidden activity", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = states.network.hidden**2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return states.network.hidden
 
 
-class HiddenActivityChange(AbstractLossTerm):
+class HiddenActivityChange(AbstractSumOfSquares):
     """Sum over time of w_t |dh_t/dt|², in 1/s², where h is the hidden state of the network.
 
     dh_t/dt = (h_t - h_{t-1}) / dt, from the second step on. It penalises fast hidden trajectories.
-
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="hidden activity change", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = rate_of_change(states.network.hidden, trial.timeline.dt) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return rate_of_change(states.network.hidden, trial.timeline.dt)
 
 
 def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:
@@ -133,63 +101,45 @@ def relative_forces(term: str, states: Any, model: AbstractModel) -> Float[Array
     return jax.vmap(body.muscles)(states.plant).force / body.muscle.max_isometric_force
 
 
-class MuscleActivation(AbstractLossTerm):
+class MuscleActivation(AbstractSumOfSquares):
     """Sum over time of w_t |a_t|², where a is the activations of the muscles, from zero to one.
-
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
 
     **Raises:** `ValueError` when called, if the plant has no muscles.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="muscle activation", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
         muscles_of(self.name, model)
-        squared = states.plant.activation**2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+        return states.plant.activation
 
 
-class MuscleForce(AbstractLossTerm):
+class MuscleForce(AbstractSumOfSquares):
     """Sum over time of w_t |f_t|², where f is the muscle forces in maximal isometric forces.
 
     Strong and weak muscles thus have equal weight. Passive forces are included.
 
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
-
     **Raises:** `ValueError` when called, if the plant has no muscles.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="muscle force", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = relative_forces(self.name, states, model) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return relative_forces(self.name, states, model)
 
 
-class MuscleForceChange(AbstractLossTerm):
+class MuscleForceChange(AbstractSumOfSquares):
     """Sum over time of w_t |df_t/dt|², in 1/s², where f is the muscle forces in maximal isometric forces.
 
     df_t/dt = (f_t - f_{t-1}) / dt, from the second step on.
 
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
-
     **Raises:** `ValueError` when called, if the plant has no muscles.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="muscle force change", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = rate_of_change(relative_forces(self.name, states, model), trial.timeline.dt) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return rate_of_change(relative_forces(self.name, states, model), trial.timeline.dt)
 
 
 class WeightPenalty(AbstractLossTerm):

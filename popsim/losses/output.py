@@ -1,5 +1,6 @@
 """Losses on the output of a network."""
 
+import abc
 from typing import Any
 
 import equinox as eqx
@@ -36,20 +37,10 @@ def output_target(trial: Trial, output: Float[Array, "time outputs"]) -> OutputT
     return targets
 
 
-def weighted_mean(
-    values: Float[Array, " time"], trial: Trial, profile: AbstractTimeProfile
-) -> Float[Array, ""]:
-    """Return Σ w_t x_t / Σ w_t, where w is `trial.targets.counts` times the profile; zero if Σ w_t is 0."""
-    weights = trial.targets.counts * step_weights(profile, trial.timeline)
-    total = jnp.sum(weights)
-    return jnp.sum(weights * values) / jnp.where(total == 0, 1.0, total)
+class AbstractOutputTerm(AbstractLossTerm):
+    """Σ_t c_t x_t / Σ_t c_t, of the cost x that a subclass returns; zero if no time step counts.
 
-
-class OutputError(AbstractLossTerm):
-    """Σ_t c_t mean_i (y_ti - y*_ti)² / Σ_t c_t: the mean squared error where the output counts.
-
-    y is the output of the network, y* the values of the `OutputTarget` and c its counts. The loss is zero if
-    no time step counts.
+    c are the counts of the `OutputTarget`, times the profile.
 
     **Arguments:**
 
@@ -59,67 +50,64 @@ class OutputError(AbstractLossTerm):
     """
 
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
-    name: str = eqx.field(static=True, default="output error", kw_only=True)
+
+    @abc.abstractmethod
+    def cost(
+        self, output: Float[Array, "time outputs"], values: Float[Array, "time outputs"]
+    ) -> Float[Array, " time"]:
+        """Return x, given the output of the network and the values of the `OutputTarget`."""
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         output = states.network.output
-        values = output_target(trial, output).values
-        return weighted_mean(jnp.mean((output - values) ** 2, axis=-1), trial, self.profile)
+        cost = self.cost(output, output_target(trial, output).values)
+        weights = trial.targets.counts * step_weights(self.profile, trial.timeline)
+        total = jnp.sum(weights)
+        return jnp.sum(weights * cost) / jnp.where(total == 0, 1.0, total)
 
 
-class CrossEntropy(AbstractLossTerm):
+class OutputError(AbstractOutputTerm):
+    """Σ_t c_t mean_i (y_ti - y*_ti)² / Σ_t c_t: the mean squared error where the output counts.
+
+    y is the output of the network, y* the values of the `OutputTarget` and c its counts. The loss is zero if
+    no time step counts.
+    """
+
+    name: str = eqx.field(static=True, default="output error", kw_only=True)
+
+    def cost(self, output, values):
+        return jnp.mean((output - values) ** 2, axis=-1)
+
+
+class CrossEntropy(AbstractOutputTerm):
     """Σ_t c_t H_t / Σ_t c_t, in nats, where H is the cross entropy between right choice and output.
 
     y is the output of the network (logits), y* the values of the `OutputTarget` and c its counts. With one
     output (a binary choice), p = 1 / (1 + exp(-y)) and H = -y* log p - (1 - y*) log(1 - p); with several,
     p = softmax(y) and H = -Σ_i y*_i log p_i. The loss is zero if no time step counts. At chance it is log 2,
     or the log of the number of outputs.
-
-    **Arguments:**
-
-    - `profile`: weights of the time steps that multiply c; uniform by default.
-
-    **Raises:** `ValueError` when called, unless the targets are an `OutputTarget` with the output's shape.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="cross entropy", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        output = states.network.output
-        values = output_target(trial, output).values
+    def cost(self, output, values):
         if output.shape[-1] == 1:
-            surprise = (jax.nn.softplus(output) - values * output)[:, 0]
-        else:
-            surprise = -jnp.sum(values * jax.nn.log_softmax(output), axis=-1)
-        return weighted_mean(surprise, trial, self.profile)
+            return (jax.nn.softplus(output) - values * output)[:, 0]
+        return -jnp.sum(values * jax.nn.log_softmax(output), axis=-1)
 
 
-class ChoiceError(AbstractLossTerm):
+class ChoiceError(AbstractOutputTerm):
     """Σ_t c_t (1 - p_t) / Σ_t c_t, where p is the probability of the right choice.
 
-    y is the output of the network (logits), y* the values of the `OutputTarget` and c its counts. With one
-    output (a binary choice), q = 1 / (1 + exp(-y)) and p = y* q + (1 - y*) (1 - q); with several,
-    p = Σ_i y*_i softmax(y)_i. The loss is the error rate of an agent that samples its choices, between 0 and
-    1. It is differentiable, but its gradient is small where the network is confident and wrong, so train with
-    `CrossEntropy` first, or with both. The loss is zero if no time step counts.
-
-    **Arguments:**
-
-    - `profile`: weights of the time steps that multiply c; uniform by default.
-
-    **Raises:** `ValueError` when called, unless the targets are an `OutputTarget` with the output's shape.
+    y, y* and c are those of `CrossEntropy`. With one output (a binary choice), q = 1 / (1 + exp(-y)) and
+    p = y* q + (1 - y*) (1 - q); with several, p = Σ_i y*_i softmax(y)_i. The loss is the error rate of an
+    agent that samples its choices, between 0 and 1. It is differentiable, but its gradient is small where the
+    network is confident and wrong, so train with `CrossEntropy` first, or with both.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="choice error", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        output = states.network.output
-        values = output_target(trial, output).values
+    def cost(self, output, values):
         if output.shape[-1] == 1:
             chosen = jax.nn.sigmoid(output)
-            right = (values * chosen + (1 - values) * (1 - chosen))[:, 0]
-        else:
-            right = jnp.sum(values * jax.nn.softmax(output), axis=-1)
-        return weighted_mean(1 - right, trial, self.profile)
+            return 1 - (values * chosen + (1 - values) * (1 - chosen))[:, 0]
+        return 1 - jnp.sum(values * jax.nn.softmax(output), axis=-1)

@@ -1,14 +1,18 @@
-"""Weights of time steps, and distances."""
+"""Weights of time steps, distances, and sums of squares over time."""
 
 import abc
 import functools
 import operator
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
+from popsim.loss import AbstractLossTerm
+from popsim.model import AbstractModel
+from popsim.trial import Trial
 from popsim.windows import AbstractWindow, InEpoch, Timeline, WholeTrial
 
 __all__ = [
@@ -252,3 +256,22 @@ def weighted_sum(
             f"got shape {jnp.shape(away)} from {type(distance).__name__}."
         )
     return jnp.sum(weights * away)
+
+
+class AbstractSumOfSquares(AbstractLossTerm):
+    """Sum over time of w_t |x_t|², of the signal x that a subclass returns.
+
+    **Arguments:**
+
+    - `profile`: w, the weights of the time steps; uniform by default.
+    """
+
+    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
+
+    @abc.abstractmethod
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        """Return x; arguments as for a loss term."""
+
+    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        squared = self.signal(states, trial, model) ** 2
+        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)

@@ -11,11 +11,11 @@ from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import (
     AbstractDistance,
+    AbstractSumOfSquares,
     AbstractTimeProfile,
     InWindow,
     PowerProfile,
     SquaredDistance,
-    step_weights,
     weighted_sum,
 )
 from popsim.model import AbstractModel
@@ -68,6 +68,12 @@ def check_hand(states: Any, trial: Trial) -> None:
             raise ValueError(f"`init.{name}` of a trial must have the shape {expected}, got {own}.")
 
 
+def away_from_target(states: LoopState, trial: Trial, part: str) -> Float[Array, "time space"]:
+    """Return the "position" or the "velocity" of the cursor minus that of the target."""
+    check_hand_targets(trial, states.cursor)
+    return getattr(states.cursor, part) - getattr(trial.targets, part)
+
+
 class PositionError(AbstractLossTerm):
     """Sum over time of w_t |cursor_t - target_t|², in m².
 
@@ -83,8 +89,7 @@ class PositionError(AbstractLossTerm):
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial, states.cursor)
-        error = self.distance(states.cursor.position - trial.targets.position)
+        error = self.distance(away_from_target(states, trial, "position"))
         return weighted_sum(self.profile, trial.timeline, error, self.distance)
 
 
@@ -102,8 +107,7 @@ class VelocityError(AbstractLossTerm):
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial, states.cursor)
-        error = self.distance(states.cursor.velocity - trial.targets.velocity)
+        error = self.distance(away_from_target(states, trial, "velocity"))
         return weighted_sum(self.profile, trial.timeline, error, self.distance)
 
 
@@ -231,39 +235,27 @@ class Hold(AbstractLossTerm):
         return trial.targets.position
 
 
-class Acceleration(AbstractLossTerm):
+class Acceleration(AbstractSumOfSquares):
     """Sum over time of w_t |a_t|², in m²/s⁴, with a_t = (v_t - v_{t-1}) / dt of the hand.
 
     Before the first time step v is that of `trial.init`.
-
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="acceleration", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = hand_acceleration(states, trial) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return hand_acceleration(states, trial)
 
 
-class Jerk(AbstractLossTerm):
+class Jerk(AbstractSumOfSquares):
     """Sum over time of w_t |j_t|², in m²/s⁶, with j_t = (a_t - a_{t-1}) / dt of the hand.
 
     The acceleration a_t is that of `Acceleration`, and zero before the first step. Times dt / 2 this is the
     cost of minimum-jerk movements, ½ ∫ |j|² dt (Flash & Hogan 1985, J Neurosci 5:1688-1703; also Shadmehr &
     Wise 2005, The Computational Neurobiology of Reaching and Pointing, on minimum jerk).
-
-    **Arguments:**
-
-    - `profile`: w, the weights of the time steps; uniform by default.
     """
 
-    profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="jerk", kw_only=True)
 
-    def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        squared = hand_jerk(states, trial) ** 2
-        return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+    def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
+        return hand_jerk(states, trial)
