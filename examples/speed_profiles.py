@@ -78,6 +78,9 @@ class Filtered(popsim.plants.AbstractPlant):
         still = jnp.zeros(self.n_commands, position.dtype)
         return FilteredState(self.body.rest_state(position), still, still)
 
+    def coordinates(self, state):
+        return self.body.coordinates(state.body)
+
     def hand(self, state):
         return self.body.hand(state.body)
 

@@ -13,7 +13,7 @@ from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
-from popsim.plants import AbstractPlant, AbstractSkeleton, MuscleReadings, MusculoskeletalPlant
+from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
 from popsim.trial import Trial, is_stacked
 
 __all__ = [
@@ -91,13 +91,8 @@ def proprioception(state: LoopState, plant: AbstractPlant) -> Float[Array, " fea
 
 
 def joints(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
-    """Return joint angles (rad) and velocities (rad/s) of an arm, position (m) and velocity (m/s) of a mass.
-
-    **Raises:** `ValueError` if the plant is neither a skeleton nor muscles on one.
-    """
-    if isinstance(plant, MusculoskeletalPlant | AbstractSkeleton):
-        return jnp.concatenate(plant.coordinates(state.plant))
-    raise ValueError(f"`plant` must be a skeleton or MusculoskeletalPlant, got {type(plant).__name__}.")
+    """Return angles (rad) and velocities (rad/s) of an arm's joints, or those of a mass (m, m/s)."""
+    return jnp.concatenate(plant.coordinates(state.plant))
 
 
 def muscle_stretch(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:

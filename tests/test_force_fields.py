@@ -155,7 +155,7 @@ def test_joints_without_a_load_get_no_operation():
 
 
 class Puck(plants.AbstractPlant):
-    """A hand that moves as it is commanded and pushed, and has no joints on which torques could act."""
+    """A hand that moves as it is commanded and pushed, whatever torques act on its coordinates."""
 
     solver: diffrax.AbstractSolver = diffrax.Euler()
     n_substeps: int = eqx.field(static=True, default=1)
@@ -170,6 +170,9 @@ class Puck(plants.AbstractPlant):
 
     def rest_state(self, position):
         return position
+
+    def coordinates(self, state):
+        return state, jnp.zeros(2)
 
     def hand(self, state):
         return HandState(state, jnp.zeros(2))

@@ -144,9 +144,6 @@ class Slider(plants.AbstractSkeleton):
     def reachable(self, position):
         return jnp.array(True)
 
-    def proprioception(self, state):
-        return state
-
 
 def test_a_body_that_would_not_feel_the_mass_is_refused():
     trials = stacked(reach(interventions=carrying(1.0)))

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Key, PyTree
+from jaxtyping import Array, Bool, Float, Key
 
 from popsim._checks import (
     check_finite,
@@ -36,9 +36,6 @@ from popsim.networks import AbstractNetwork, NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import (
     AbstractPlant,
-    AbstractSkeleton,
-    Load,
-    MusculoskeletalPlant,
     advance,
     check_carries_mass,
     check_feels_torque,
@@ -129,7 +126,7 @@ class SensorimotorLoop(AbstractModel):
         state = dataclasses.replace(state, feedback=sensed, delays=delays)
         load = external_load(self.interventions, trial.interventions, state.external_force)
         if load.on_coordinates is not None:
-            no_torque = _external_torque(self.plant, state.plant, Load(on_coordinates=lambda q, w: 0 * q))
+            no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state)
 
@@ -179,8 +176,10 @@ class SensorimotorLoop(AbstractModel):
         load = external_load(self.interventions, step_input.interventions, state.external_force)
         body = advance(self.plant, state.plant, state.command, load, dt=self.dt)
         hand = self.plant.hand(body)
-        force, torque = load.hand_force(state.hand), _external_torque(self.plant, state.plant, load)
-        state = dataclasses.replace(state, external_force=force, external_torque=torque)
+        state = dataclasses.replace(state, external_force=load.hand_force(state.hand))
+        if load.on_coordinates is not None:
+            torque = load.on_coordinates(*self.plant.coordinates(state.plant))
+            state = dataclasses.replace(state, external_torque=torque)
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
     def received(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
@@ -274,15 +273,6 @@ class SensorimotorLoop(AbstractModel):
             raise ValueError(
                 f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
             )
-
-
-def _external_torque(
-    plant: AbstractPlant, body: PyTree[Array], load: Load
-) -> Float[Array, " coordinates"] | None:
-    """Return the torque of the load; None if it has none, or the body has no coordinates."""
-    if load.on_coordinates is None or not isinstance(plant, MusculoskeletalPlant | AbstractSkeleton):
-        return None
-    return load.on_coordinates(*plant.coordinates(body))
 
 
 @eqx.filter_jit

@@ -106,6 +106,15 @@ class AbstractPlant(eqx.Module):
         """
 
     @abc.abstractmethod
+    def coordinates(
+        self, state: PyTree[Array]
+    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+        """Return coordinates and velocities: joint angles (rad, rad/s) or a position (m, m/s).
+
+        `Load.on_coordinates` acts on them.
+        """
+
+    @abc.abstractmethod
     def hand(self, state: PyTree[Array]) -> HandState:
         """Return position (m) and velocity (m/s) of the hand."""
 
@@ -191,9 +200,9 @@ def _kind(tree: PyTree[Array]) -> str:
 class AbstractSkeleton(AbstractPlant):
     """A plant moved by generalised forces: torques on joints, or forces on a mass.
 
-    The command is the generalised force; `MusculoskeletalPlant` adds muscles. A subclass supplies `dynamics`,
-    `coordinates`, `within_limits`, and from `AbstractPlant` the fields, `rest_state`, `hand`, `reachable` and
-    `proprioception`.
+    The command is the generalised force; `MusculoskeletalPlant` adds muscles. A subclass supplies `dynamics`
+    and `within_limits`, and from `AbstractPlant` the fields, `rest_state`, `coordinates`, `hand` and
+    `reachable`.
 
     !!! example
 
@@ -217,8 +226,6 @@ class AbstractSkeleton(AbstractPlant):
         ...         return popsim.HandState(state, jnp.zeros(2))
         ...     def reachable(self, position):
         ...         return jnp.array(True)
-        ...     def proprioception(self, state):
-        ...         return state
         >>> moved = popsim.plants.simulate_plant(Slider(), jnp.ones((10, 2)), dt=0.01)
         >>> bool(jnp.allclose(moved.hand.position[-1], 0.1))
         True
@@ -243,12 +250,6 @@ class AbstractSkeleton(AbstractPlant):
 
         **Returns:** d state / dt, with the structure of `state`.
         """
-
-    @abc.abstractmethod
-    def coordinates(
-        self, state: PyTree[Array]
-    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
-        """Return coordinates and velocities: joint angles (rad, rad/s) or a position (m, m/s)."""
 
     @abc.abstractmethod
     def within_limits(self, state: PyTree[Array]) -> PyTree[Array]:
@@ -296,51 +297,53 @@ class AbstractSkeleton(AbstractPlant):
     ) -> PyTree[Array]:
         return self.within_limits(state)
 
+    def proprioception(self, state: PyTree[Array]) -> Float[Array, " features"]:
+        """Return the coordinates and their velocities."""
+        return jnp.concatenate(self.coordinates(state))
+
 
 def check_carries_mass(plant: AbstractPlant) -> None:
     """Raise `ValueError` unless a mass in the hand of `plant` reduces the acceleration caused by a force."""
-    carries = known(_carries_mass, plant)
-    if carries is not None and not carries:
-        raise ValueError(
-            f"`plant` must have a hand that forces accelerate, to carry a mass: an AbstractSkeleton whose "
-            f"`hand` tells its velocity, or muscles on one; got {type(plant).__name__}."
-        )
+    needed = "have a hand that forces accelerate, to carry a mass: an AbstractSkeleton whose `hand` moves"
+    _check_load_acts(plant, _carries_mass, needed)
+
+
+def check_feels_torque(plant: AbstractPlant) -> None:
+    """Raise `ValueError` unless generalised forces of a load, such as torques, act on `plant`."""
+    needed = "be moved by `load.on_coordinates`, for torques of the world to act: an AbstractSkeleton"
+    _check_load_acts(plant, _feels_torque, needed)
+
+
+def _check_load_acts(plant: AbstractPlant, acts: Callable[..., Bool[Array, ""]], needed: str) -> None:
+    answer = known(acts, plant)
+    if answer is not None and not answer:
+        raise ValueError(f"`plant` must {needed}, or muscles on one; got {type(plant).__name__}.")
+
+
+def _at_rest(plant: AbstractPlant, load: Load) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Return the state at rest, and its time derivative under a load and no command."""
+    body = plant.rest_state(plant.workspace.center)
+    command = jnp.zeros(plant.n_commands, plant.workspace.center.dtype)
+    return body, plant.vector_field(0.0, body, command, load)
 
 
 @eqx.filter_jit
 def _carries_mass(plant: AbstractPlant) -> Bool[Array, ""]:
     """Compare accelerations along each axis with and without one kilogram."""
-    body = plant.rest_state(plant.workspace.center)
-    command = jnp.zeros(plant.n_commands, plant.workspace.center.dtype)
 
     def acceleration(push: Float[Array, " space"], mass: float) -> Float[Array, " space"]:
         load = Load(lambda hand: push, hand_mass=jnp.asarray(mass, push.dtype))
-        rate = plant.vector_field(0.0, body, command, load)
+        body, rate = _at_rest(plant, load)
         return jax.jvp(lambda state: plant.hand(state).velocity, (body,), (rate,))[1]
 
-    pushes = jnp.eye(plant.workspace.center.shape[0], dtype=command.dtype)
-    freely = jax.vmap(lambda push: acceleration(push, 0.0))(pushes)
-    laden = jax.vmap(lambda push: acceleration(push, 1.0))(pushes)
+    pushes = jnp.eye(plant.workspace.center.shape[0], dtype=plant.workspace.center.dtype)
+    freely, laden = (jax.vmap(lambda push, m=m: acceleration(push, m))(pushes) for m in (0.0, 1.0))
     return jnp.any(freely != laden)
-
-
-def check_feels_torque(plant: AbstractPlant) -> None:
-    """Raise `ValueError` unless generalised forces of a load, such as torques, act on `plant`."""
-    feels = known(_feels_torque, plant)
-    if feels is not None and not feels:
-        raise ValueError(
-            f"`plant` must be moved by `load.on_coordinates`, for torques of the world to act: an "
-            f"AbstractSkeleton, or muscles on one; got {type(plant).__name__}."
-        )
 
 
 @eqx.filter_jit
 def _feels_torque(plant: AbstractPlant) -> Bool[Array, ""]:
     """Compare derivatives at rest with and without one N m on each coordinate."""
-    body = plant.rest_state(plant.workspace.center)
-    command = jnp.zeros(plant.n_commands, plant.workspace.center.dtype)
-    freely, under = (
-        jax.tree.leaves(plant.vector_field(0.0, body, command, load))
-        for load in (Load(), Load(on_coordinates=lambda coordinates, velocities: jnp.ones_like(coordinates)))
-    )
+    loads = Load(), Load(on_coordinates=lambda coordinates, velocities: jnp.ones_like(coordinates))
+    freely, under = (jax.tree.leaves(_at_rest(plant, load)[1]) for load in loads)
     return jnp.any(jnp.stack([jnp.any(a != b) for a, b in zip(freely, under, strict=True)]))

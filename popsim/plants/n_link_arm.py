@@ -210,10 +210,6 @@ class NLinkArm(AbstractSkeleton):
         missing = self.hand_position(self.joint_angles(position)) - position
         return jnp.sum(missing**2) < REACHED**2
 
-    def proprioception(self, state: JointState) -> Float[Array, " features"]:
-        """Return joint angles (rad) and joint velocities (rad/s)."""
-        return jnp.concatenate([state.angle, state.velocity])
-
 
 def _per_joint(
     name: str, value: Numbers, n: int, *, axes: tuple[int, ...] = (), positive: bool = False

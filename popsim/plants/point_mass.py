@@ -88,7 +88,3 @@ class PointMass(AbstractSkeleton):
 
     def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
         return jnp.all(jnp.isfinite(position))
-
-    def proprioception(self, state: PointMassState) -> Float[Array, " features"]:
-        """Return position (m) and velocity (m/s)."""
-        return jnp.concatenate([state.position, state.velocity])

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from popsim._checks import as_float_array, check_positive
 from popsim.hand import HandState
-from popsim.plants.base import AbstractPlant, AbstractSkeleton, Load, checked_end, checked_rate, checked_rest
+from popsim.plants.base import AbstractPlant, Load, checked_end, checked_rate, checked_rest
 from popsim.plants.musculoskeletal import MuscleReadings, MusculoskeletalPlant
 
 __all__ = ["advance", "PlantTrajectory", "simulate_plant", "simulate_plant_adaptively"]
@@ -67,15 +67,15 @@ class PlantTrajectory(eqx.Module):
 
     - `state`: the state of the plant.
     - `hand`: position (m) and velocity (m/s) of the hand.
-    - `coordinates`, `velocities`: of the skeleton: joint angles (rad) and velocities (rad/s) of an arm,
-        position (m) and velocity (m/s) of a mass. None for a plant without a skeleton.
+    - `coordinates`, `velocities`: joint angles (rad) and velocities (rad/s) of an arm, position (m) and
+        velocity (m/s) of a mass.
     - `muscles`: the muscle measurements; None for a plant without muscles.
     """
 
     state: PyTree[Array]
     hand: HandState
-    coordinates: Float[Array, "*axes coordinates"] | None
-    velocities: Float[Array, "*axes coordinates"] | None
+    coordinates: Float[Array, "*axes coordinates"]
+    velocities: Float[Array, "*axes coordinates"]
     muscles: MuscleReadings | None
 
 
@@ -182,7 +182,5 @@ def _simulate(
 
 def _observed(plant: AbstractPlant, state: PyTree[Array]) -> PlantTrajectory:
     hand = plant.hand(state)
-    has_skeleton = isinstance(plant, MusculoskeletalPlant | AbstractSkeleton)
-    coordinates, velocities = plant.coordinates(state) if has_skeleton else (None, None)
     muscles = plant.muscles(state) if isinstance(plant, MusculoskeletalPlant) else None
-    return PlantTrajectory(state, hand, coordinates, velocities, muscles)
+    return PlantTrajectory(state, hand, *plant.coordinates(state), muscles)

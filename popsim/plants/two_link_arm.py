@@ -217,7 +217,3 @@ class TwoLinkArm(AbstractSkeleton):
         close = jnp.linalg.norm(self.hand_position(angle) - position) < 1e-5
         within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])
         return close & jnp.all(within)
-
-    def proprioception(self, state: JointState) -> Float[Array, " features"]:
-        """Return joint angles (rad) and joint velocities (rad/s)."""
-        return jnp.concatenate([state.angle, state.velocity])
