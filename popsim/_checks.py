@@ -2,7 +2,9 @@
 
 import contextlib
 import functools
+import inspect
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -14,6 +16,16 @@ import numpy as np
 from jax import Array
 
 from popsim.per_member import PerMember
+
+OWN_FRAMES = ("popsim", "equinox", "jaxtyping", "contextlib", "functools")  # between the user and a warning
+
+
+def warn_caller(message: str) -> None:
+    """Warn, at the line of the user's code from which popsim was called."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN_FRAMES:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def check_positive_int(name: str, value: object) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 import small_experiment
+import small_training
 from small_training import OPTIMIZER, RunningSum, build, member_of, train
 
 import popsim
@@ -117,8 +118,11 @@ def keep_mark(model):
 def test_a_bad_gradient_freezes_its_member(leaf, value):
     optimizer = optax.chain(poisoned_gradients(BAD, leaf, value), optax.inject_hyperparams(optax.adam)(1e-2))
     trainer = TaskTrainer(optimizer, post_step_fns=(keep_mark,))
-    with pytest.warns(UserWarning, match=f"member {BAD}"):
+    with pytest.warns(UserWarning, match=f"member {BAD}") as caught:
         model, history = train(4, n_members=3, ensemble=marked_ensemble(), trainer=trainer)
+    assert {warning.filename for warning in caught} == {
+        small_training.__file__
+    }  # where the trainer is called
     assert history.frozen_from.tolist() == [-1, 1, -1]
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)))
 

@@ -20,8 +20,7 @@ from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, netwo
 import popsim
 from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder, SaveError
 from popsim.store._run_parts import run_id_of
-from popsim.training import TaskTrainer, adam, open_history, rules
-from popsim.training.loop import _host_loop as host_loop
+from popsim.training import TaskTrainer, _plan, adam, open_history, rules
 from popsim.training.loop._batch_loop import BatchLoop
 from popsim.training.loop.history import HistoryRecorder
 
@@ -96,7 +95,7 @@ def test_keeping_a_training_changes_no_bit(whole, tmp_path):
 @pytest.mark.full  # in short: test_whatever_ends_a_training_what_is_finished_is_saved
 def test_a_training_stopped_after_each_of_its_batches_is_the_same(whole, tmp_path, monkeypatch):
     """Resume of a resume, with schedules, phases, toggles, resets, updated losses and recorded trials."""
-    monkeypatch.setattr("popsim.training._preparation.CAPACITY", 1)
+    monkeypatch.setattr("popsim.training._plan.CAPACITY", 1)
     for made in range(1, N):
         trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, stop=stopping_after(1), **OPTIONS)
         _, history = resumed(tmp_path, trainer)
@@ -190,13 +189,13 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
     "Ctrl-C twice": (
         KeyboardInterrupt,
         None,
-        lambda patch: in_call(3, press_ctrl_c_twice, HistoryRecorder, "append", patch),
+        lambda patch: in_call(3, press_ctrl_c_twice, HistoryRecorder, "on_batches", patch),
     ),
     "Ctrl-C in a callback": (KeyboardInterrupt, 6, lambda patch: {"batch_callbacks": {5: [press_ctrl_c]}}),
     "validation": (
         RuntimeError,
         None,
-        lambda patch: in_call(2, fail, host_loop, "checked_metrics", patch),
+        lambda patch: in_call(2, fail, _plan, "checked_metrics", patch),
     ),
     "a log function that saves elsewhere": (SaveError, 8, lambda patch: {}),
 }

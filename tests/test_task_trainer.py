@@ -1,3 +1,6 @@
+import dataclasses
+import inspect
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,7 +10,7 @@ import pytest
 import small_training
 
 import popsim
-from popsim.training import TaskTrainer, adam, training_trials
+from popsim.training import TaskTrainer, TrainerOptions, Training, adam, training_trials
 
 pytestmark = pytest.mark.slow
 
@@ -182,16 +185,14 @@ def test_losses_are_printed_at_logging_points_through_the_progress_bar(capsys):
 
 def test_callbacks_are_called_right_after_their_batch(module_setup):
     seen = []
-    trainer = TaskTrainer(TRAINER.options.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])
+    trainer = TaskTrainer(TRAINER.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])
     train(module_setup, 6, trainer=trainer, log_step=2, batch_callbacks={2: [lambda: seen.append("after 2")]})
     assert seen == [1, "after 2", 3, 5]
 
 
 def test_log_entries_hold_the_losses_of_their_batch(module_setup):
     entries = []
-    _, history = train(
-        module_setup, 6, trainer=TaskTrainer(TRAINER.options.optimizer, log_fns=[entries.append])
-    )
+    _, history = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
     assert [entry.batch for entry in entries] == [3, 5]
     for entry, validation in zip(entries, history.validation_loss.total, strict=True):
         np.testing.assert_array_equal(entry.loss.total, history.loss.total[entry.batch])
@@ -201,9 +202,7 @@ def test_log_entries_hold_the_losses_of_their_batch(module_setup):
 
 def test_log_entries_hold_a_model_that_stays(module_setup):
     entries = []
-    model, _ = train(
-        module_setup, 6, trainer=TaskTrainer(TRAINER.options.optimizer, log_fns=[entries.append])
-    )
+    model, _ = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
     assert_same_arrays(entries[-1].model, model)
     assert not np.array_equal(entries[0].model.network.readout.bias, model.network.readout.bias)
     assert entries[0].validation.states.hand.position.shape == (2, 8, 20, 2)
@@ -292,3 +291,11 @@ def test_there_is_nothing_to_restore_without_a_folder(module_setup):
 def test_a_trainer_with_bad_arguments_is_refused(as_users_run, name, build):
     with pytest.raises(ValueError, match=name):
         build()
+
+
+def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_options():
+    assert inspect.signature(TaskTrainer).parameters == inspect.signature(TrainerOptions).parameters
+    assert inspect.signature(TRAINER).parameters == inspect.signature(Training).parameters
+    for options in (TrainerOptions, Training):
+        named = {field.name for field in dataclasses.fields(options)}
+        assert not {name for name in named if f"`{name}`" not in (options.__doc__ or "")}

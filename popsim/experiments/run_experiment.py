@@ -22,7 +22,7 @@ from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.run_folder import FORMAT, check_path, read_description
 from popsim.training import TaskTrainer
-from popsim.training._options import CHECKPOINT_SECONDS
+from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.version import __version__
 
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]

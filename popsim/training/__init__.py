@@ -3,8 +3,10 @@
 from popsim.training import constraints, rules
 from popsim.training.loop.history import TaskTrainerHistory
 from popsim.training.loop.history_on_disk import open_history, save_history
-from popsim.training.loop.log import LogEntry, TensorBoardWriter
+from popsim.training.loop.log import TensorBoardWriter
+from popsim.training.loop.observers import LogEntry
 from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
+from popsim.training.options import TrainerOptions, Training
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.steps.optimizers import adam, inject_hyperparams, sgd
@@ -27,6 +29,8 @@ __all__ = [
     "TensorBoardWriter",
     "TrainState",
     "TrainedBatch",
+    "TrainerOptions",
+    "Training",
     "accumulate_gradients",
     "accumulate_gradients_loop",
     "accumulate_gradients_scan",

@@ -14,9 +14,8 @@ from jaxtyping import PyTree
 
 from popsim.store import as_json_numbers
 from popsim.training._fingerprint import PLAIN, fingerprint, source_fingerprint
-from popsim.training._options import TrainingCall
+from popsim.training._plan import TrainingPlan
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_state import TrainState
 from popsim.version import __version__
 
 MOST_PARTS = 500
@@ -98,44 +97,44 @@ class Configuration:
     that are recorded, and all that begins later: a longer training, another plan for the rest of it. Initial
     numbers are compared up to rounding, which differs between kinds of machines.
 
-    - `call`: the arguments of the training.
-    - `state`: the state before its first batch.
-    - `functions`: by name, the functions and other parts of the trainer.
+    - `plan`: the plan of the training.
     """
 
-    call: TrainingCall
-    state: TrainState
-    functions: dict[str, Any]
+    plan: TrainingPlan
 
     @functools.cached_property
     def _compared(self) -> dict[str, Any]:
         """Values that are the same at all batches, compared by fingerprint."""
-        call = self.call
+        trainer, training = self.plan.trainer, self.plan.training
+        members = training.members
         return {
-            "model": model_structure(self.state.model),
-            "task": call.task,
-            "members": None if call.members is None else (call.members.settings, call.members.shape),
-            "key": call.key,
-            **self.functions,
+            "model": model_structure(self.plan.state.model),
+            "task": training.task,
+            "members": None if members is None else (members.settings, members.shape),
+            "key": training.key,
+            "optimizer": trainer.optimizer,
+            "model_update_funcs": trainer.updates,
+            "loss_update_func": trainer.loss_update_func,
+            "post_step_fns": tuple(trainer.post_step_fns),
+            "validation_metrics": trainer.validation_metrics,
         }
 
     @functools.cached_property
     def _constant(self) -> dict[str, Any]:
         """Entries that are the same at all batches; computed once, as functions may keep results in them."""
-        call = self.call
+        plan, training = self.plan, self.plan.training
+        kept_as = training.trainables_dtype
         return {
-            "n_members": call.count,
-            "member_ids": np.asarray(call.member_ids).tolist(),
-            "batch_size": call.batch_size,
-            "start_batch": call.start_batch,
-            "ensemble_random_trials": not call.shared_trials,
-            "trainables_dtype": None
-            if call.trainables_dtype is None
-            else str(np.dtype(call.trainables_dtype)),
-            "key implementation": str(jax.random.key_impl(call.key)),
+            "n_members": plan.count,
+            "member_ids": np.asarray(plan.member_ids).tolist(),
+            "batch_size": training.batch_size,
+            "start_batch": training.start_batch,
+            "ensemble_random_trials": not plan.shared_trials,
+            "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
+            "key implementation": str(jax.random.key_impl(training.key)),
             **{name: fingerprint(value) for name, value in self._compared.items()},
-            "first numbers of model": _sample(self.state.model),
-            "first numbers of opt_state": _sample(self.state.opt_state),
+            "first numbers of model": _sample(plan.state.model),
+            "first numbers of opt_state": _sample(plan.state.opt_state),
         }
 
     @functools.cached_property
@@ -152,22 +151,22 @@ class Configuration:
     @functools.cached_property
     def parts(self) -> dict[str, dict[str, str]]:
         """By name, the parts of the values compared by fingerprint, as JSON values for messages."""
-        rate = np.unique(np.asarray(learning_rate_of(self.state.opt_state)))
+        rate = np.unique(np.asarray(learning_rate_of(self.plan.state.opt_state)))
         compared = {**self._compared, "optimizer": {"learning_rate": rate.squeeze()}}
         return {name: named_parts(name, value) for name, value in compared.items()}
 
     def up_to(self, batch: int) -> dict[str, Any]:
         """Return the configuration of all batches before `batch`, as JSON values."""
-        call = self.call
-        enabled = None if call.enabled is None else np.asarray(call.enabled[:batch])
-        phases = [phase for phase in call.phases.phases if phase.first_batch < max(batch, 1)]
+        plan = self.plan
+        enabled = None if plan.enabled is None else np.asarray(plan.enabled[:batch])
+        phases = [phase for phase in plan.phases.phases if phase.first_batch < max(batch, 1)]
         planned = {
-            "where_train": (_places(self.state.params), phases),
+            "where_train": (_places(plan.state.params), phases),
             "toggle_model_update_funcs": None if enabled is None or enabled.all() else enabled,
         }
         return {
             **self._constant,
-            "reset_opt_state_at": [reset for reset in call.resets if reset < batch],
+            "reset_opt_state_at": [reset for reset in plan.resets if reset < batch],
             **{name: fingerprint(value) for name, value in planned.items()},
         }
 

@@ -1,7 +1,6 @@
 """Constraints on weights, applied after each step of the optimizer."""
 
 import abc
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import as_float_array, check_positive, check_positive_int, is_traced
+from popsim._checks import as_float_array, check_positive, check_positive_int, is_traced, warn_caller
 from popsim.parameters import picked_parameters
 from popsim.per_member import (
     PerMember,
@@ -131,7 +130,7 @@ class AbstractConstraint(eqx.Module):
             )
 
 
-def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None, *, stacklevel: int) -> None:
+def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None) -> None:
     """Warn once if constraints with advice change the initial weights by more than `MOST_CHANGED`.
 
     **Arguments:**
@@ -139,16 +138,14 @@ def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None, *
     - `functions`: constraints, and other functions of the model.
     - `model`: a model, or an ensemble.
     - `n_members`: the number of members; None for a single model.
-    - `stacklevel`: as for `warnings.warn`, counted from this function.
     """
     constraints = [own for own in functions if isinstance(own, AbstractConstraint) and own.advice]
     shares = [_share_changed(own, model, n_members) for own in constraints]
     if shares and (fraction := max(shares)) > MOST_CHANGED:
         worst = constraints[shares.index(fraction)]
-        warnings.warn(
+        warn_caller(
             f"{type(worst).__name__} in `post_step_fns` changes the weights that training starts from by "
-            f"{fraction:.0%} of their norm, and may make activity explode: {worst.advice}",
-            stacklevel=stacklevel,
+            f"{fraction:.0%} of their norm, and may make activity explode: {worst.advice}"
         )
 
 

@@ -4,7 +4,6 @@ import bisect
 import contextlib
 import dataclasses
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._checks import warn_caller
 from popsim.store import (
     Checkpoints,
     GrowingArrays,
@@ -28,6 +28,7 @@ from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import saving
 from popsim.store.identity import new_run_id
 from popsim.training._configuration import Configuration, differences
+from popsim.training._plan import TrainingPlan
 from popsim.training.loop.history import BATCH, TRAINABLES, TRIALS, VALIDATION
 from popsim.training.loop.history_on_disk import RowsOnDisk, member_axis, member_labels
 from popsim.training.loop.log import LogEntry, log_line
@@ -97,7 +98,7 @@ class TrainingStore:
         if found is None:
             self._start_over()
             return state
-        if found.step > (n_batches := self._configuration.call.n_batches):
+        if found.step > (n_batches := self._configuration.plan.training.n_batches):
             raise ValueError(
                 f"`n_batches` must be at least the {found.step} that were made already, got {n_batches}."
             )
@@ -128,10 +129,9 @@ class TrainingStore:
                 f"training, got another one: they differ in {'; '.join(different)}."
             )
         if told := differences(details["made_by"], self._configuration.made_by):
-            warnings.warn(
+            warn_caller(
                 f"the training in {self.folder.path} goes on after batch {details['step'] - 1} with other "
-                f"code than it began with, which may change its numbers: {'; '.join(told)}.",
-                stacklevel=2,
+                f"code than it began with, which may change its numbers: {'; '.join(told)}."
             )
         return {
             name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in named_state(state).items()
@@ -242,34 +242,22 @@ class TrainingStore:
 
 
 @contextlib.contextmanager
-def open_training_store(
-    path: str | Path,
-    configuration: Configuration,
-    *,
-    restore: bool,
-    seconds: float,
-    n_kept: int,
-    like: dict[str, PyTree],
-) -> Iterator[TrainingStore]:
-    """Open the store of a training, locked against other processes.
+def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
+    """Open the store of a training, locked against other processes; its folder is created if missing.
 
-    **Arguments:**
-
-    - `path`: the folder, created if it does not exist.
-    - `restore`: whether the folder may hold a training to resume.
-    - others: see `TrainingStore`.
-
-    **Raises:** `ValueError` if the folder holds a training and `restore` is False, holds something else, is
-    in use by another process, or cannot be written; `CorruptDataError` if a part of it is a link.
+    **Raises:** `ValueError` if the folder holds a training and the plan is not to restore it, holds something
+    else, is in use by another process, or cannot be written; `CorruptDataError` if a part of it is a link.
     """
-    folder = RunFolder(Path(path))
+    trainer, training = plan.trainer, plan.training
+    folder, restore = RunFolder(Path(str(trainer.folder))), training.restore_checkpoint
     folder.check_free_for_training(restore=restore)  # before anything is written
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"`chkpt_dir` must be a folder that can be written, got {path}: {error}") from None
-    call = configuration.call
-    ensembled = frozenset({BATCH, VALIDATION, TRAINABLES} if call.ensembled else ())
+        raise ValueError(
+            f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
+        ) from None
+    by_member = frozenset({BATCH, VALIDATION, TRAINABLES} if training.ensembled else ())
     with lock_folder(folder.path):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
@@ -279,13 +267,13 @@ def open_training_store(
         store = TrainingStore(
             folder,
             run_id_of(folder),
-            configuration,
-            seconds=seconds,
-            n_kept=n_kept,
-            like=like,
-            by_member=ensembled | ({TRIALS} if call.trials_by_member else frozenset()),
-            fixed=member_axis(call.count),
-            attributes=member_labels(call.members if call.ensembled else None),
+            Configuration(plan),
+            seconds=trainer.checkpoint_seconds,
+            n_kept=trainer.n_checkpoints,
+            like=plan.rows_like,
+            by_member=by_member | ({TRIALS} if plan.trials_by_member else frozenset()),
+            fixed=member_axis(plan.count),
+            attributes=member_labels(training.members if training.ensembled else None),
         )
         try:
             yield store

@@ -1,8 +1,7 @@
 """The history of a training."""
 
 import abc
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import equinox as eqx
 import jax
@@ -13,7 +12,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.loop._batch_loop import LoopBuffers
+from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.trial import Trial
 
 __all__ = ["TaskTrainerHistory"]
@@ -135,61 +134,45 @@ class ValidationRecord(eqx.Module):
     metrics: dict[str, Shaped[np.ndarray, "..."]]
 
 
-class HistoryRecorder:
-    """A recorder that passes the results of the compiled loop to the rows of the history.
+class HistoryRecorder(Observer):
+    """Passes what a training computes to the rows of its history.
 
     **Arguments:**
 
     - `rows`: the rows.
-    - `n_members`: the number of members without padding; None for a single model.
+    - `spec_batches`, `trials_of`: the batches whose trials are kept, and the function that draws them.
     - `trainables_dtype`: the dtype in which trainables are kept; None for their own.
     """
 
     def __init__(
-        self, rows: AbstractHistoryRows, n_members: int | None, trainables_dtype: DTypeLike | None = None
+        self,
+        rows: AbstractHistoryRows,
+        spec_batches: Int[np.ndarray, " spec"],
+        trials_of: Callable[[int], Trial],
+        trainables_dtype: DTypeLike | None = None,
     ):
         self._rows = rows
-        self._n_members = n_members
+        self._spec_batches = spec_batches
+        self._trials_of = trials_of
         self._trainables_dtype = trainables_dtype
-        self._last_record: Any = None
 
-    def append(self, buffers: LoopBuffers, first: int, n_steps: int, kept: Int[np.ndarray, " kept"]) -> None:
-        """Append the filled rows of the buffers of one call of the loop, which began with batch `first`."""
-        records = self._filled(buffers.records, n_steps)
-        self._rows.append(BATCH, np.arange(first, first + n_steps), records)
-        self._last_record = jax.tree.map(lambda rows: np.array(rows[-1]), records)
-        if kept.size:
-            trainables = self._filled(buffers.trainables, kept.size)
-            self._rows.append(TRAINABLES, kept, jax.tree.map(self._as_kept, trainables))
+    def on_batches(self, batches: FinishedBatches) -> None:
+        numbers = np.arange(batches.first, batches.last + 1)
+        self._rows.append(BATCH, numbers, batches.records)
+        if batches.kept.size:
+            self._rows.append(TRAINABLES, batches.kept, jax.tree.map(self._as_kept, batches.trainables))
+        for batch in np.intersect1d(self._spec_batches, numbers):
+            arrays = eqx.filter(self._trials_of(int(batch)), eqx.is_array)
+            row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
+            self._rows.append(TRIALS, batch[None], row)
 
-    def _filled(self, buffer: PyTree, n_rows: int) -> PyTree:
-        """Return views of the filled rows; the next call of the loop may overwrite them."""
-        filled = np.s_[:n_rows] if self._n_members is None else np.s_[:n_rows, : self._n_members]
-        return jax.tree.map(lambda rows: rows[filled], jax.device_get(buffer))
+    def on_log_point(self, entry: LogEntry) -> None:
+        record = ValidationRecord(entry.validation_loss, entry.metrics)
+        row = jax.tree.map(lambda leaf: leaf[None], record)
+        self._rows.append(VALIDATION, np.array([entry.batch]), row)
 
     def _as_kept(self, rows: np.ndarray) -> np.ndarray:
         return rows if self._trainables_dtype is None else rows.astype(self._trainables_dtype)
-
-    def append_validation(self, batch: int, record: ValidationRecord) -> None:
-        """Append the record of the validation trials after a batch."""
-        self._rows.append(VALIDATION, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
-
-    def append_trials(self, batch: int, trials: Trial) -> None:
-        """Append the trials of a batch."""
-        arrays = eqx.filter(trials, eqx.is_array)
-        self._rows.append(
-            TRIALS, np.array([batch]), jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
-        )
-
-    @property
-    def last_loss(self) -> LossValues:
-        """The terms of the last batch, per member."""
-        return self._last_record.loss
-
-    @property
-    def last_learning_rate(self) -> Float[np.ndarray, "*member"]:
-        """The learning rate of the last batch, per member."""
-        return self._last_record.learning_rate
 
     def history(
         self,

@@ -1,50 +1,21 @@
 """Logging of a training: losses, the progress bar, the log and TensorBoard."""
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, PyTree, Shaped
+from jaxtyping import Array, Float, PyTree, Shaped
 from tqdm.auto import tqdm
 
-from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store import as_json_numbers
 from popsim.store.identity import RUN_ID
+from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.trial import Trial
 
-__all__ = ["LogEntry", "TensorBoardWriter"]
-
-
-@dataclasses.dataclass(frozen=True)
-class LogEntry:
-    """One logging point.
-
-    - `batch`: the number of the batch just finished.
-    - `model`: the model, or ensemble, after that batch.
-    - `loss`: the mean weighted terms of that batch, per member.
-    - `validation_trials`: the validation trials; with a leading member axis if the members' tasks differ.
-    - `validation`: states and losses of the validation trials, with axes (member, trial, ...).
-    - `validation_loss`: the mean weighted terms of the validation trials, per member.
-    - `metrics`: the results of `validation_metrics`, by name; for an ensemble the first axis is the member.
-    - `frozen`: which members are frozen.
-    - `learning_rate`: the learning rate of that batch's update, per member.
-    - `seconds`: the training time, including compilation.
-    """
-
-    batch: int
-    model: Any
-    loss: LossValues
-    validation_trials: Trial
-    validation: Evaluation
-    validation_loss: LossValues
-    metrics: dict[str, Shaped[np.ndarray, "..."]]
-    frozen: Bool[np.ndarray, "*member"]
-    learning_rate: Float[np.ndarray, "*member"]
-    seconds: float
+__all__ = ["TensorBoardWriter"]
 
 
 ValidationMetrics = Callable[[PyTree, Trial], Mapping[str, ArrayLike]]
@@ -121,7 +92,7 @@ def check_tensorboard() -> None:
         ) from error
 
 
-class TensorBoardWriter:
+class TensorBoardWriter(Observer):
     """A writer of TensorBoard events during training: losses, learning rate, figures.
 
     An entry of `log_fns` of `TaskTrainer`, added by `enable_tensorboard`. The scalars are "training/total",
@@ -164,6 +135,12 @@ class TensorBoardWriter:
         for name, figure in figures.items():
             self._writer.add_figure(f"validation/{name}", figure, entry.batch)
 
+    def on_log_point(self, entry: LogEntry) -> None:
+        self(entry)
+
+    def on_end(self, error: BaseException | None) -> None:
+        self.close()
+
     def close(self) -> None:
         """Write the remaining events and close the file."""
         self._writer.close()
@@ -195,7 +172,7 @@ def _mean(name: str, values: Any, frozen: np.ndarray) -> Iterator[tuple[str, flo
 Losses = Float[Array | np.ndarray, "*member"] | np.floating
 
 
-class ProgressBar:
+class ProgressBar(Observer):
     """A progress bar of loss, batches per second and time left, with the losses of logging points above it.
 
     `disable` hides it.
@@ -212,14 +189,14 @@ class ProgressBar:
         )
         self._columns: tuple[str, ...] = ()
 
-    def update(self, count: int, total_loss: Losses) -> None:
-        """Advance by `count` batches and show the mean loss over members that are not frozen."""
+    def on_batches(self, batches: FinishedBatches) -> None:
+        """Advance, and show the mean loss of the last batch over members that are not frozen."""
         self._bar.set_description_str("training", refresh=False)
-        shown = _mean_of_finite(total_loss)
+        shown = _mean_of_finite(np.asarray(batches.records.loss.total)[-1])
         self._bar.set_postfix_str(f"loss {shown}" if shown else "all frozen", refresh=False)
-        self._bar.update(count)
+        self._bar.update(batches.count)
 
-    def write_losses(self, entry: LogEntry) -> None:
+    def on_log_point(self, entry: LogEntry) -> None:
         """Write a table row: the loss of the batch, and the validation loss with its terms.
 
         Values are means over members that are not frozen. Nothing is written if the bar is disabled.
@@ -237,7 +214,7 @@ class ProgressBar:
             self._bar.write("  ".join(cells), file=self._bar.fp)
         self._columns = columns
 
-    def close(self) -> None:
+    def on_end(self, error: BaseException | None) -> None:
         """Close the bar, leaving it on screen."""
         self._bar.close()
 

@@ -1,0 +1,316 @@
+"""The plan of a training: all that follows from its options and those of the trainer."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Int, PyTree, Shaped
+
+from popsim._checks import warn_caller
+from popsim.ensemble import n_members
+from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
+from popsim.per_member import (
+    check_n_members,
+    check_of_one_member,
+    member_values,
+    of_member,
+    with_member_values,
+)
+from popsim.randomness import key_stream
+from popsim.task import differs_between_members
+from popsim.training._fit import check_changes, check_fit
+from popsim.training.constraints import warn_of_start
+from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop.history import TRAINABLES, TRIALS
+from popsim.training.loop.log import checked_metrics
+from popsim.training.loop.schedule import (
+    TrainablePhases,
+    batch_numbers,
+    checked_callbacks,
+    enabled_updates,
+    kept_batches,
+    most_kept,
+    training_phases,
+)
+from popsim.training.options import TrainerOptions, Training
+from popsim.training.steps._sharding import MemberLayout
+from popsim.training.steps.member_step import (
+    MemberStep,
+    checked_opt_state,
+    starts_finite,
+    trials_differ,
+    trials_of_batch,
+)
+from popsim.training.steps.optimizers import learning_rate_of
+from popsim.training.steps.train_state import TrainState
+from popsim.trial import Trial
+
+CAPACITY = 64
+MAX_TRAINABLES_BYTES = 256 * 2**20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """The plan of a training. What is costly is computed on first access.
+
+    - `trainer`: the options of the trainer.
+    - `training`: the options of the training.
+
+    **Raises:** `ValueError` naming what does not fit together, before anything is compiled.
+    """
+
+    trainer: TrainerOptions
+    training: Training
+
+    def __post_init__(self):
+        trainer, training = self.trainer, self.training
+        if training.restore_checkpoint and trainer.folder is None:
+            raise ValueError(
+                "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
+                f"got {trainer.chkpt_dir} and {trainer.checkpointing}."
+            )
+        if training.members is not None and training.members.n_members != (self.count or 1):
+            raise ValueError(
+                f"`members` must be the {self.count or 1} of the model, got {training.members.n_members}."
+            )
+        if self.count is None:
+            check_of_one_member("task", training.task)
+            check_of_one_member("model_update_funcs", trainer.model_update_funcs)
+            check_of_one_member("post_step_fns", trainer.post_step_fns)
+        else:
+            check_n_members(training.task, self.count, "task")
+        # Evaluated here, so that their errors are raised before anything else is done.
+        _ = self.kept_batches, self.spec_batches, self.callbacks, self.resets, self.enabled, self.phases
+        if training.batch_size % trainer.n_minibatches:
+            raise ValueError(
+                f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
+                f"got {training.batch_size}."
+            )
+
+    @functools.cached_property
+    def count(self) -> int | None:
+        """The number of members; None for a single model."""
+        return n_members(self.training.model) if self.training.ensembled else None
+
+    @functools.cached_property
+    def member_ids(self) -> Int[Array, "*member"]:
+        """The numbers on which the draws of the members depend."""
+        members = self.training.members
+        ids = np.arange(self.count or 1) if members is None else members.ids
+        return jnp.asarray(ids if self.training.ensembled else ids[0])
+
+    @functools.cached_property
+    def kept_batches(self) -> Int[np.ndarray, " kept"]:
+        """The batches after which the trainables are kept."""
+        kept = kept_batches(self.training.save_model_trainables, self.training.n_batches)
+        return kept[kept >= self.training.start_batch]
+
+    @functools.cached_property
+    def spec_batches(self) -> Int[np.ndarray, " spec"]:
+        """The batches whose trials are kept."""
+        asked = () if self.training.save_trial_specs is None else self.training.save_trial_specs
+        numbers = batch_numbers("save_trial_specs", asked, self.training.n_batches)
+        return numbers[numbers >= self.training.start_batch]
+
+    @functools.cached_property
+    def callbacks(self) -> dict[int, Sequence[Callable[[], None]]]:
+        """By batch, the functions to call after it."""
+        return checked_callbacks(self.training.batch_callbacks or {}, self.training.n_batches)
+
+    @functools.cached_property
+    def resets(self) -> list[int]:
+        """The batches before which the optimizer state is reset."""
+        training = self.training
+        return batch_numbers("reset_opt_state_at", training.reset_opt_state_at, training.n_batches).tolist()
+
+    @functools.cached_property
+    def enabled(self) -> Bool[np.ndarray, "batch update"] | None:
+        """The batches in which each model update is applied; None for all."""
+        training = self.training
+        return enabled_updates(
+            training.toggle_model_update_funcs, self.trainer.model_update_funcs, training.n_batches
+        )
+
+    @functools.cached_property
+    def phases(self) -> TrainablePhases:
+        """The phases, each with its trainable part."""
+        phases = training_phases(self.training.model, self.training.where_train)
+        phases.check_within(self.training.n_batches)
+        return phases
+
+    @functools.cached_property
+    def log_batches(self) -> frozenset[int]:
+        """The batches after which there is a logging point."""
+        n_batches, interval = self.training.n_batches, self.training.log_step
+        return frozenset({*range(interval - 1, n_batches, interval), n_batches - 1})
+
+    @property
+    def shared_trials(self) -> bool:
+        """Whether all members of an ensemble draw the same numbers for the trials."""
+        return self.training.ensembled and not self.training.ensemble_random_trials
+
+    @property
+    def trials_by_member(self) -> bool:
+        """Whether the trials of a batch have a leading member axis."""
+        return self.training.ensembled and trials_differ(self.training.task, shared_trials=self.shared_trials)
+
+    def trials_of(self, batch: int) -> Trial:
+        """Return the trials of a batch."""
+        return trials_of_batch(
+            self.training.task,
+            self.training.batch_size,
+            jnp.asarray(batch),
+            member_ids=self.member_ids,
+            shared_trials=self.shared_trials,
+            key=self.training.key,
+        )
+
+    @functools.cached_property
+    def first_trials(self) -> Trial:
+        """The trials of the first batch."""
+        return self.trials_of(self.training.start_batch)
+
+    @functools.cached_property
+    def step(self) -> MemberStep:
+        """The step of one member."""
+        return dataclasses.replace(self._unchecked_step, checked=starts_finite(self.new_state.opt_state))
+
+    @functools.cached_property
+    def _unchecked_step(self) -> MemberStep:
+        return MemberStep(
+            task=self.training.task,
+            batch_size=self.training.batch_size,
+            n_minibatches=self.trainer.n_minibatches,
+            shared_trials=self.shared_trials,
+            remat=self.trainer.remat,
+            updates=self.trainer.updates,
+            post_step_fns=tuple(self.trainer.post_step_fns),
+            loss_update_func=self.trainer.loss_update_func,
+        )
+
+    @functools.cached_property
+    def new_state(self) -> TrainState:
+        """The initial state of a training with a new optimizer state."""
+        training = self.training
+        initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
+        where = self.phases.where_train
+        state = initial(training.model, self.trainer.optimizer, training.key, where_train=where)
+        has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
+        if has_rate and bool(jnp.all(jnp.isnan(learning_rate_of(state.opt_state)))):
+            warn_caller(
+                "the optimizer does not tell its learning rate: it is NaN in the history. "
+                "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
+            )
+
+        def carry_of(model, values):
+            return with_member_values(self._unchecked_step, values).initial_carry(model)
+
+        values = member_values(self._unchecked_step, self.count or 1, "trainer")
+        carry = (eqx.filter_vmap(carry_of) if training.ensembled else carry_of)(training.model, values)
+        return dataclasses.replace(state, step=jnp.asarray(training.start_batch), loss_fn_state=carry)
+
+    @functools.cached_property
+    def state(self) -> TrainState:
+        """The initial state if no checkpoint is restored."""
+        if self.training.opt_state is None:
+            return self.new_state
+        opt_state = checked_opt_state(self.training.opt_state, self.new_state.opt_state)
+        return dataclasses.replace(self.new_state, opt_state=opt_state)
+
+    @functools.cached_property
+    def recorded(self) -> PyTree[bool]:
+        """The leaves of the model recorded as its trainables: those that change in training."""
+        training = self.training
+        check_fit(
+            of_member(training.task, 0),
+            training.model,
+            self.first_trials,
+            ensembled=training.ensembled,
+            by_member=self.trials_by_member,
+        )
+        step, state = _first_member(self.step, self.state, training.ensembled)
+        recorded = check_changes(step, state, [phase.trained for phase in self.phases.phases])
+        if self.trainer.post_step_fns:
+            warn_of_start(self.trainer.post_step_fns, training.model, self.count)
+        return recorded
+
+    @property
+    def rows_like(self) -> dict[str, PyTree]:
+        """A row of the trainables, and the arrays of the trials."""
+        return {
+            TRAINABLES: eqx.filter(self.state.model, self.recorded),
+            TRIALS: eqx.filter(self.first_trials, eqx.is_array),
+        }
+
+    @functools.cached_property
+    def layout(self) -> MemberLayout:
+        """The layout of the members on the devices."""
+        devices = self.trainer.devices if self.training.ensembled else None
+        return MemberLayout.over(devices, self.count or 1)
+
+    @functools.cached_property
+    def loops(self) -> dict[int, BatchLoop]:
+        """The compiled loop of each phase, by first batch."""
+        layout, ensembled = self.layout, self.training.ensembled
+        capacity, n_kept = _loop_sizes(eqx.filter(self.state.model, self.recorded), self.kept_batches)
+        values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
+        loop = BatchLoop(
+            self.step,
+            layout.spread(self.member_ids) if ensembled else self.member_ids,
+            layout.spread(values),
+            self.recorded,
+            ensembled=ensembled,
+            capacity=capacity,
+            n_kept=n_kept,
+            member_batch_size=self.trainer.member_batch_size,
+            mesh=layout.mesh,
+        )
+        return {
+            phase.first_batch: dataclasses.replace(
+                loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=phase.trained))
+            )
+            for phase in self.phases.phases
+        }
+
+    @functools.cached_property
+    def validation_trials(self) -> Trial:
+        """The validation trials; with a leading member axis if the members' tasks differ."""
+        return validation_trials(self.training.task, self.count or 1)
+
+    def validate(self, model: Any) -> tuple[Evaluation, dict[str, Shaped[np.ndarray, "..."]]]:
+        """Return the results of a model on the validation trials, and their metrics."""
+        task, trials, metrics_of = self.training.task, self.validation_trials, self.trainer.validation_metrics
+        key = key_stream(self.training.key, "validation")
+        if self.training.ensembled:
+            shared = None if differs_between_members(task) else trials
+            results = evaluate_ensemble(model, task, trials=shared, member_ids=self.member_ids, key=key)
+        else:
+            results = evaluate(model, task, trials=trials, member_id=self.member_ids, key=key)
+        metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
+        return results, checked_metrics(metrics, self.count)
+
+
+def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
+    """Return step and state of one member, to look at shapes."""
+    if not ensembled:
+        return step, state
+    own = eqx.filter(state, eqx.is_array)
+    own = jax.tree.map(lambda leaf: leaf[0] if leaf.ndim else leaf, own)
+    shared = {"step": state.step, "root_rng": state.root_rng}
+    first = dataclasses.replace(eqx.combine(own, state), **shared)
+    return of_member(step, 0), first
+
+
+def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
+    """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
+    n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(recorded))
+    capacity = CAPACITY
+    while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
+        capacity //= 2
+    return capacity, n_kept

@@ -1,0 +1,249 @@
+"""The options of a trainer, and of a training."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.typing import DTypeLike
+from jaxtyping import PRNGKeyArray, PyTree
+from numpy.typing import ArrayLike
+
+from popsim._checks import check_callables, check_positive, check_positive_int
+from popsim.ensemble import Members
+from popsim.model import check_model
+from popsim.randomness import as_key
+from popsim.store.run_folder import check_path
+from popsim.task import AbstractTask, check_task
+from popsim.training.loop.log import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
+from popsim.training.loop.schedule import WhereTrain
+from popsim.training.steps._sharding import check_devices
+from popsim.training.steps.member_step import LossUpdateFn
+from popsim.training.steps.model_updates import AbstractModelUpdate, as_model_updates
+
+__all__ = ["TrainerOptions", "Training"]
+
+CHECKPOINT_SECONDS = 60.0
+N_CHECKPOINTS = 3
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainerOptions:
+    """The options of a `TaskTrainer`, which are its arguments.
+
+    **Arguments:**
+
+    - `optimizer`: an optax optimizer. Optimizers that take the loss as a function (`optax.lbfgs`,
+        `optax.contrib.sam`, `optax.contrib.sophia`) get the loss of the batch's trials. One that cannot train
+        the model, such as `optax.lookahead` or `optax.contrib.dpsgd`, raises when training begins. The
+        builders of `popsim.training` store the learning rate where the history finds it. Use
+        `optax.set_to_zero()` to train by model updates alone.
+    - `checkpointing`, `chkpt_dir`: whether to save the training, and the folder for its checkpoints, history
+        and log (see `popsim.store.RunFolder`), from which it can be resumed. With None nothing is written.
+        With a folder the history is collected there, not in memory. While the compiled loop runs, the devices
+        hold one more copy of the train state (model and optimizer state), which is saved if that call fails.
+    - `checkpoint_seconds`, `n_checkpoints`: the interval in seconds between checkpoints, and how many are
+        kept. Checkpoints are also written at logging points (at most one a second) and after the last batch.
+        An exception or Ctrl-C is re-raised after the last finished call of the loop (including its logging
+        point, if any) has been saved, with a note that says what is saved and how to resume.
+    - `enable_tensorboard`, `tensorboard_logdir`: whether to write losses, learning rate and figures as
+        TensorBoard events to that folder at each logging point, see `TensorBoardWriter`; needs
+        `popsim[tensorboard]`.
+    - `model_update_funcs`: a PyTree of model updates, applied one after the other after each step of the
+        optimizer: learning rules (`AbstractModelUpdate`), or functions `(model, states) -> update` of the
+        model and the states of all trials of the batch, with axes (trial, time, ...). An update is added to
+        the model: a PyTree of the same structure, with None where nothing changes.
+    - `n_minibatches`: the number of parts into which a batch is split; one part at a time is in memory.
+        Random draws and gradients are the same.
+    - `member_batch_size`: how many members of an ensemble are trained at a time; None for all. The validation
+        trials are run by all members at once.
+    - `devices`: the devices over which the members of an ensemble are divided in training, such as
+        `jax.local_devices()`; None for the default device.
+    - `nonfinite`: what to do when the loss, the parameters or the optimizer state of a member are not finite.
+        "freeze": warn and keep the member as it was before that batch; the others go on, and training ends
+        when none is left. The frozen values are finite, but may have diverged already. "raise": raise
+        `NonfiniteError`.
+    - `remat`: whether gradients recompute each time step instead of storing it: less memory, more time.
+    - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
+        current loss, its mean weighted terms and the gradients.
+    - `post_step_fns`: functions from model to model, applied last in each batch, such as constraints.
+    - `log_fns`: functions called with a `LogEntry` at each logging point.
+    - `validation_figures`: `(states, trials) -> {name: figure}` of the validation trials, for TensorBoard.
+    - `validation_metrics`: `(states, trials) -> {name: numbers}` of the validation trials; for an ensemble
+        the first axis is the member. Recorded at each logging point as `history.metrics`.
+    - `stop`: a function without arguments, called about once a second. When it returns True, training saves a
+        checkpoint, ends, and returns the results so far.
+
+    **Raises:** `ValueError` naming an argument that is out of range; `ImportError` if TensorBoard is enabled
+    and its package is missing.
+    """
+
+    optimizer: optax.GradientTransformation
+    checkpointing: bool = True
+    chkpt_dir: str | Path | None = None
+    enable_tensorboard: bool = False
+    tensorboard_logdir: str | Path | None = None
+    model_update_funcs: PyTree = ()
+    _: dataclasses.KW_ONLY
+    n_minibatches: int = 1
+    member_batch_size: int | None = None
+    devices: Sequence[jax.Device] | None = None  # pyright: ignore[reportInvalidTypeForm]
+    nonfinite: Literal["freeze", "raise"] = "freeze"
+    remat: bool = False
+    loss_update_func: LossUpdateFn | None = None
+    post_step_fns: Sequence[Callable[[Any], Any]] = ()
+    log_fns: Sequence[Callable[[LogEntry], None]] = ()
+    validation_figures: ValidationFigures | None = None
+    validation_metrics: ValidationMetrics | None = None
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    n_checkpoints: int = N_CHECKPOINTS
+    stop: Callable[[], bool] | None = None
+
+    def __post_init__(self):
+        for name in ("chkpt_dir", "tensorboard_logdir"):
+            if (path := getattr(self, name)) is not None:
+                check_path(name, path)
+        if self.enable_tensorboard != (self.tensorboard_logdir is not None):
+            raise ValueError(
+                "`enable_tensorboard` and `tensorboard_logdir` must be given together: there is no default "
+                f"folder, got {self.enable_tensorboard} and {self.tensorboard_logdir}."
+            )
+        if self.enable_tensorboard:
+            check_tensorboard()
+        elif self.validation_figures is not None:
+            raise ValueError("`validation_figures` are drawn for TensorBoard: say `enable_tensorboard=True`.")
+        check_positive_int("n_minibatches", self.n_minibatches)
+        if self.member_batch_size is not None:
+            check_positive_int("member_batch_size", self.member_batch_size)
+        if self.devices is not None:
+            check_devices(self.devices)
+        if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
+            raise ValueError(
+                f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {self.optimizer}."
+            )
+        check_callables("post_step_fns", self.post_step_fns)
+        check_callables("log_fns", self.log_fns)
+        for name in ("loss_update_func", "validation_metrics", "stop"):
+            if getattr(self, name) is not None:
+                check_callables(name, [getattr(self, name)])
+        if self.nonfinite not in ("freeze", "raise"):
+            raise ValueError(f'`nonfinite` must be "freeze" or "raise", got {self.nonfinite!r}.')
+        check_positive("checkpoint_seconds", self.checkpoint_seconds)
+        check_positive_int("n_checkpoints", self.n_checkpoints)
+        kept_how = (self.checkpoint_seconds, self.n_checkpoints)
+        if self.folder is None and kept_how != (CHECKPOINT_SECONDS, N_CHECKPOINTS):
+            raise ValueError(
+                "`checkpoint_seconds` and `n_checkpoints` need `checkpointing=True` and a `chkpt_dir`, "
+                f"got {kept_how} where nothing is kept."
+            )
+        _ = self.updates
+
+    @property
+    def updates(self) -> tuple[AbstractModelUpdate, ...]:
+        """The model updates, in order."""
+        return as_model_updates(self.model_update_funcs)
+
+    @property
+    def folder(self) -> str | Path | None:
+        """The folder of the training; None for none."""
+        return self.chkpt_dir if self.checkpointing else None
+
+
+KEPT_TYPES = ("float16", "float32", "float64")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Training:
+    """The options of one training, which are the arguments of a call of a `TaskTrainer`.
+
+    **Arguments:**
+
+    - `task`: the task to train on.
+    - `model`: a model, or an ensemble (see `make_ensemble`).
+    - `n_batches`, `batch_size`: the number of training batches, and of trials in each.
+    - `where_train`: selects the trainable part of the model, see `select_trainables`. Or a mapping from batch
+        number to such a function: the trainable part from that batch on. The optimizer state of a part that
+        pauses is kept; its step count, shared by all parts, goes on. Adam's first steps for a part that joins
+        late are therefore three times as large or more. To avoid that, reset the optimizer state with
+        `reset_opt_state_at` at the batch where the part joins.
+    - `ensembled`: whether `model` is an ensemble.
+    - `ensemble_random_trials`: whether each member of an ensemble sees its own trials; otherwise all see the
+        same.
+    - `log_step`: the number of batches between logging points, which run the validation trials, print the
+        losses, call the log functions and save a checkpoint. The last batch is always one.
+    - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array of the
+        batches after which to keep them: batch numbers or, here and below, a boolean for each of the
+        `n_batches`.
+    - `save_trial_specs`: a 1D array of the batches whose trials to keep.
+    - `toggle_model_update_funcs`: whether model updates are applied, or a PyTree of the structure of
+        `model_update_funcs` with a 1D array of the batches in which each is applied. Ignored if there are no
+        functions.
+    - `restore_checkpoint`: whether to resume the training in `chkpt_dir` from its last checkpoint, if there
+        is one. The result is that of an uninterrupted training, bit for bit. All other arguments must be
+        those of that training, except for what begins later (more batches, say) and the batches that are
+        recorded.
+    - `disable_tqdm`: whether to hide the progress bar and the losses.
+    - `batch_callbacks`: by batch number, functions without arguments to call right after that batch.
+    - `opt_state`: the initial optimizer state, such as `history.opt_state` of an earlier call. It includes
+        the injected hyperparameters: a constant learning rate is that of the earlier call. The carry of model
+        updates and weights changed by `loss_update_func` start anew.
+    - `start_batch`: the number of the first batch; the last is still `n_batches` - 1.
+    - `reset_opt_state_at`: batch numbers before which the optimizer state is reset, including its step count
+        and its schedules.
+    - `trainables_dtype`: the dtype in which the trainables are kept, such as "float16" for half the space;
+        None for their own.
+    - `members`: the members (see `member_grid`), which label the history by their settings; two with the same
+        id draw the same numbers. A single model has one. None numbers the members from 0.
+    - `on_begin`: called once with the number of batches done so far, after the checkpoint, if any, has been
+        accepted and before anything is compiled.
+    - `key`: the key of the training. The draws of member i in batch b depend only on it, b and i.
+
+    **Raises:** `ValueError` naming an argument that is out of range.
+    """
+
+    task: AbstractTask
+    model: Any
+    n_batches: int
+    batch_size: int
+    where_train: WhereTrain
+    ensembled: bool = False
+    ensemble_random_trials: bool = True
+    log_step: int = 100
+    save_model_trainables: bool | ArrayLike = False
+    save_trial_specs: ArrayLike | None = None
+    toggle_model_update_funcs: bool | PyTree = True
+    restore_checkpoint: bool = False
+    disable_tqdm: bool = False
+    batch_callbacks: Mapping[int, Sequence[Callable[[], None]]] | None = None
+    _: dataclasses.KW_ONLY
+    opt_state: PyTree = None
+    start_batch: int = 0
+    reset_opt_state_at: ArrayLike = ()
+    trainables_dtype: DTypeLike | None = None
+    members: Members | None = None
+    on_begin: Callable[[int], None] | None = None
+    key: PRNGKeyArray
+
+    def __post_init__(self):
+        object.__setattr__(self, "key", as_key(self.key))
+        if self.on_begin is not None:
+            check_callables("on_begin", [self.on_begin])
+        check_task(self.task)
+        check_model("model", self.model)
+        for name in ("n_batches", "batch_size", "log_step"):
+            check_positive_int(name, getattr(self, name))
+            object.__setattr__(self, name, int(getattr(self, name)))  # numpy integers would be traced
+        whole = isinstance(self.start_batch, (int, np.integer)) and not isinstance(self.start_batch, bool)
+        if not whole or not 0 <= self.start_batch < self.n_batches:
+            raise ValueError(
+                f"`start_batch` must be a whole number from 0 to {self.n_batches - 1}, "
+                f"got {self.start_batch!r}."
+            )
+        if self.trainables_dtype is not None and jnp.dtype(self.trainables_dtype).name not in KEPT_TYPES:
+            raise ValueError(
+                f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."
+            )
