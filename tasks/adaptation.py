@@ -22,7 +22,7 @@ from popsim.interventions.plan import FromTrial, InterventionPlan, is_parameter_
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, PiecewiseSchedule
-from popsim.tasks.trial_parts import at_direction, check_drawn, random_direction
+from popsim.tasks.trial_parts import at_direction, check_directions, check_drawn, random_direction
 from popsim.trial import Trial
 from popsim.windows import AbstractWindow, InEpoch, WholeTrial
 
@@ -221,8 +221,7 @@ class DirectedVector(AbstractDistribution):
 
     def __check_init__(self):
         check_drawn("length", self.length, check_non_negative)
-        if self.n_directions is not None:
-            check_positive_int("n_directions", self.n_directions)
+        check_directions(self.n_directions)
         if self.n_axes not in (2, 3):
             raise ValueError(f"`n_axes` must be 2 or 3, got {self.n_axes!r}.")
 

@@ -5,12 +5,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive, check_positive_int, n_steps_in
+from popsim._checks import as_float_array, check_fraction, check_positive_int
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import trials_of_conditions
+from popsim.tasks.trial_parts import AbstractFixedTimes, trials_of_conditions
 from popsim.trial import OutputTarget, Trial
 from popsim.windows import Timeline
 
@@ -19,7 +18,7 @@ __all__ = ["FlipFlop"]
 MOST_BITS = 10
 
 
-class FlipFlop(AbstractTask):
+class FlipFlop(AbstractFixedTimes):
     """Each output holds the sign of the last pulse on its channel.
 
     The task of Sussillo & Barak 2013, Neural Comput 25:626, as in the example of FixedPointFinder.
@@ -37,8 +36,7 @@ class FlipFlop(AbstractTask):
 
     - `n_bits`: the number of channels, up to 10.
     - `pulse_probability`: the probability of a pulse per channel and time step.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if `n_bits` is not a whole number from 1 to 10, `pulse_probability` is outside
@@ -56,14 +54,6 @@ class FlipFlop(AbstractTask):
         if self.n_bits > MOST_BITS:
             raise ValueError(f"`n_bits` must be at most {MOST_BITS}, got {self.n_bits}.")
         check_fraction("pulse_probability", self.pulse_probability)
-        check_positive("dt", self.dt)
-        check_positive("duration", self.duration)
-        n_steps_in("duration", self.duration, self.dt)
-
-    @property
-    def n_steps(self) -> int:
-        """The number of time steps of a trial."""
-        return n_steps_in("duration", self.duration, self.dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         first_bits = jax.random.bernoulli(key_stream(key, "first bits"), shape=(self.n_bits,)).astype(int)

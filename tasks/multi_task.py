@@ -86,18 +86,18 @@ class TrialLayout:
         Missing epochs are empty, missing events never come, and missing conditions are NaN, or -1 for
         integers.
         """
-        given = _flat_inputs(trial)
-        inputs = {name: self._padded(given.get(name), width) for name, width in self.inputs.items()}
-        extra = self.n_steps - trial.timeline.n_steps
-        counts = jnp.pad(trial.targets.counts, (0, extra))
+        given, conditions = _flat_inputs(trial), _conditions(trial)
+        values = self._padded(trial.targets.values, self.n_outputs)
+        counts = jnp.pad(trial.targets.counts, (0, self.n_steps - trial.timeline.n_steps))
         return Trial(
             init=(),
-            inputs=inputs,
-            targets=OutputTarget(
-                self._padded(trial.targets.values, self.n_outputs), counts, is_choice=self.is_choice
-            ),
+            inputs={name: self._padded(given.get(name), width) for name, width in self.inputs.items()},
+            targets=OutputTarget(values, counts, is_choice=self.is_choice),
             timeline=self._timeline(trial.timeline),
-            conditions=self._conditions(trial),
+            conditions={
+                name: conditions.get(name, _missing(shape, dtype))
+                for name, (shape, dtype) in self.conditions.items()
+            },
         )
 
     def _padded(
@@ -116,12 +116,6 @@ class TrialLayout:
             epochs={name: own.epochs.get(name, empty) for name in self.epochs},
             events={name: own.events.get(name, jnp.asarray(NEVER)) for name in self.events},
         )
-
-    def _conditions(self, trial: Trial) -> dict[str, Array]:
-        given = _conditions(trial)
-        return {
-            name: given.get(name, _missing(shape, dtype)) for name, (shape, dtype) in self.conditions.items()
-        }
 
 
 def _flat_inputs(trial: Trial) -> dict[str, Float[Array, "time channels"]]:
@@ -239,11 +233,8 @@ class MultiTask(AbstractTask):
                 raise ValueError(f"`tasks` must not have {kind} of the name {TASK!r}, got {sorted(named)}.")
         one_hot = jax.nn.one_hot(index, len(self.tasks))
         told = jnp.broadcast_to(one_hot, (trial.timeline.n_steps, len(self.tasks)))
-        return Trial(
-            trial.init,
-            trial.inputs | {TASK: told},
-            trial.targets,
-            trial.timeline,
-            trial.interventions,
-            trial.conditions | {TASK: jnp.asarray(index)},
+        return dataclasses.replace(
+            trial,
+            inputs=trial.inputs | {TASK: told},
+            conditions=trial.conditions | {TASK: jnp.asarray(index)},
         )

@@ -18,6 +18,7 @@ from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.trial_parts import (
     at_direction,
+    check_directions,
     check_drawn,
     check_time_left,
     direction_of,
@@ -70,8 +71,7 @@ class SequentialReaches(AbstractTask):
     - `reach`: the time from each go cue to the next, in seconds, as `delay`; the last reach takes the rest.
     - `catch_probability`: the fraction of trials without go cues.
     - `validation_distance`: the distance of all targets from the centre in the validation trials, in m.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
 
     **Raises:** `ValueError` if a number is not positive, the last reach may have no time step, `duration`
     is not a multiple of `dt`, or a probability is outside [0, 1].
@@ -174,8 +174,7 @@ class TargetJump(AbstractTask):
     - `jump_time`: the time of the jump, in seconds; a number or a distribution.
     - `displacement`: the jump along the reach and to its left, two numbers in m or a distribution of them.
     - `jump_probability`: the fraction of trials with a jump.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
 
     **Raises:** `ValueError` if a distance or time is not positive, the jump may leave no time step for the
     correction, displacements are not two finite numbers, `duration` is not a multiple of `dt`, or a
@@ -202,8 +201,7 @@ class TargetJump(AbstractTask):
         check_fraction("jump_probability", self.jump_probability)
         check_drawn("distance", self.distance, check_positive)
         check_drawn("displacement", self.displacement, _check_displacement)
-        if self.n_directions is not None:
-            check_positive_int("n_directions", self.n_directions)
+        check_directions(self.n_directions)
         check_drawn("jump_time", self.jump_time, check_positive)
         check_time_left(self.plan, self.dt, "a time step of correction")
 
@@ -231,7 +229,7 @@ class TargetJump(AbstractTask):
 
     def validation_trials(self) -> Trial:
         distance = middle_of(self.distance)
-        directions = even_directions(8 if self.n_directions is None else self.n_directions)
+        directions = even_directions(self.n_directions)
         low, high = self.displacement.bounds()
         straight, jumps = self._without_jump(), self.plan.nominal()
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array, check_positive, check_positive_int
+from popsim._checks import as_float_array, check_positive
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
@@ -13,10 +13,11 @@ from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, PositionE
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.trial_parts import (
+    AbstractFixedTimes,
     at_direction,
     center_out_trials,
+    check_directions,
     check_drawn,
-    check_reach_times,
     check_time_left,
     even_directions,
     middle_of,
@@ -32,7 +33,7 @@ from popsim.windows import Before, InEpoch, Timeline
 __all__ = ["RandomReaches", "CenterOutReaches", "delayed_reach_loss", "DelayedReaches"]
 
 
-class RandomReaches(AbstractTask):
+class RandomReaches(AbstractFixedTimes):
     """Reaches between two points drawn uniformly from a workspace.
 
     The validation trials are reaches from the centre in eight directions.
@@ -40,8 +41,7 @@ class RandomReaches(AbstractTask):
     **Arguments:**
 
     - `workspace`: the region of starts and targets, such as `plant.workspace`.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `validation_distance`: the distance of targets in the validation trials, in m.
     - `loss`: the loss to train with.
 
@@ -56,13 +56,7 @@ class RandomReaches(AbstractTask):
     validation_distance: float = eqx.field(static=True, kw_only=True, default=0.1)
 
     def __check_init__(self):
-        check_reach_times(self.duration, self.dt)
         check_positive("validation_distance", self.validation_distance)
-
-    @property
-    def n_steps(self) -> int:
-        """The number of time steps of a trial."""
-        return check_reach_times(self.duration, self.dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         start = self.workspace.sample(key=key_stream(key, "start"))
@@ -79,7 +73,7 @@ class RandomReaches(AbstractTask):
         )
 
 
-class CenterOutReaches(AbstractTask):
+class CenterOutReaches(AbstractFixedTimes):
     """Reaches from the centre of a workspace to targets on a circle around it.
 
     Training targets are drawn from `n_directions` evenly spaced directions, or from the whole circle if
@@ -90,8 +84,7 @@ class CenterOutReaches(AbstractTask):
     - `workspace`: the workspace; reaches start at its centre.
     - `distance`: the distance from centre to target, in m.
     - `n_directions`: the number of targets; None for the whole circle.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if a number is not positive, or `duration` is not a multiple of `dt`.
@@ -105,15 +98,8 @@ class CenterOutReaches(AbstractTask):
     dt: float = eqx.field(static=True, kw_only=True, default=0.01)
 
     def __check_init__(self):
-        check_reach_times(self.duration, self.dt)
         check_positive("distance", self.distance)
-        if self.n_directions is not None:
-            check_positive_int("n_directions", self.n_directions)
-
-    @property
-    def n_steps(self) -> int:
-        """The number of time steps of a trial."""
-        return check_reach_times(self.duration, self.dt)
+        check_directions(self.n_directions)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         center = self.workspace.center
@@ -164,8 +150,7 @@ class DelayedReaches(AbstractTask):
     - `hold`, `delay`: the durations before and after target onset, until the go cue, in seconds; numbers or
         distributions.
     - `catch_probability`: the fraction of trials without a go cue.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
 
     **Raises:** `ValueError` if a distance or time is not positive, hold and delay may leave no time step for
     the movement, `duration` is not a multiple of `dt`, or a probability is outside [0, 1].
@@ -185,8 +170,7 @@ class DelayedReaches(AbstractTask):
 
     def __check_init__(self):
         check_drawn("distance", self.distance, check_positive)
-        if self.n_directions is not None:
-            check_positive_int("n_directions", self.n_directions)
+        check_directions(self.n_directions)
         check_drawn("hold", self.hold, check_positive)
         check_drawn("delay", self.delay, check_positive)
         check_time_left(self.plan, self.dt, "a time step of movement")
@@ -214,7 +198,7 @@ class DelayedReaches(AbstractTask):
 
     def validation_trials(self) -> Trial:
         timeline, distance = self.plan.nominal(), middle_of(self.distance)
-        directions = even_directions(8 if self.n_directions is None else self.n_directions)
+        directions = even_directions(self.n_directions)
         return jax.vmap(lambda direction: self._reach(direction, distance, timeline))(directions)
 
     def _reach(self, direction: Float[Array, ""], distance: Float[Array, ""], timeline: Timeline) -> Trial:

@@ -10,7 +10,6 @@ from popsim._checks import (
     check_non_negative,
     check_positive,
     is_traced,
-    n_steps_in,
 )
 from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
@@ -18,7 +17,13 @@ from popsim.losses import OutputError
 from popsim.per_member import has_per_member
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import all_combinations, check_time_left, nominal_values, trials_of_conditions
+from popsim.tasks.trial_parts import (
+    AbstractFixedTimes,
+    all_combinations,
+    check_time_left,
+    nominal_values,
+    trials_of_conditions,
+)
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
 from popsim.windows import NEVER, Timeline
@@ -48,8 +53,7 @@ class ReadySetGo(AbstractTask):
     - `pulse`: the duration of a pulse, in seconds.
     - `overshoot`: the continuation of the ramp, as a fraction of the produced interval.
     - `catch_probability`: the fraction of trials without set.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if a gain or `pulse` is not positive, `overshoot` is negative, or `duration` is
@@ -153,7 +157,7 @@ class ReadySetGo(AbstractTask):
         return OutputTarget(ramp[:, None], counts, is_choice=False)
 
 
-class SineGeneration(AbstractTask):
+class SineGeneration(AbstractFixedTimes):
     """A sine wave whose frequency is set by a constant input.
 
     After the sine wave generator of Sussillo & Barak 2013, Neural Comput 25:626, with other frequencies (not
@@ -171,8 +175,7 @@ class SineGeneration(AbstractTask):
 
     - `frequency`: the distribution of f, in Hz.
     - `amplitude`: the amplitude A.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if a frequency is not positive or has fewer than two time steps per period,
@@ -188,9 +191,6 @@ class SineGeneration(AbstractTask):
     dt: float = eqx.field(static=True, kw_only=True, default=0.02)
 
     def __check_init__(self):
-        check_positive("dt", self.dt)
-        check_positive("duration", self.duration)
-        n_steps_in("duration", self.duration, self.dt)
         check_non_negative("amplitude", self.amplitude)
         if has_per_member(self.frequency):
             return
@@ -201,11 +201,6 @@ class SineGeneration(AbstractTask):
                 f"`frequency` must be at most {0.5 / self.dt:.4g} Hz, two steps a period, "
                 f"got {float(high)} Hz."
             )
-
-    @property
-    def n_steps(self) -> int:
-        """The number of time steps of a trial."""
-        return n_steps_in("duration", self.duration, self.dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         return self._trial(self.frequency.sample(key=key_stream(key, "frequency")), key=key)

@@ -184,8 +184,7 @@ class Tracking(AbstractTask):
     - `start`: the time before the target moves, in seconds; a number or a distribution.
     - `ramp`: the time until the full speed of the path, in seconds.
     - `n_validation_trials`: the number of validation trials.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
 
     **Raises:** `ValueError` if a number is not positive, `path` has another type, the start may leave no time
     step for the pursuit, or `duration` is not a multiple of `dt`.
@@ -270,8 +269,7 @@ class PosturalHold(AbstractTask):
     - `loss`: the loss to train with.
     - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds; numbers or
         distributions.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
 
     **Raises:** `ValueError` if a number is not positive, hold and pulse may leave no time step for the
     recovery, or `duration` is not a multiple of `dt`.

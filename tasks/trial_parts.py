@@ -22,6 +22,7 @@ from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
 from popsim.per_member import has_per_member
+from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
 from popsim.windows import Timeline
@@ -70,11 +71,24 @@ def reach_loss() -> Loss:
     return PositionError() + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
 
 
-def check_reach_times(duration: float, dt: float) -> int:
-    """Return the number of time steps; raise `ValueError` unless `duration / dt` is a positive integer."""
-    check_positive("dt", dt)
-    check_positive("duration", duration)
-    return n_steps_in("duration", duration, dt)
+class AbstractFixedTimes(AbstractTask):
+    """A task whose trials all have the same times.
+
+    **Raises:** `ValueError` unless `duration` is a positive multiple of `dt`.
+    """
+
+    duration: eqx.AbstractVar[float]
+    dt: eqx.AbstractVar[float]
+
+    def __check_init__(self):
+        check_positive("dt", self.dt)
+        check_positive("duration", self.duration)
+        _ = self.n_steps
+
+    @property
+    def n_steps(self) -> int:
+        """The number of time steps of a trial."""
+        return n_steps_in("duration", self.duration, self.dt)
 
 
 def reach_trial(
@@ -124,9 +138,15 @@ def center_out_trials(
     return jax.vmap(reach_toward)(even_directions(n_directions))
 
 
-def even_directions(n_directions: int) -> Float[Array, " direction"]:
-    """Return evenly spaced directions in rad, the first to the right."""
-    return jnp.linspace(0.0, 2 * jnp.pi, n_directions, endpoint=False)
+def check_directions(n_directions: int | None) -> None:
+    """Raise `ValueError` unless the number of directions is positive, or None for the whole circle."""
+    if n_directions is not None:
+        check_positive_int("n_directions", n_directions)
+
+
+def even_directions(n_directions: int | None) -> Float[Array, " direction"]:
+    """Return evenly spaced directions in rad, the first to the right; eight of the whole circle, None."""
+    return jnp.linspace(0.0, 2 * jnp.pi, n_directions or 8, endpoint=False)
 
 
 def at_direction(

@@ -19,7 +19,6 @@ from popsim.randomness import key_stream
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule, as_batch_schedule
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, label_trial, n_trials
-from popsim.windows import Timeline
 
 __all__ = [
     "HeldOutConditions",
@@ -87,20 +86,28 @@ def check_shares(shares: AbstractBatchSchedule, n_tasks: int) -> None:
 
 def validation_trials_of_all(tasks: Sequence[AbstractTask], name: str) -> Trial:
     """Return the validation trials of all tasks in sequence, with the task index as condition `name`."""
+    each = [task.validation_trials() for task in tasks]
+    labelled = [
+        label_trial(trials, {name: jnp.full(n_trials(trials), index)}) for index, trials in enumerate(each)
+    ]
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *labelled)
 
-    def of_task(index: int, task: AbstractTask) -> Trial:
-        trials = task.validation_trials()
-        label = jnp.full(n_trials(trials), index)
-        return label_trial(trials, {name: label})
 
-    each = [of_task(index, task) for index, task in enumerate(tasks)]
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *each)
+class AbstractWrapper(AbstractTask):
+    """A task that changes the trials of another one, and has its loss."""
+
+    task: AbstractTask
+
+    @property
+    def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The loss of the task."""
+        return self.task.loss
 
 
 Conditions = Mapping[str, Array]
 
 
-class HeldOutConditions(AbstractTask):
+class HeldOutConditions(AbstractWrapper):
     """A task with some conditions held out from training, to test generalisation.
 
     `HeldOutConditions(task, lambda conditions: abs(conditions["direction"]) < 0.5)`. A training trial that is
@@ -114,7 +121,6 @@ class HeldOutConditions(AbstractTask):
     - `n_attempts`: the maximum number of draws of a trial. The run fails if all of them are held out.
     """
 
-    task: AbstractTask
     is_held_out: Callable[[Conditions], Bool[Array, ""]] = eqx.field(static=True)
     n_attempts: int = eqx.field(static=True)
 
@@ -129,11 +135,6 @@ class HeldOutConditions(AbstractTask):
 
     def __check_init__(self):
         check_positive_int("n_attempts", self.n_attempts)
-
-    @property
-    def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The loss of the task."""
-        return self.task.loss
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         def attempt(index: Int[Array, ""]) -> Trial:
@@ -152,16 +153,13 @@ class HeldOutConditions(AbstractTask):
             accepted == self.n_attempts,
             f"`is_held_out` must leave trials to train on, but held out {self.n_attempts} draws in a row.",
         )
-        return _labelled(attempt(accepted), jnp.asarray(False))
+        return label_trial(attempt(accepted), {"held out": jnp.asarray(False)})
 
     def validation_trials(self) -> Trial:
-        return jax.vmap(lambda trial: _labelled(trial, jnp.asarray(self.is_held_out(trial.conditions))))(
-            self.task.validation_trials()
-        )
+        def labelled(trial: Trial) -> Trial:
+            return label_trial(trial, {"held out": jnp.asarray(self.is_held_out(trial.conditions))})
 
-
-def _labelled(trial: Trial, is_held_out: Bool[Array, ""]) -> Trial:
-    return label_trial(trial, {"held out": is_held_out})
+        return jax.vmap(labelled)(self.task.validation_trials())
 
 
 class Mixture(AbstractTask):
@@ -246,7 +244,7 @@ class TaskCurriculum(AbstractTask):
         return validation_trials_of_all(self.tasks, "phase")
 
 
-class ParameterCurriculum(AbstractTask):
+class ParameterCurriculum(AbstractWrapper):
     """A task whose array `where(task)` follows a schedule over training batches: a curriculum.
 
     `ParameterCurriculum(task, lambda task: task.catch_probability, LinearSchedule(0.0, 0.2, last_batch=9))`.
@@ -263,7 +261,6 @@ class ParameterCurriculum(AbstractTask):
     differs.
     """
 
-    task: AbstractTask
     where: Callable[[Any], Any] = eqx.field(static=True)
     schedule: AbstractBatchSchedule
 
@@ -280,11 +277,6 @@ class ParameterCurriculum(AbstractTask):
                 f"`schedule` must give the shape that `where` picks, {picked.shape}, got {given}."
             )
 
-    @property
-    def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The loss of the task."""
-        return self.task.loss
-
     def at_batch(self, batch: int | Int[Array, ""]) -> AbstractTask:
         """Return the task in a given training batch."""
         return eqx.tree_at(self.where, self.task, self.schedule(batch))
@@ -296,7 +288,7 @@ class ParameterCurriculum(AbstractTask):
         return self.at_batch(LAST_BATCH).validation_trials()
 
 
-class WithFixation(AbstractTask):
+class WithFixation(AbstractWrapper):
     """A task with an additional fixation input: 1 until an event, then 0.
 
     The input is 1 throughout if the event never comes, like the go cue in a catch trial.
@@ -310,17 +302,11 @@ class WithFixation(AbstractTask):
     **Raises:** `ValueError` when trials are drawn, if they lack the event or already have such an input.
     """
 
-    task: AbstractTask
     until: str = eqx.field(static=True)
     name: str = eqx.field(static=True)
 
     def __init__(self, task: AbstractTask, until: str = "go cue", *, name: str = "fixation"):
         self.task, self.until, self.name = task, until, name
-
-    @property
-    def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The loss of the task."""
-        return self.task.loss
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         return self._fixating(self.task.trial(batch=batch, key=key))
@@ -331,13 +317,11 @@ class WithFixation(AbstractTask):
     def _fixating(self, trial: Trial) -> Trial:
         if not isinstance(trial.inputs, dict) or self.name in trial.inputs:
             raise ValueError(f"`name` must be a new one beside inputs that have names, got {self.name!r}.")
-        return dataclasses.replace(trial, inputs=trial.inputs | {self.name: self._input(trial.timeline)})
-
-    def _input(self, timeline: Timeline) -> Array:
-        return (~timeline.since(self.until)).astype(float)[:, None]
+        fixation = (~trial.timeline.since(self.until)).astype(float)[:, None]
+        return dataclasses.replace(trial, inputs=trial.inputs | {self.name: fixation})
 
 
-class WithInterventions(AbstractTask):
+class WithInterventions(AbstractWrapper):
     """A task with interventions scheduled by plans.
 
     The trials are bitwise those of the task, with interventions added. The validation trials are those of
@@ -354,7 +338,6 @@ class WithInterventions(AbstractTask):
     **Raises:** `ValueError` if two plans are for the same intervention.
     """
 
-    task: AbstractTask
     plans: tuple[InterventionPlan, ...]
 
     def __init__(self, task: AbstractTask, plans: Sequence[InterventionPlan]):
@@ -364,11 +347,6 @@ class WithInterventions(AbstractTask):
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")
-
-    @property
-    def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The loss of the task."""
-        return self.task.loss
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         trial = self.task.trial(batch=batch, key=key)
