@@ -7,6 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
 from popsim._checks import check_positive
@@ -77,7 +78,8 @@ def network_dynamics(
 
     - `model`: a network of popsim, or a model with one as `model.network`, such as a `NetworkModel` or a
         `SensorimotorLoop`, of which the body is left out.
-    - `hidden`: activity of the units before the step.
+    - `hidden`: activity of the units before the step. If the hidden state of the network is a PyTree, the
+        numbers of all its arrays in one vector, as `jax.flatten_util.ravel_pytree` puts them.
     - `inputs`: input vector of the network. The default is zeros.
 
     **Raises:** `ValueError` if `model` has no network, or `hidden` or `inputs` has the wrong shape.
@@ -88,12 +90,15 @@ def network_dynamics(
             "`ensemble` must be networks or models with one, for others say their `dynamics`; "
             f"got {type(model).__name__}."
         )
-    if hidden.shape != (units := jax.eval_shape(network.init, key=jax.random.key(0)).shape):
-        raise ValueError(f"`hidden` must be {units[0]} units, got shape {hidden.shape}.")
+    start = jax.eval_shape(network.init, key=jax.random.key(0))
+    flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, hidden.dtype), start))
+    if hidden.shape != flat.shape:
+        raise ValueError(f"`hidden` must be {flat.size} units, got shape {hidden.shape}.")
     received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else inputs
     if received.shape != (network.n_inputs,):
         raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got shape {received.shape}.")
-    return without_noise(network).step(received, hidden, key=jax.random.key(0))
+    following = without_noise(network).step(received, unravel(hidden), key=jax.random.key(0))
+    return ravel_pytree(following)[0]
 
 
 def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Array | None) -> Array:

@@ -270,7 +270,8 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
 def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
     """Return the drawings for any plant, except learning curves."""
     dt = trials.timeline.dt
-    n_members, n_trials, _, n_units = clean.network.hidden.shape
+    n_members, n_trials = clean.hand.position.shape[:2]
+    units = clean.network.hidden
 
     def hand_paths(ax: Axes) -> Axes:
         starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
@@ -284,12 +285,10 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
         return ax
 
     def hidden_activity(ax: Axes) -> Axes:
-        draw_hidden_activity(ax, clean.network.hidden[0, 0], dt=dt).set_title(
-            "member 0, reach to the right, noise off"
-        )
+        draw_hidden_activity(ax, units[0, 0], dt=dt).set_title("member 0, reach to the right, noise off")
         return ax
 
-    return {
+    drawings = {
         "hand_paths": Drawing(
             hand_paths,
             "Paths of the hand",
@@ -303,13 +302,15 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
             "each target, and a band of one standard deviation over these trials. The unit of replication "
             "is the member: how far lines differ is how far networks differ, the bands are of targets.",
         ),
-        "hidden_activity": Drawing(
+    }
+    if isinstance(units, np.ndarray):  # the hidden state may be any PyTree
+        drawings["hidden_activity"] = Drawing(
             hidden_activity,
             "Hidden activity",
-            f"The {n_units} units of member 0 in the first validation trial, a reach to the right, ordered "
-            f"by when they are furthest from zero. {EXAMPLE}",
-        ),
-    }
+            f"The {units.shape[-1]} units of member 0 in the first validation trial, a reach to the right, "
+            f"ordered by when they are furthest from zero. {EXAMPLE}",
+        )
+    return drawings
 
 
 def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
@@ -319,13 +320,15 @@ def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
         figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
         drawing.draw(ax)
         figures[name] = RunFigure(figure, drawing.title, drawing.caption)
-    n_rows = len(drawings) // 2
+    n_rows = (len(drawings) + 1) // 2
     size = (6.9, 2.7 * n_rows)
     overview, axes = plt.subplots(n_rows, 2, figsize=size, layout="constrained")
     said = []
     for letter, ax, drawing in zip("abcdef", axes.flat, drawings.values(), strict=False):
         drawing.draw(ax).set_title(letter, loc="left", fontweight="bold")
         said.append(f"{letter}: {drawing.caption}")
+    for ax in axes.flat[len(drawings) :]:
+        ax.remove()
     figures["overview"] = RunFigure(overview, "Overview", " ".join(said), repeats=True)
     return figures
 

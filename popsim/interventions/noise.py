@@ -4,9 +4,10 @@ import dataclasses
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Key
 
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim.interventions.units import AbstractUnitIntervention
 from popsim.models.states import LoopState, NetworkModelState
 
 __all__ = ["FeedbackNoise", "InputNoise", "UnitNoise", "CommandNoise", "ForceNoise"]
@@ -62,20 +63,18 @@ class InputNoise(AbstractIntervention):
         return dataclasses.replace(state, received=_noisy(self.name, state.received, parameters, key))
 
 
-class UnitNoise(AbstractIntervention):
+class UnitNoise(AbstractUnitIntervention):
     """Noise on the hidden units after their update; in a `LeakyRNN`, on the activations.
 
-    The parameter is its standard deviation: one, or one per unit.
+    The parameter is its standard deviation: one, or one per unit. `units` is as in `ClampUnits`.
     """
 
     name: str = eqx.field(static=True, default="unit noise")
-    after_stage: Stage = eqx.field(static=True, default="think")
 
-    def apply(
-        self, parameters: Float[Array, "*units"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
-        hidden = _noisy(self.name, state.network.hidden, parameters, key)
-        return dataclasses.replace(state, network=state.network.with_hidden(hidden))
+    def changed(
+        self, parameters: Float[Array, "*unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
+    ) -> Float[Array, " unit"]:
+        return _noisy(self.name, units, parameters, key)
 
 
 class CommandNoise(AbstractIntervention):

@@ -1,5 +1,6 @@
 """Clamping, silencing and stimulation of network units."""
 
+import abc
 import dataclasses
 
 import equinox as eqx
@@ -7,8 +8,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim.networks.base import UnitSelector, selected_units
 
 __all__ = ["ClampUnitsParameters", "ClampUnits", "SilenceUnits", "StimulateUnits", "UnitInput"]
+
+
+class AbstractUnitIntervention(AbstractIntervention):
+    """An intervention that changes the activity of units after their update, before the readout."""
+
+    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
+    after_stage: Stage = eqx.field(static=True, default="think", kw_only=True)
+
+    @abc.abstractmethod
+    def changed(
+        self, parameters: PyTree[Array], units: Float[Array, " unit"], *, key: Key[Array, ""]
+    ) -> Float[Array, " unit"]:
+        """Return the changed activity; `parameters` and `key` are those of `apply`."""
+
+    def apply(self, parameters: PyTree[Array], state: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
+        hidden = state.network.hidden
+        changed = self.changed(parameters, selected_units(self.name, hidden, self.units), key=key)
+        hidden = changed if self.units is None else eqx.tree_at(self.units, hidden, changed)
+        return dataclasses.replace(state, network=state.network.with_hidden(hidden))
 
 
 class ClampUnitsParameters(eqx.Module):
@@ -22,61 +43,60 @@ class ClampUnitsParameters(eqx.Module):
     values: Float[Array, "*trial units"]
 
 
-class ClampUnits(AbstractIntervention):
+class ClampUnits(AbstractUnitIntervention):
     """A clamp that sets units to given values, independent of their input; see `ClampUnitsParameters`.
 
     Units are clamped after their update and before the readout: in the first active step, other units still
     receive their previous values.
+
+    **Arguments:**
+
+    - `units`: selects the activity if the hidden state of the network is not one array, such as
+        `lambda hidden: hidden[0]`; so in all interventions on units. Without it such a network is refused.
     """
 
     name: str = eqx.field(static=True, default="clamp units")
-    after_stage: Stage = eqx.field(static=True, default="think")
 
-    def apply(
-        self, parameters: ClampUnitsParameters, state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
-        hidden = state.network.hidden
-        check_parameter(f"{self.name}: mask", parameters.mask, hidden.shape)
-        check_parameter(f"{self.name}: values", parameters.values, hidden.shape)
-        return _with_hidden(state, (1 - parameters.mask) * hidden + parameters.mask * parameters.values)
+    def changed(
+        self, parameters: ClampUnitsParameters, units: Float[Array, " unit"], *, key: Key[Array, ""]
+    ) -> Float[Array, " unit"]:
+        check_parameter(f"{self.name}: mask", parameters.mask, units.shape)
+        check_parameter(f"{self.name}: values", parameters.values, units.shape)
+        return (1 - parameters.mask) * units + parameters.mask * parameters.values
 
 
-class SilenceUnits(AbstractIntervention):
+class SilenceUnits(AbstractUnitIntervention):
     """A lesion that sets units to zero.
 
     The parameter is a mask: for each unit 1 if it is silenced, 0 if not, or the fraction of activity that it
     loses. Networks of popsim start a trial with units at zero, so that silencing from the first step on
     covers the whole trial. In a `LeakyRNN` the activations are set to zero: if the nonlinearity is not zero
-    there, use `ClampUnits` with an activation where it is.
+    there, use `ClampUnits` with an activation where it is. `units` is as in `ClampUnits`.
     """
 
     name: str = eqx.field(static=True, default="silence units")
-    after_stage: Stage = eqx.field(static=True, default="think")
 
-    def apply(
-        self, parameters: Float[Array, " units"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
-        hidden = state.network.hidden
-        check_parameter(self.name, parameters, hidden.shape)
-        return _with_hidden(state, (1 - parameters) * hidden)
+    def changed(
+        self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
+    ) -> Float[Array, " unit"]:
+        check_parameter(self.name, parameters, units.shape)
+        return (1 - parameters) * units
 
 
-class StimulateUnits(AbstractIntervention):
+class StimulateUnits(AbstractUnitIntervention):
     """A stimulation that adds the parameter, one number per unit, to the units after their update.
 
     It bypasses the nonlinearity of a `GRUNetwork`; in a `LeakyRNN` it is added to the activations and decays
-    with them. For an input current see `UnitInput`.
+    with them. For an input current see `UnitInput`. `units` is as in `ClampUnits`.
     """
 
     name: str = eqx.field(static=True, default="stimulate units")
-    after_stage: Stage = eqx.field(static=True, default="think")
 
-    def apply(
-        self, parameters: Float[Array, " units"], state: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
-        hidden = state.network.hidden
-        check_parameter(self.name, parameters, hidden.shape)
-        return _with_hidden(state, hidden + parameters)
+    def changed(
+        self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
+    ) -> Float[Array, " unit"]:
+        check_parameter(self.name, parameters, units.shape)
+        return units + parameters
 
 
 class UnitInput(AbstractIntervention):
@@ -84,20 +104,19 @@ class UnitInput(AbstractIntervention):
 
     The parameter holds one number per unit. It is added to the input current of a `LeakyRNN`, and to the
     argument of the tanh of a `GRUNetwork`'s candidate activation: see `AbstractNetwork.with_unit_input`.
+    `units` is as in `ClampUnits`.
     """
 
     name: str = eqx.field(static=True, default="unit input")
     after_stage: Stage = eqx.field(static=True, default="sense")
+    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
-    def prepare(self, parameters: Float[Array, " units"], state: PyTree[Array]) -> PyTree[Array]:
-        return dataclasses.replace(state, unit_input=jnp.zeros_like(state.network.hidden))
+    def prepare(self, parameters: Float[Array, " unit"], state: PyTree[Array]) -> PyTree[Array]:
+        units = selected_units(self.name, state.network.hidden, self.units)
+        return dataclasses.replace(state, unit_input=jnp.zeros_like(units))
 
     def apply(
-        self, parameters: Float[Array, " units"], state: PyTree[Array], *, key: Key[Array, ""]
+        self, parameters: Float[Array, " unit"], state: PyTree[Array], *, key: Key[Array, ""]
     ) -> PyTree[Array]:
-        check_parameter(self.name, parameters, state.network.hidden.shape)
+        check_parameter(self.name, parameters, state.unit_input.shape)
         return dataclasses.replace(state, unit_input=state.unit_input + parameters)
-
-
-def _with_hidden(state: PyTree[Array], hidden: Float[Array, " units"]) -> PyTree[Array]:
-    return dataclasses.replace(state, network=state.network.with_hidden(hidden))

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, SquaredDistance
 from popsim.model import AbstractModel
+from popsim.networks.base import UnitSelector, selected_units
 from popsim.parameters import picked_parameters
 from popsim.plants import MusculoskeletalPlant
 from popsim.trial import Trial
@@ -56,24 +57,33 @@ class EffortChange(AbstractSumOfSquares):
 
 
 class HiddenActivity(AbstractSumOfSquares):
-    """Sum over time of w_t |h_t|², where h is the hidden state of the network, `states.network.hidden`."""
+    """Sum over time of w_t |h_t|², where h is the hidden state of the network, `states.network.hidden`.
+
+    **Arguments:**
+
+    - `units`: selects h if the hidden state is not one array, such as `lambda hidden: hidden[0]`.
+    """
 
     name: str = eqx.field(static=True, default="hidden activity", kw_only=True)
+    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return states.network.hidden
+        return selected_units(self.name, states.network.hidden, self.units)
 
 
 class HiddenActivityChange(AbstractSumOfSquares):
     """Sum over time of w_t |dh_t/dt|², in 1/s², where h is the hidden state of the network.
 
     dh_t/dt = (h_t - h_{t-1}) / dt, from the second step on. It penalises fast hidden trajectories.
+    `units` selects h as for `HiddenActivity`.
     """
 
     name: str = eqx.field(static=True, default="hidden activity change", kw_only=True)
+    units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return rate_of_change(states.network.hidden, trial.timeline.dt)
+        hidden = selected_units(self.name, states.network.hidden, self.units)
+        return rate_of_change(hidden, trial.timeline.dt)
 
 
 def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:

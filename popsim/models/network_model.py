@@ -63,8 +63,7 @@ class NetworkModel(AbstractModel):
         self.network.check_dt(self.dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
-        hidden = self.network.init(key=key)
-        state = NetworkModelState(NetworkState(hidden, jnp.zeros(self.network.n_outputs, hidden.dtype)))
+        state = NetworkModelState(NetworkState.initial_state(self.network, key=key))
         if any(i.after_stage == "sense" and i.name in trial.interventions for i in self.interventions):
             first = network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
             state = dataclasses.replace(state, received=jnp.zeros_like(first))

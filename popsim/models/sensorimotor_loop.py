@@ -118,8 +118,7 @@ class SensorimotorLoop(AbstractModel):
         return n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
-        hidden = self.network.init(key=key)
-        network = NetworkState(hidden, jnp.zeros(self.network.n_outputs, hidden.dtype))
+        network = NetworkState.initial_state(self.network, key=key)
         state = LoopState.rest_state(self.plant, trial.init.position, network)
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}

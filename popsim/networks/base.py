@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Key
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._checks import check_positive_int
 
@@ -14,15 +16,15 @@ __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
 
 class NetworkStep(eqx.Module):
-    """One time step of a network: its input, and its hidden units before and after the step.
+    """One time step of a network: its input, and its hidden state before and after the step.
 
     `unit_input` is the current added to the input of the units, or None.
     """
 
     received: Float[Array, "*time inputs"]
-    before: Float[Array, "*time hidden"]
-    after: Float[Array, "*time hidden"]
-    unit_input: Float[Array, "*time hidden"] | None = None
+    before: PyTree[Array]
+    after: PyTree[Array]
+    unit_input: Float[Array, "*time units"] | None = None
 
 
 def _all_rows() -> slice:
@@ -53,21 +55,56 @@ class Projection:
 
 
 class NetworkState(eqx.Module):
-    """The units and the output of a network after a step."""
+    """The hidden state and the output of a network after a step."""
 
-    hidden: Float[Array, "*axes hidden"]
+    hidden: PyTree[Array]
     output: Float[Array, "*axes output"]
 
-    def with_hidden(self, hidden: Float[Array, "*axes hidden"]) -> "NetworkState":
-        """Return the state with other hidden units and the same output."""
+    @classmethod
+    def initial_state(cls, network: "AbstractNetwork", *, key: Key[Array, ""]) -> "NetworkState":
+        """Return the state of a network at the start of a trial, with an output of zeros."""
+        hidden = network.init(key=key)
+        dtype = jax.eval_shape(network.read_out, hidden).dtype
+        return cls(hidden, jnp.zeros(network.n_outputs, dtype))
+
+    def with_hidden(self, hidden: PyTree[Array]) -> "NetworkState":
+        """Return the state with another hidden state and the same output."""
         return NetworkState(hidden, self.output)
+
+
+UnitSelector = Callable[[Any], Array]
+"""A function from the hidden state of a network to one array of it, the activity of units."""
+
+
+def selected_units(
+    user: str, hidden: PyTree[Array], units: UnitSelector | None
+) -> Float[Array, "*axes unit"]:
+    """Return the activity of units.
+
+    **Arguments:**
+
+    - `user`: what needs the units, for the error message.
+    - `hidden`: the hidden state of a network.
+    - `units`: selects one array of it; may be None if it is one array.
+
+    **Raises:** `ValueError` if no array is selected.
+    """
+    selected = hidden if units is None else units(hidden)
+    if not eqx.is_array(selected):
+        raise ValueError(
+            f"`units` of {user!r} must select one array of the hidden state of the network, such as "
+            f"`units=lambda hidden: hidden[0]`, got {jax.tree.structure(selected)}."
+        )
+    return selected
 
 
 class AbstractNetwork(eqx.Module):
     """Base class of recurrent networks with a readout.
 
     Subclasses implement the sizes, `init`, `step` and `read_out`. The readout is separate from the step so
-    that interventions on the units between the two affect the output.
+    that interventions on the units between the two affect the output. The hidden state is an array, or any
+    PyTree of arrays, such as the pair (h, c) of an LSTM; what acts on units then takes a function `units`
+    that selects one array of it.
 
     All floating-point arrays are learned except noise and the fields named in `constants`, such as
     `constants = ("tau", "mask", "initial_hidden")`; see `popsim.is_parameter`.
@@ -98,25 +135,25 @@ class AbstractNetwork(eqx.Module):
     n_outputs: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
-        """Return the hidden units at the start of a trial."""
+    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+        """Return the hidden state at the start of a trial."""
 
     @abc.abstractmethod
     def step(
-        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
-    ) -> Float[Array, " hidden"]:
-        """Return the hidden units one time step later.
+        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        """Return the hidden state one time step later, of the same structure.
 
         **Arguments:**
 
         - `inputs`: the input vector at this step.
-        - `hidden`: the units before the step.
+        - `hidden`: the hidden state before the step.
         - `key`: for noise of the units.
         """
 
     @abc.abstractmethod
-    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
-        """Return the output of the network for the given hidden units."""
+    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+        """Return the output of the network for the given hidden state."""
 
     def projections(self) -> dict[str, Projection]:
         """Return the projections that learning rules may act on, by name; by default none.
@@ -126,7 +163,7 @@ class AbstractNetwork(eqx.Module):
         """
         return {}
 
-    def with_unit_input(self, current: Float[Array, " hidden"] | None) -> "AbstractNetwork":
+    def with_unit_input(self, current: Float[Array, " units"] | None) -> "AbstractNetwork":
         """Return the network with a current added to the input of its units, before their nonlinearity.
 
         The current is added to the bias of the projection "input", so custom networks support it through

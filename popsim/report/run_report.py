@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import jax
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
@@ -66,10 +67,12 @@ class Section:
 
 
 def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial time unit"] | None:
-    """Return the activity of the units of all members, without noise; None without a `network` of popsim."""
+    """Return the activity of all units, without noise; None unless the hidden state is one array."""
     states = run.evaluate(without_noise(ensemble)).states
     hidden = getattr(getattr(states, "network", None), "hidden", None)
-    return None if hidden is None or np.ndim(hidden) != 4 else np.asarray(hidden, np.float64)
+    if not isinstance(hidden, jax.Array | np.ndarray) or hidden.ndim != 4:
+        return None
+    return np.asarray(hidden, np.float64)
 
 
 MOST_COMPONENTS = 10

@@ -162,11 +162,11 @@ class Synapses(eqx.Module):
 def network_steps(activity: TrialActivity) -> NetworkStep:
     """Return the steps of the network of a `NetworkModel` or a `SensorimotorLoop` in a trial.
 
-    **Returns:** its inputs, and its units before and after each step; the first axis is time.
+    **Returns:** its inputs, and its hidden state before and after each step; the first axis is time.
     """
     model: Any = activity.model
-    hidden = activity.states.network.hidden
-    before = jnp.concatenate([activity.initial_state.network.hidden[None], hidden[:-1]])
+    first, hidden = activity.initial_state.network.hidden, activity.states.network.hidden
+    before = jax.tree.map(lambda start, row: jnp.concatenate([start[None], row[:-1]]), first, hidden)
     unit_input = getattr(activity.states, "unit_input", None)
     return NetworkStep(model.received(activity.states, activity.trial), before, hidden, unit_input)
 

@@ -1,0 +1,259 @@
+"""A network whose hidden state is a pair of arrays, in every place where a network can stand."""
+
+import dataclasses
+import functools
+import types
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, reach
+from small_training import assert_same
+
+import popsim
+from popsim import interventions
+from popsim.analysis import dynamics, population
+from popsim.experiments.reaching import draw_reach_figures
+from popsim.networks import AbstractNetwork, Projection
+from popsim.report.run_report import hidden_activity
+from popsim.training import TaskTrainer, adam, open_history, rules
+
+N_UNITS, N_STEPS, ONSET, KEY = 4, 8, 3, jax.random.key(5)
+
+
+class LSTM(AbstractNetwork):
+    """`equinox.nn.LSTMCell`: its hidden state is the pair (h, c); rules act on the candidate g."""
+
+    cell: eqx.nn.LSTMCell
+    readout: eqx.nn.Linear
+    n_inputs: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+
+    def init(self, *, key):
+        return jnp.zeros(N_UNITS), jnp.zeros(N_UNITS)
+
+    def step(self, inputs, hidden, *, key):
+        return self.cell(inputs, hidden)
+
+    def read_out(self, hidden):
+        return self.readout(hidden[0])
+
+    def candidate(self, step):
+        drive = self.cell.weight_ih @ step.received + self.cell.weight_hh @ step.before[0] + self.cell.bias
+        return jnp.tanh(drive[GATE])
+
+    def projections(self):
+        onto = {"rows": GATE, "where_bias": lambda network: network.cell.bias, "bias_rows": GATE}
+        return {
+            "recurrent": Projection(
+                lambda network: network.cell.weight_hh,
+                lambda network, step: step.before[0],
+                lambda network, step: network.candidate(step),
+                **onto,
+            ),
+            "input": Projection(
+                lambda network: network.cell.weight_ih,
+                lambda network, step: step.received,
+                lambda network, step: network.candidate(step),
+                **onto,
+            ),
+            "readout": Projection(
+                lambda network: network.readout.weight,
+                lambda network, step: step.after[0],
+                lambda network, step: network.read_out(step.after),
+            ),
+        }
+
+
+GATE = slice(2 * N_UNITS, 3 * N_UNITS)
+
+
+def activity(hidden):
+    return hidden[0]
+
+
+ONE = jnp.eye(N_UNITS)[0]
+ON_UNITS = {
+    interventions.ClampUnits: interventions.ClampUnitsParameters(ONE, 0.7 * ONE),
+    interventions.SilenceUnits: ONE,
+    interventions.StimulateUnits: 0.5 * ONE,
+    interventions.UnitNoise: jnp.array(0.3),
+    interventions.UnitInput: 2.0 * ONE,
+}
+
+
+def lstm(n_inputs, key):
+    return LSTM(eqx.nn.LSTMCell(n_inputs, N_UNITS, key=key), eqx.nn.Linear(N_UNITS, 2, key=key), n_inputs, 2)
+
+
+def loop(key=KEY, held=()):
+    """A loop with a point mass."""
+    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02, noise=popsim.GaussianNoise(0.01))}
+    network, plant = lstm(6, key), popsim.plants.PointMass()
+    return popsim.SensorimotorLoop(network, plant, channels, interventions=held, dt=DT)
+
+
+def alone(key=KEY, held=()):
+    return popsim.NetworkModel(lstm(2, key), held, dt=DT)
+
+
+MODELS = {"loop": loop, "network": alone}
+
+
+@functools.cache
+def simulated(kind):
+    """A trial of each intervention on units, in which it alone acts from `ONSET` on, and one without any."""
+    model = MODELS[kind](held=tuple(kind_of(units=activity) for kind_of in ON_UNITS))
+    names = [own.name for own in model.interventions]
+
+    def states(acting):
+        active = (jnp.arange(N_STEPS) >= ONSET) & (jnp.arange(len(names))[:, None] == acting)
+        schedules = {
+            name: interventions.InterventionSchedule(given, active[i])
+            for i, (name, given) in enumerate(zip(names, ON_UNITS.values(), strict=True))
+        }
+        trial = dataclasses.replace(reach(N_STEPS), interventions=schedules)
+        return trial, popsim.simulate(model, trial, key=KEY)
+
+    trials, runs = jax.jit(jax.vmap(states))(jnp.arange(len(names) + 1))
+    runs = jax.tree.map(np.asarray, runs)
+    rows = [jax.tree.map(lambda leaf, i=i: leaf[i], runs) for i in range(len(names) + 1)]
+    return model, jax.tree.map(lambda leaf: leaf[0], trials), dict(zip([*names, None], rows, strict=True))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_both_arrays_are_stepped_and_recorded(kind):
+    model, trial, runs = simulated(kind)
+    states = runs[None]
+    received, hidden = model.received(states, trial), model.network.init(key=KEY)
+    for t in range(N_STEPS):
+        hidden = model.network.step(received[t], hidden, key=KEY)
+        for own, recorded in zip(hidden, states.network.hidden, strict=True):
+            np.testing.assert_allclose(recorded[t], own, atol=1e-6)
+        np.testing.assert_allclose(states.network.output[t], model.network.read_out(hidden), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_interventions_act_on_the_selected_units(kind):
+    *_, runs = simulated(kind)
+    h, c = runs[None].network.hidden
+    for name, states in runs.items():
+        own_h, own_c = states.network.hidden
+        np.testing.assert_array_equal(own_h[:ONSET], h[:ONSET])
+        if name not in (None, "unit input"):
+            np.testing.assert_array_equal(own_c[ONSET], c[ONSET])
+            assert np.all(own_h[ONSET, 0] != h[ONSET, 0]) and np.any(own_c[ONSET + 1] != c[ONSET + 1])
+    first = {name: states.network.hidden[0][ONSET] for name, states in runs.items()}
+    assert first["clamp units"][0] == np.float32(0.7) and first["silence units"][0] == 0
+    np.testing.assert_allclose(first["stimulate units"], h[ONSET] + 0.5 * ONE, rtol=1e-6)
+    changed = runs["unit input"].network.hidden[1][ONSET] != c[ONSET]
+    np.testing.assert_array_equal(changed, [True, False, False, False])
+
+
+@pytest.mark.parametrize("on_units", ON_UNITS, ids=lambda on_units: on_units.__name__)
+def test_units_that_are_not_selected_are_asked_for(on_units):
+    held = on_units()
+    scheduled = {held.name: interventions.InterventionSchedule(ON_UNITS[on_units], jnp.ones(N_STEPS, bool))}
+    trial = dataclasses.replace(reach(N_STEPS), interventions=scheduled)
+    with pytest.raises(ValueError, match=f"`units` of '{held.name}' must select one array"):
+        popsim.simulate(alone(held=(held,)), trial, key=KEY)
+
+
+def test_losses_score_the_selected_units():
+    model, trial, runs = simulated("network")
+    h, _ = runs[None].network.hidden
+    found = popsim.losses.HiddenActivity(units=activity)(runs[None], trial, model)
+    np.testing.assert_allclose(found, np.sum(h**2), rtol=1e-5)
+    found = popsim.losses.HiddenActivityChange(units=activity)(runs[None], trial, model)
+    np.testing.assert_allclose(found, np.sum((np.diff(h, axis=0) / DT) ** 2), rtol=1e-5)
+    with pytest.raises(ValueError, match="`units` of 'hidden activity' must select one array"):
+        popsim.losses.HiddenActivity()(runs[None], trial, model)
+
+
+RULES = (
+    rules.Oja(rules.recurrent_synapses(), 1e-3),
+    rules.RewardModulatedHebb(rules.readout_synapses(), 1e-3, baseline=rules.BatchBaseline()),
+    rules.NodePerturbation(rules.input_synapses(), 1e-3, std=0.1),
+)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Two loops, trained by gradient and by rules, with a checkpoint in between"""
+    path = tmp_path_factory.mktemp("lstm")
+    loss = popsim.losses.PositionError() + 1e-3 * popsim.losses.HiddenActivity(units=activity)
+    workspace = popsim.plants.PointMass().workspace
+    task = popsim.tasks.CenterOutReaches(workspace, duration=N_STEPS * DT, loss=loss)
+    ensemble = popsim.make_ensemble(loop, 2, key=KEY)
+    trainer = TaskTrainer(adam(1e-2), model_update_funcs=RULES, chkpt_dir=path)
+    how = dict(where_train=network_of, ensembled=True, save_model_trainables=True, key=KEY)
+
+    def train(n_batches, **options):
+        return trainer(task, ensemble, n_batches, 4, log_step=2, disable_tqdm=True, **how, **options)
+
+    train(2)
+    return task, ensemble, *train(4, restore_checkpoint=True)
+
+
+def network_of(model):
+    return model.network
+
+
+@pytest.mark.slow
+def test_it_is_trained_by_gradients_and_rules_and_resumed(trained):
+    _, ensemble, after, history = trained
+    assert np.all(np.isfinite(history.loss.total)) and history.loss.total.shape == (4, 2)
+    before, after = (jax.tree.leaves(eqx.filter(m.network, eqx.is_array)) for m in (ensemble, after))
+    for old, new in zip(before, after, strict=True):
+        assert np.all(np.isfinite(new)) and np.any(new != old)
+
+
+@pytest.mark.slow
+def test_it_is_recorded_and_saved(trained, tmp_path):
+    _, ensemble, after, history = trained
+    popsim.training.save_history(tmp_path / "history", history, untrained=ensemble)
+    saved = open_history(tmp_path / "history")
+    np.testing.assert_array_equal(
+        saved["trainables.network.cell.weight_hh"][-1], after.network.cell.weight_hh
+    )
+    popsim.store.save_model(tmp_path / "lstm.safetensors", after)
+    assert_same(popsim.store.load_model(tmp_path / "lstm.safetensors", ensemble), after)
+
+
+@pytest.mark.slow
+def test_it_is_analysed_by_a_selector(trained):
+    task, _, after, _ = trained
+    states = popsim.evaluate_ensemble(after, task, key=KEY).states
+    found = population.principal_components(activity(states.network.hidden), n_components=2)
+    assert found.projections.shape == (2, 8, N_STEPS, 2)
+    visited = np.concatenate(states.network.hidden, axis=-1).reshape(2, -1, 2 * N_UNITS)
+    inputs = dynamics.received_inputs(after, states, task.validation_trials())[:, 0, 0]
+    points = dynamics.find_fixed_points(after, visited[:, :20], inputs=inputs).fixed
+    jacobians = dynamics.state_jacobians(after, visited[:, :3], inputs=inputs)
+    assert points.state.shape[-1] == 2 * N_UNITS and jacobians.shape == (2, 3, 2 * N_UNITS, 2 * N_UNITS)
+    one = popsim.member(after, 0)
+    following = dynamics.network_dynamics(one, jnp.asarray(visited[0, 5]), inputs[0].astype(np.float32))
+    pair = one.network.step(jnp.asarray(inputs[0], jnp.float32), tuple(jnp.split(visited[0, 5], 2)), key=KEY)
+    np.testing.assert_allclose(following, jnp.concatenate(pair), rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_what_needs_one_array_of_units_is_left_out_of_figures(trained):
+    task, _, after, _ = trained
+    losses = {
+        name: types.SimpleNamespace(values=np.ones((2, 2)))
+        for name in ("total_loss", "total_validation_loss")
+    }
+    batches = {name: types.SimpleNamespace(values=np.arange(2)) for name in ("batch", "validation_batch")}
+    run = types.SimpleNamespace(
+        task=task,
+        ensemble=after,
+        evaluate=lambda ensemble: popsim.evaluate_ensemble(ensemble, task, key=KEY),
+        history=types.SimpleNamespace(**losses, **batches),
+        experiment=types.SimpleNamespace(batch_size=4, log_step=2, n_members=2),
+    )
+    assert hidden_activity(run, after) is None
+    figures = draw_reach_figures(run)
+    assert {"hand_paths", "overview"} < set(figures) and "hidden_activity" not in figures
