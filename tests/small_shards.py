@@ -10,7 +10,7 @@ from popsim.store.arrays.growing_arrays import GrowingArrays
 from popsim.store.arrays.inspection import open_arrays
 
 SHARD_ROWS, CHUNK_ROWS = 6, 2
-FIXED = {"member": (("member",), np.arange(3)), "scale": ((), np.asarray(2.5))}
+FIXED = {"member": (("member",), np.arange(3)), "scale": (("a",), np.asarray([2.5]))}
 ATTRIBUTES = {"terms": ["effort", "position"], "nested": {"a": [1, 2.5, None]}}
 
 

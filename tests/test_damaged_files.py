@@ -90,11 +90,10 @@ def test_appending_after_damage_is_refused(stored):
     small_shards.assert_holds(path, {"batch": 21, "trainables_batch": 4})
 
 
-def test_fewer_rows_than_committed_are_damage(stored):
-    path, _, _ = stored
+@pytest.mark.parametrize("length", [19, 999])
+def test_the_length_is_that_of_the_commit(length, stored):
+    """Not that in the description of one array, which a writer brings up to date at another moment."""
+    path, expected, _ = stored
     file = path / "loss" / "zarr.json"
-    file.write_text(file.read_text().replace("20,", "19,", 1))
-    with pytest.raises(CorruptDataError, match="must have 20 rows, got 19"):
-        open_arrays(path)
-    file.write_text(file.read_text().replace("19,", "999,", 1))
-    assert open_arrays(path).loss.shape[0] == 20
+    file.write_text(file.read_text().replace("20,", f"{length},", 1))
+    np.testing.assert_array_equal(open_arrays(path).loss, expected["loss"])

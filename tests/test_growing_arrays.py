@@ -92,7 +92,7 @@ def test_large_rows_are_cut_into_parts(monkeypatch, tmp_path):
     [
         np.zeros((0, 3)),
         np.zeros((3, 0), "i2"),
-        np.asarray(True),
+        np.array([True]),
         np.array([1, 2**63], "u8"),
         np.arange(6.0).reshape(2, 3).T,
         np.arange(5, dtype=">i4"),
@@ -181,6 +181,7 @@ def test_attributes_that_are_no_json_are_refused(attributes, tmp_path):
         ({"x": (("a",), np.array(["b"]))}, "one of the types"),
         ({"x": (("a",), np.array([{}]))}, "one of the types"),
         ({"x": (("a",), np.ones(1, complex))}, "one of the types"),
+        ({"x": ((), np.ones(()))}, "'x' must have an axis"),
         *(({name: ((), np.ones(()))}, "plain folder") for name in ("", "a/b", "..", "a\\b", "zarr.json")),
         *(({name: ((), np.ones(()))}, "plain folder") for name in ("a..b", ".a", "__a", "a\n", "a" * 300)),
     ],
@@ -274,7 +275,7 @@ def test_an_interrupted_call_is_not_committed(call, monkeypatch, tmp_path):
     lengths = store.commit()
     calls = {"append": lambda: store.append("n", rows), "commit": store.commit}
     store.append("n", rows)
-    where = {"append": (store._buffers["n"]["y"], "add"), "commit": (store._writer, "submit")}
+    where = {"append": (store._buffers["y"], "add"), "commit": (store, "_write")}
     with monkeypatch.context() as patch:
         patch.setattr(*where[call], interrupt)
         with pytest.raises(KeyboardInterrupt):
@@ -317,16 +318,16 @@ def test_waiting_rows_are_bounded(monkeypatch, tmp_path):
     store = GrowingArrays.create(tmp_path / "h.zarr")
     rows = np.zeros((64, 3, 100, 100), "f4")
     waiting = []
-    submit = store._writer.submit
+    write = store._write
 
     def counted(*arguments):
-        submit(*arguments)
-        waiting.append(sum(n_bytes for n_bytes, _ in store._writer._waiting))
+        write(*arguments)
+        waiting.append(sum(n_bytes for n_bytes, _ in store._waiting))
 
-    monkeypatch.setattr(store._writer, "submit", counted)
+    monkeypatch.setattr(store, "_write", counted)
     for _ in range(20):
         store.append("n", {f"w{i}": (("member", "row", "column"), rows) for i in range(3)})
-    kept = sum(buffer._kept().nbytes for buffer in store._buffers["n"].values())
+    kept = sum(buffer._kept().nbytes for buffer in store._buffers.values())
     assert kept <= chunk_shapes.BUFFERED_BYTES and max(waiting) <= chunk_shapes.BUFFERED_BYTES
     store.commit()
 

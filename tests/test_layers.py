@@ -85,7 +85,7 @@ def test_packages_can_be_imported_first(packages):
     """Each in a process of its own, forked from one that has nothing of popsim."""
     code = """
 import os, sys, traceback
-import diffrax, equinox, matplotlib.pyplot, optax, xarray, zarr
+import diffrax, equinox, matplotlib.pyplot, optax, xarray
 for package in sorted(set(sys.argv[1:]) - set(sys.modules)):
     if not (child := os.fork()):
         try:
@@ -106,7 +106,7 @@ def test_training_in_memory_needs_no_package_of_the_store():
     """Also on a machine that lacks them: the import of each is made to fail."""
     code = """
 import sys
-for name in ("zarr", "xarray", "tyro", "orbax", "matplotlib", "tensorboardX"):
+for name in ("tensorstore", "xarray", "tyro", "orbax", "matplotlib", "tensorboardX"):
     sys.modules[name] = None
 import jax, popsim
 plant = popsim.plants.PointMass()

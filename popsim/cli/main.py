@@ -35,8 +35,8 @@ COMMANDS = {
     "list": List,
 }
 IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
-LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numcodecs", "numpy", "optax"}
-LIBRARIES |= {"optimistix", "orbax", "tqdm", "tyro", "xarray", "zarr"}
+LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
+LIBRARIES |= {"optimistix", "orbax", "tensorstore", "tqdm", "tyro", "xarray"}
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from popsim.store.files import CorruptDataError, MismatchError
+from popsim.store.files import CorruptDataError, MismatchError, lacks_handles
 
 
 class BackgroundWrite:
@@ -263,23 +263,13 @@ def _read_by_orbax(
     except (CorruptDataError, MemoryError):
         raise
     except Exception as error:
-        if _lacks_handles(error):
+        if lacks_handles(error):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(folder)) from error
         raise CorruptDataError(
             f"{folder} must hold arrays that orbax can read; it is damaged: {error}"
         ) from error
     _check_stored(data, {name: stored[name] for name in names}, folder)
     return data
-
-
-def _lacks_handles(error: BaseException | None) -> bool:
-    """Whether orbax, or a library below it, failed because the process may open no more files."""
-    said = os.strerror(errno.EMFILE)
-    while error is not None:
-        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or said in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _check_stored(found: Any, stored: Mapping[str, tuple[tuple[int, ...], np.dtype]], folder: Path) -> None:

@@ -25,7 +25,7 @@ from popsim.store.json_files import read_json, read_sealed_json
 
 __all__ = ["RunFolder"]
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,37 +8,50 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store.arrays._layout import DTYPES, ArrayLayout
+from popsim.store.arrays._layout import DTYPES, ArrayLayout, Shape
+from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.files import CorruptDataError, digest
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id
 from popsim.store.json_files import read_json, write_json
 
-FORMAT = 2
+FORMAT = 3
 KEY = "popsim_arrays"
 
 
 @dataclasses.dataclass(frozen=True)
 class CommitRecord:
-    """The committed lengths of growing axes; the growing axis, if any, and the digest of each array; the
-    attributes of the group; and the identity of the run, which the files of the arrays carry as well."""
+    """The layouts of the committed arrays, the attributes of the group, and the identity of the run.
 
-    lengths: Mapping[str, int]
-    arrays: Mapping[str, tuple[str | None, str]]
+    All are in the zarr.json of the group, under one checksum. The zarr.json of each array repeats its layout
+    for other software; its length may be that of another commit.
+    """
+
+    layouts: Mapping[str, ArrayLayout]
     attributes: Mapping[str, Any]
     run_id: str
 
-    def write(self, folder: Path, layouts: Mapping[str, ArrayLayout]) -> None:
-        """Write the record into the zarr.json of `folder`, atomically.
+    def arrays(self, folder: Path) -> dict[str, StoredArray]:
+        """Return the arrays in the folder of the group."""
+        return {name: StoredArray(folder / name, own, self.run_id) for name, own in self.layouts.items()}
 
-        **Arguments:**
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The number of committed rows, by growing axis."""
+        return {layout.axes[0]: layout.shape[0] for layout in self.layouts.values() if layout.grows}
 
-        - `layouts`: the layouts of all arrays, with committed lengths, for consolidated metadata: other
-            software then opens the group without the zarr.json of each array.
-        """
-        arrays = {name: list(entry) for name, entry in self.arrays.items()}
-        record = {"format": FORMAT, RUN_ID: self.run_id, "lengths": dict(self.lengths), "arrays": arrays}
-        metadata = {name: layouts[name].metadata() for name in self.arrays}
-        group = _group({**self.attributes, KEY: record}, metadata)
+    def write(self, folder: Path) -> None:
+        """Write the record into `folder`, in one atomic step."""
+        metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
+        for name, own in metadata.items():
+            write_json(folder / name / "zarr.json", own)
+        fixed = [name for name, layout in self.layouts.items() if not layout.grows]
+        record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id, "fixed": fixed}
+        group = {
+            "zarr_format": 3,
+            "node_type": "group",
+            "attributes": {**self.attributes, KEY: record},
+            "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": metadata},
+        }
         record["checksum"] = digest(group)
         write_json(folder / "zarr.json", group)
 
@@ -75,7 +88,27 @@ class CommitRecord:
         if not is_run_id(found := record.get(RUN_ID)):
             raise CorruptDataError(f"{path} must have the identity of a run, got {found!r}.")
         check_run_id(found, run_id, path)
-        return cls(_checked_lengths(record, path), _checked_arrays(record, path), attributes, found)
+        try:
+            metadata = dict(group["consolidated_metadata"]["metadata"])
+            layouts = _parse_layouts(metadata, list(record["fixed"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptDataError(f"{path} must describe arrays as popsim writes them: {error}") from None
+        return cls(layouts, attributes, found)
+
+
+def _parse_layouts(metadata: dict[str, Any], fixed: list[Any]) -> dict[str, ArrayLayout]:
+    """**Raises:** `ValueError` for what popsim does not write, such as names that lead out of the folder."""
+    layouts: dict[str, ArrayLayout] = {}
+    lengths: dict[str, int] = {}
+    for name, own in metadata.items():
+        if not is_plain_name(name):
+            raise ValueError(f"an array must have a plain name, got {name!r}.")
+        try:
+            layouts[name] = layout = ArrayLayout.parse(own, grows=name not in fixed)
+        except ValueError as error:
+            raise ValueError(f"of array {name!r}, {error}") from None
+        check_axes(lengths, name, layout.axes, layout.shape)
+    return layouts
 
 
 def check_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,35 +136,6 @@ def is_plain_name(name: str) -> bool:
     )
 
 
-def _group(attributes: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    consolidated = {"kind": "inline", "must_understand": False, "metadata": metadata}
-    group = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
-    return {**group, "consolidated_metadata": consolidated}
-
-
-def _checked_lengths(record: dict[str, Any], path: Path) -> dict[str, int]:
-    lengths = record.get("lengths")
-    if isinstance(lengths, dict) and all(type(length) is int and length >= 0 for length in lengths.values()):
-        return lengths
-    raise CorruptDataError(f"the lengths in {path} must be whole numbers, got {lengths!r}.")
-
-
-def _checked_arrays(record: dict[str, Any], path: Path) -> dict[str, tuple[str | None, str]]:
-    """Return the arrays of a record, checking that no name leads out of the folder."""
-    arrays = record.get("arrays")
-    if not isinstance(arrays, dict):
-        raise CorruptDataError(f"the arrays in {path} must be listed by name, got {arrays!r}.")
-    for name, entry in arrays.items():
-        if not is_plain_name(name):
-            raise CorruptDataError(f"an array in {path} must have a plain name, got {name!r}.")
-        known = isinstance(entry, list) and len(entry) == 2 and isinstance(entry[1], str)
-        if not known or not (entry[0] is None or str(entry[0]) in record["lengths"]):
-            raise CorruptDataError(
-                f"array {name!r} in {path} must have a growing axis and a digest: {entry!r}."
-            )
-    return {name: (axis, found) for name, (axis, found) in arrays.items()}
-
-
 Values = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
@@ -146,9 +150,11 @@ def check_array(name: str, axes: tuple[str, ...], array: np.ndarray) -> None:
         raise ValueError(f"array {name!r} must have one of the types {', '.join(DTYPES)}, got {array.dtype}.")
     if len(axes) != array.ndim or len(set(axes)) != len(axes) or not all(isinstance(a, str) for a in axes):
         raise ValueError(f"array {name!r} must have one axis for each name of {axes}, got {array.shape}.")
+    if array.ndim == 0:
+        raise ValueError(f"array {name!r} must have an axis, got a single number.")
 
 
-def check_axes(lengths: dict[str, int], name: str, axes: tuple[str, ...], shape: tuple[int, ...]) -> None:
+def check_axes(lengths: dict[str, int], name: str, axes: tuple[str, ...], shape: Shape) -> None:
     """Check that an axis has the same length in all arrays, and add the lengths of this one to `lengths`.
 
     **Raises:** `ValueError` naming the axis if not.
@@ -160,10 +166,16 @@ def check_axes(lengths: dict[str, int], name: str, axes: tuple[str, ...], shape:
             )
 
 
-def check_rows(axis: str, rows: Values) -> None:
-    """Check that there are rows to append along `axis`, the same number for each array.
+def check_rows(axis: str, rows: Values, layouts: Mapping[str, ArrayLayout]) -> None:
+    """Check rows to append along `axis` against the arrays of the group.
 
-    **Raises:** `ValueError` naming the array if not.
+    **Arguments:**
+
+    - `axis`: the growing axis.
+    - `rows`: by array, the axis names of a row, and the rows. The first rows of an axis define its arrays.
+    - `layouts`: all arrays so far.
+
+    **Raises:** `ValueError` naming the array or the axis that does not fit.
     """
     if not rows:
         raise ValueError(f"`rows` must hold an array to append along {axis!r}, got none.")
@@ -174,19 +186,14 @@ def check_rows(axis: str, rows: Values) -> None:
         if n_rows not in (None, len(array)):
             raise ValueError(f"array {name!r} must have {n_rows} rows along {axis!r}, got {len(array)}.")
         n_rows = len(array)
+    own = {name: layout for name, layout in layouts.items() if layout.grows and layout.axes[0] == axis}
+    if own:
+        _check_like(axis, rows, own)
+    else:
+        _check_new(axis, rows, layouts)
 
 
-def check_new(axis: str, rows: Values, others: Mapping[str, ArrayLayout]) -> None:
-    """Check the first rows of an axis, which define its arrays.
-
-    **Arguments:**
-
-    - `axis`: the growing axis.
-    - `rows`: by array, the axis names of a row, and the rows.
-    - `others`: all arrays of the group that do not grow along it.
-
-    **Raises:** `ValueError` naming the array or the axis that does not fit.
-    """
+def _check_new(axis: str, rows: Values, others: Mapping[str, ArrayLayout]) -> None:
     growing = {layout.axes[0] for layout in others.values() if layout.grows} | {axis}
     lengths: dict[str, int] = {}
     for name, layout in others.items():
@@ -203,15 +210,11 @@ def check_new(axis: str, rows: Values, others: Mapping[str, ArrayLayout]) -> Non
         check_axes(lengths, name, axes, array.shape[1:])
 
 
-def check_like(axis: str, rows: Values, known: Mapping[str, ArrayLayout]) -> None:
-    """Check further rows against the arrays that the first ones defined.
-
-    **Raises:** `ValueError` naming the array that does not agree.
-    """
-    if set(rows) != set(known):
-        raise ValueError(f"`rows` must hold the arrays {sorted(known)} of {axis!r}, got {sorted(rows)}.")
+def _check_like(axis: str, rows: Values, own: Mapping[str, ArrayLayout]) -> None:
+    if set(rows) != set(own):
+        raise ValueError(f"`rows` must hold the arrays {sorted(own)} of {axis!r}, got {sorted(rows)}.")
     for name, (axes, array) in rows.items():
-        layout = known[name]
+        layout = own[name]
         if (axes, array.shape[1:], array.dtype.name) != (layout.axes[1:], layout.shape[1:], layout.dtype):
             raise ValueError(
                 f"rows of array {name!r} must be {layout.dtype} with axes {layout.axes[1:]} of shape "

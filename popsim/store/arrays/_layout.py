@@ -8,101 +8,76 @@ fewest files if the rows per shard are proportional to one over the square root 
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from popsim.store.files import CorruptDataError, digest
-
 DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 DTYPES += ("float16", "float32", "float64")
-COMPRESSION_LEVEL = -1
 LARGEST_SHARD_BYTES = 2**26
+MOST_SHARDS = 2**31
+
+Shape = tuple[int, ...]
+Place = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class ArrayLayout:
     """The axes and data type of an array, the shapes of array, chunks and shards, and whether it grows.
 
-    These determine its zarr.json, so a file that differs in anything else was not written by popsim.
+    These determine its metadata in zarr: what differs in anything else was not written by popsim.
     """
 
     axes: tuple[str, ...]
     dtype: str
-    shape: tuple[int, ...]
-    chunk: tuple[int, ...]
-    shard: tuple[int, ...]
+    shape: Shape
+    chunk: Shape
+    shard: Shape
     grows: bool
 
     @property
-    def numpy_dtype(self) -> np.dtype:
-        """The data type on disk, little-endian."""
-        return np.dtype(self.dtype).newbyteorder("<")
+    def n_bytes(self) -> int:
+        """The size of the array in memory."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
     @property
-    def fill_value(self) -> Any:
-        """The value of entries that were not written."""
-        return np.nan if self.dtype.startswith("float") else self.numpy_dtype.type(0)
-
-    @property
-    def shards_by_axis(self) -> tuple[int, ...]:
+    def shards_by_axis(self) -> Shape:
         """The number of shards along each axis."""
         return tuple(-(-length // part) for length, part in zip(self.shape, self.shard, strict=True))
-
-    @property
-    def chunks_by_axis(self) -> tuple[int, ...]:
-        """The number of chunks of a shard along each axis."""
-        return tuple(whole // part for whole, part in zip(self.shard, self.chunk, strict=True))
 
     def of_length(self, length: int) -> "ArrayLayout":
         """Return the same layout with another number of rows, if the array grows."""
         return dataclasses.replace(self, shape=(length, *self.shape[1:])) if self.grows else self
 
-    def shard_name(self, place: tuple[int, ...]) -> str:
+    def shard_name(self, place: Place) -> str:
         """Return the file name of a shard."""
         return ".".join(["c", *map(str, place)])
 
-    def places(self, along_first: Iterable[int] | None = None) -> Iterator[tuple[int, ...]]:
-        """Yield the places of the shards in order, lazily, as there may be too many to list."""
+    def places(self, first: int | None = None) -> Iterator[Place]:
+        """Yield the places of the shards in order, lazily, all or those at `first` along the first axis."""
         counts = self.shards_by_axis
-        if not counts:
-            yield ()
-            return
         others = math.prod(counts[1:])
-        for first in range(counts[0]) if along_first is None else along_first:
-            for number in range(others):
-                place = []
-                for count in reversed(counts[1:]):
-                    number, last = divmod(number, count)
-                    place.append(last)
-                yield (first, *reversed(place))
+        numbers = range(counts[0] * others) if first is None else range(first * others, (first + 1) * others)
+        for number in numbers:
+            yield tuple(map(int, np.unravel_index(number, counts)))
 
-    def block(self, place: tuple[int, ...]) -> tuple[slice, ...]:
+    def block(self, place: Place) -> tuple[slice, ...]:
         """Return the slices of the array that the shard at `place` holds."""
         parts = zip(place, self.shard, self.shape, strict=True)
         return tuple(slice(i * part, min((i + 1) * part, length)) for i, part, length in parts)
 
-    def split(self, number: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the place of a chunk's shard, and the place of the chunk within the shard."""
-        pairs = [divmod(i, n) for i, n in zip(number, self.chunks_by_axis, strict=True)]
-        return tuple(shard for shard, _ in pairs), tuple(chunk for _, chunk in pairs)
-
     def metadata(self) -> dict[str, Any]:
-        """Return the content of zarr.json."""
-        endian = {"configuration": {"endian": "little"}} if self.numpy_dtype.itemsize > 1 else {}
-        compressor = {"level": COMPRESSION_LEVEL, "checksum": True}
-        codecs = [{"name": "bytes", **endian}, {"name": "zstd", "configuration": compressor}]
-        if self.shape:
-            little = {"name": "bytes", "configuration": {"endian": "little"}}
-            sharding = {
-                "chunk_shape": list(self.chunk),
-                "codecs": codecs,
-                "index_codecs": [little, {"name": "crc32c"}],
-                "index_location": "end",
-            }
-            codecs = [{"name": "sharding_indexed", "configuration": sharding}]
+        """Return the description of the array in zarr."""
+        little = {"name": "bytes", "configuration": {"endian": "little"}}
+        zstd = {"name": "zstd", "configuration": {"level": -1, "checksum": True}}
+        crc32c = {"name": "crc32c"}
+        sharding = {
+            "chunk_shape": list(self.chunk),
+            "codecs": [little if np.dtype(self.dtype).itemsize > 1 else {"name": "bytes"}, zstd],
+            "index_codecs": [little, crc32c],
+            "index_location": "start",  # which leaves the end of a file to the seal, see `StoredArray`
+        }
         return {
             "zarr_format": 3,
             "node_type": "array",
@@ -110,71 +85,52 @@ class ArrayLayout:
             "data_type": self.dtype,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.shard)}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "."}},
-            "fill_value": "NaN" if self.dtype.startswith("float") else self.fill_value.item(),
-            "codecs": codecs,
+            "fill_value": "NaN" if self.dtype.startswith("float") else np.dtype(self.dtype).type(0).item(),
+            "codecs": [{"name": "sharding_indexed", "configuration": sharding}],
             "attributes": {},
             "dimension_names": list(self.axes),
-            "storage_transformers": [],
         }
 
-    def digest(self) -> str:
-        """Return the SHA-256 of zarr.json, leaving out the length of a growing axis, which may be ahead."""
-        metadata = self.metadata()
-        metadata["shape"] = metadata["shape"][int(self.grows) :]
-        return digest(metadata)
+    @classmethod
+    def parse(cls, metadata: Any, *, grows: bool) -> "ArrayLayout":
+        """Return the layout in a description from an untrusted source.
 
+        **Raises:** `ValueError` if it does not describe an array as popsim writes them.
+        """
+        try:
+            sharding = metadata["codecs"][0]["configuration"]
+            layout = cls(
+                tuple(metadata["dimension_names"]),
+                metadata["data_type"],
+                _lengths(metadata["shape"], smallest=0),
+                _lengths(sharding["chunk_shape"], smallest=1),
+                _lengths(metadata["chunk_grid"]["configuration"]["chunk_shape"], smallest=1),
+                grows,
+            )
+        except (KeyError, TypeError, IndexError) as error:
+            raise ValueError(f"its description is damaged: {error!r}.") from None
+        layout._check()
+        expected = layout.metadata()
+        for key in sorted(set(expected) | set(metadata)):
+            if key not in metadata or key not in expected or metadata[key] != expected[key]:
+                raise ValueError(f"its {key!r} must be {expected.get(key)}, got {metadata.get(key)!r}.")
+        return layout
 
-def read_layout(metadata: Any, *, grows: bool, path: Path) -> ArrayLayout:
-    """Parse the layout in a zarr.json.
-
-    **Arguments:**
-
-    - `metadata`: the content of the file, from an untrusted source.
-    - `grows`: whether the first axis of the array grows.
-    - `path`: the file, for the error message.
-
-    **Raises:** `CorruptDataError` if it does not describe an array as popsim writes them.
-    """
-    try:
-        return _layout(metadata, grows)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise CorruptDataError(f"{path} must describe an array; it is damaged: {error!r}.") from None
-    except ValueError as error:
-        raise CorruptDataError(f"{path} must describe an array as popsim writes it: {error}") from None
-
-
-def _layout(metadata: Any, grows: bool) -> ArrayLayout:
-    if metadata["data_type"] not in DTYPES:
-        raise ValueError(f"its data type must be one of {', '.join(DTYPES)}, got {metadata['data_type']!r}.")
-    _check_codecs(metadata["codecs"])
-    shape = _lengths(metadata["shape"], smallest=0)
-    shard = _lengths(metadata["chunk_grid"]["configuration"]["chunk_shape"], smallest=1)
-    inner = metadata["codecs"][0]["configuration"] if shape else {"chunk_shape": []}
-    axes = tuple(metadata["dimension_names"])
-    if not all(isinstance(axis, str) for axis in axes):
-        raise ValueError(f"the names of its axes must be strings, got {axes}.")
-    chunk = _lengths(inner["chunk_shape"], smallest=1)
-    layout = ArrayLayout(axes, metadata["data_type"], shape, chunk, shard, grows)
-    if not len(axes) == len(shape) == len(shard) == len(chunk) or (grows and not shape):
-        raise ValueError(f"its axes {axes}, shape {shape}, shards {shard} and chunks {chunk} must fit.")
-    if any(whole % part for whole, part in zip(shard, chunk, strict=True)):
-        raise ValueError(f"its shards of shape {shard} must consist of whole chunks of shape {chunk}.")
-    if math.prod(shard) * layout.numpy_dtype.itemsize > LARGEST_SHARD_BYTES:
-        raise ValueError(f"its shards must have at most {LARGEST_SHARD_BYTES} bytes, got the shape {shard}.")
-    expected = layout.metadata()
-    for key in sorted(set(expected) | set(metadata)):
-        if key not in metadata or key not in expected or digest(metadata[key]) != digest(expected[key]):
-            raise ValueError(f"its {key!r} must be {expected.get(key)}, got {metadata.get(key)!r}.")
-    return layout
-
-
-def _check_codecs(codecs: Any) -> None:
-    for codec in codecs:
-        if codec["name"] not in ("bytes", "zstd", "sharding_indexed", "crc32c"):
-            raise ValueError(f"its codecs must be zstd in shards, got {codec['name']!r}.")
-        configuration = codec.get("configuration", {})
-        _check_codecs(configuration.get("codecs", ()))
-        _check_codecs(configuration.get("index_codecs", ()))
+    def _check(self) -> None:
+        """**Raises:** `ValueError` if shapes do not fit together, or shards are too large or too many."""
+        if self.dtype not in DTYPES:
+            raise ValueError(f"its data type must be one of {', '.join(DTYPES)}, got {self.dtype!r}.")
+        if not all(isinstance(axis, str) for axis in self.axes):
+            raise ValueError(f"the names of its axes must be strings, got {self.axes}.")
+        shapes = f"shape {self.shape}, shards {self.shard} and chunks {self.chunk}"
+        if not 0 < len(self.axes) == len(self.shape) == len(self.shard) == len(self.chunk):
+            raise ValueError(f"its axes {self.axes}, {shapes} must fit.")
+        if any(whole % part for whole, part in zip(self.shard, self.chunk, strict=True)):
+            raise ValueError(f"its shards must consist of whole chunks, got {shapes}.")
+        if math.prod(self.shard) * np.dtype(self.dtype).itemsize > LARGEST_SHARD_BYTES:
+            raise ValueError(f"its shards must have at most {LARGEST_SHARD_BYTES} bytes, got {shapes}.")
+        if math.prod(self.shards_by_axis) > MOST_SHARDS:
+            raise ValueError(f"it must have at most {MOST_SHARDS} shards, got {shapes}.")
 
 
 def _lengths(values: Any, *, smallest: int) -> tuple[int, ...]:
@@ -189,8 +145,6 @@ LARGEST_CHUNK_BYTES = 2**23
 SHARD_BYTES = 2**24
 SHARD_ROWS = 2**16
 BUFFERED_BYTES = 3 * 2**23
-
-Shape = tuple[int, ...]
 
 
 def cut(rows: Mapping[str, tuple[Sequence[str], Shape, int]]) -> dict[str, tuple[Shape, Shape]]:
@@ -215,16 +169,6 @@ def cut(rows: Mapping[str, tuple[Sequence[str], Shape, int]]) -> dict[str, tuple
         in_shard = piece if size > 2 * SHARD_BYTES else tuple(map(max, whole, piece))
         shapes[name] = ((n_chunk, *piece), (n_rows // n_chunk * n_chunk, *in_shard))
     return shapes
-
-
-def cut_fixed(axes: Sequence[str], shape: Shape, itemsize: int) -> tuple[Shape, Shape]:
-    """Choose the chunk and shard shapes of an array that does not grow."""
-    if not shape:
-        return (), ()
-    chunk, shard = cut({"": (axes[1:], shape[1:], itemsize)})[""]
-    n_chunk = min(chunk[0], max(1, shape[0]))
-    n_chunks = min(shard[0] // chunk[0], -(-max(1, shape[0]) // n_chunk))
-    return (n_chunk, *chunk[1:]), (n_chunk * n_chunks, *shard[1:])
 
 
 def _piece_of_row(axes: Sequence[str], shape: Shape, itemsize: int) -> Shape:

@@ -3,7 +3,7 @@
 import dataclasses
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,72 +16,17 @@ from popsim.store.arrays._commit_record import (
     check_array,
     check_attributes,
     check_axes,
-    check_like,
-    check_new,
     check_rows,
 )
-from popsim.store.arrays._layout import BUFFERED_BYTES, ArrayLayout, cut, cut_fixed
-from popsim.store.arrays._shard_files import write_rows, write_whole
+from popsim.store.arrays._layout import BUFFERED_BYTES, ArrayLayout, cut
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.arrays.inspection import remove_array, remove_stale
 from popsim.store.files import SaveError, finished_name, remove_left_over, saving, unfinished
 from popsim.store.identity import new_run_id
-from popsim.store.json_files import write_json
 
 __all__ = ["GrowingArrays"]
 
-
-class BackgroundWriter:
-    """A thread that runs writing functions in order. After one has failed, nothing more is written."""
-
-    def __init__(self, limit: int):
-        """**Arguments:**
-
-        - `limit`: the number of bytes that may wait to be written before `submit` blocks.
-        """
-        self._limit = limit
-        self._waiting: deque[tuple[int, Future]] = deque()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-writer")
-        self._error: SaveError | None = None
-
-    def submit(self, n_bytes: int, write: Callable[..., None], *arguments: Any) -> None:
-        """Schedule `write(*arguments)`.
-
-        **Raises:** `SaveError` if an earlier write failed.
-        """
-        while self._waiting and sum(size for size, _ in self._waiting) + n_bytes > self._limit:
-            self._wait_for_first()
-        self.raise_error()
-        self._waiting.append((n_bytes, self._thread.submit(self._write, write, *arguments)))
-
-    def wait(self) -> None:
-        """Wait until everything is written.
-
-        **Raises:** `SaveError` if a write failed.
-        """
-        while self._waiting:
-            self._wait_for_first()
-        self.raise_error()
-
-    def close(self) -> None:
-        """Wait until everything is written or has failed, and end the thread."""
-        self._thread.shutdown(wait=True)
-
-    def raise_error(self) -> None:
-        """**Raises:** `SaveError` if a write failed."""
-        if self._error is not None:
-            raise SaveError(self._error.errno, self._error.strerror, self._error.filename) from self._error
-
-    def _wait_for_first(self) -> None:
-        self._waiting[0][1].result()
-        self._waiting.popleft()
-
-    def _write(self, write: Callable[..., None], *arguments: Any) -> None:
-        if self._error is None:
-            try:
-                write(*arguments)
-            except SaveError as error:
-                self._error = error
+Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
 
 
 class RowBuffer:
@@ -90,76 +35,72 @@ class RowBuffer:
     def __init__(self, array: StoredArray):
         """Begin after the rows of `array`; a partly filled shard is read when needed."""
         self.array = array
-        self._length = array.layout.shape[0]
+        self.length = array.layout.shape[0]
         self._rows: np.ndarray | None = None
-        self._n_written = self._length
+        self._n_written = self.length
 
     @property
-    def length(self) -> int:
-        """The number of rows of the array, including unwritten ones."""
-        return self._length
+    def layout(self) -> ArrayLayout:
+        """The layout with all rows, written or not."""
+        return self.array.layout.of_length(self.length)
 
     def add(self, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         """Add rows; yield the number and the rows of each shard they fill. The caller owns these rows."""
         n_shard = self.array.layout.shard[0]
         while len(rows):
             kept = self._kept()
-            begin = self._length % n_shard
+            begin = self.length % n_shard
             n_added = min(n_shard - begin, len(rows))
             kept[begin : begin + n_added] = rows[:n_added]
-            self._length += n_added
+            self.length += n_added
             rows = rows[n_added:]
             if begin + n_added == n_shard:
-                self._rows, self._n_written = None, self._length
-                yield self._length // n_shard - 1, kept
+                self._rows, self._n_written = None, self.length
+                yield self.length // n_shard - 1, kept
 
     def unwritten(self) -> tuple[int, np.ndarray] | None:
         """Return the number and the rows so far of the last shard, if it has unwritten rows."""
-        if self._n_written == self._length:
+        if self._n_written == self.length:
             return None
-        self._n_written = self._length
-        number, n_rows = divmod(self._length, self.array.layout.shard[0])
+        self._n_written = self.length
+        number, n_rows = divmod(self.length, self.array.layout.shard[0])
         return number, self._kept()[:n_rows]
 
     def _kept(self) -> np.ndarray:
         if self._rows is None:
             layout = self.array.layout
             # Filled, so that the memory is taken now and does not grow during a long training.
-            rows = np.full((layout.shard[0], *layout.shape[1:]), 0, layout.numpy_dtype)
-            begin = self._length // len(rows) * len(rows)
-            if begin < self._length:
+            rows = np.full((layout.shard[0], *layout.shape[1:]), 0, layout.dtype)
+            begin = self.length // len(rows) * len(rows)
+            if begin < self.length:
                 whole = tuple(slice(0, length) for length in layout.shape[1:])
-                rows[: self._length - begin] = self.array.read((slice(begin, self._length), *whole))
+                rows[: self.length - begin] = self.array.read((slice(begin, self.length), *whole))
             self._rows = rows
         return self._rows
 
 
-def check_fixed(arrays: Values) -> None:
-    """**Raises:** `ValueError` if an array cannot be written, or an axis has two lengths."""
-    lengths: dict[str, int] = {}
-    for name, (axes, array) in arrays.items():
-        check_array(name, axes, array)
-        check_axes(lengths, name, axes, array.shape)
+def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> StoredArray:
+    """Create the folder of an array; nothing refers to it until the next commit."""
+    folder = group / name
+    with saving(folder):
+        remove_array(folder)
+        folder.mkdir()
+    return StoredArray(folder, layout, run_id)
 
 
 def write_fixed(group: Path, arrays: Values, run_id: str) -> dict[str, ArrayLayout]:
-    """Write arrays into the folder of a group.
+    """Write arrays that do not grow into the folder of a group.
 
     **Returns:** the layout of each.
     """
     layouts = {}
-    for name, (axes, array) in arrays.items():
-        chunk, shard = cut_fixed(axes, array.shape, array.dtype.itemsize)
-        layout = ArrayLayout(axes, array.dtype.name, array.shape, chunk, shard, grows=False)
-        folder = group / name
-        folder.mkdir()
-        write_whole(folder, layout, array.astype(layout.numpy_dtype, copy=False), run_id)
-        write_json(folder / "zarr.json", layout.metadata())
-        layouts[name] = layout
+    for name, (axes, values) in arrays.items():
+        cuts = cut({name: (axes[1:], values.shape[1:], values.dtype.itemsize)})[name]
+        layouts[name] = layout = ArrayLayout(axes, values.dtype.name, values.shape, *cuts, grows=False)
+        array, n_shard = new_array(group, name, layout, run_id), layout.shard[0]
+        for first in range(layout.shards_by_axis[0]):
+            array.write(first, values[first * n_shard : (first + 1) * n_shard])
     return layouts
-
-
-Arrays = Mapping[str, tuple[Sequence[str], np.ndarray]]
 
 
 class GrowingArrays:
@@ -173,22 +114,19 @@ class GrowingArrays:
     leftovers of earlier attempts. Only one process at a time may create it and append.
     """
 
-    def __init__(self, path: Path, record: CommitRecord, arrays: Mapping[str, StoredArray]):
+    def __init__(self, path: Path, record: CommitRecord):
         """Use `create` or `open`."""
         self._path = path
-        self._writer = BackgroundWriter(BUFFERED_BYTES)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="popsim-writer")
+        self._waiting: deque[tuple[int, Future]] = deque()  # bytes, and whether they are written
         self._interrupted = False
-        self._begin_after(record, arrays)
+        self._begin_after(record)
 
-    def _begin_after(self, record: CommitRecord, arrays: Mapping[str, StoredArray]) -> None:
+    def _begin_after(self, record: CommitRecord) -> None:
         """Begin to append after the committed rows."""
         self._record = record
-        self._fixed = {name: array for name, array in arrays.items() if record.arrays[name][0] is None}
-        self._buffers: dict[str, dict[str, RowBuffer]] = {axis: {} for axis in record.lengths}
-        for name, array in arrays.items():
-            axis = record.arrays[name][0]
-            if axis is not None:
-                self._buffers[axis][name] = RowBuffer(array)
+        arrays = record.arrays(self._path)
+        self._buffers = {name: RowBuffer(array) for name, array in arrays.items() if array.layout.grows}
 
     @classmethod
     def create(
@@ -215,7 +153,10 @@ class GrowingArrays:
         if path.exists():
             raise ValueError(f"`path` must not exist, got {path}.")
         fixed = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in (fixed or {}).items()}
-        check_fixed(fixed)
+        lengths: dict[str, int] = {}
+        for name, (axes, array) in fixed.items():
+            check_array(name, axes, array)
+            check_axes(lengths, name, axes, array.shape)
         attributes, run_id = check_attributes(attributes or {}), run_id or new_run_id()
         partial = unfinished(path)
         with saving(path):
@@ -226,8 +167,7 @@ class GrowingArrays:
             partial.mkdir()  # fails if it exists, also as a link
             try:
                 layouts = write_fixed(partial, fixed, run_id)
-                arrays = {name: (None, layout.digest()) for name, layout in layouts.items()}
-                CommitRecord({}, arrays, attributes, run_id).write(partial, layouts)
+                CommitRecord(layouts, attributes, run_id).write(partial)
                 partial.rename(path)
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -248,10 +188,9 @@ class GrowingArrays:
         """
         path = Path(path)
         record = CommitRecord.read(path, run_id)
-        arrays = {name: StoredArray.find(path, name, record) for name in record.arrays}
-        for array in arrays.values():
+        for array in record.arrays(path).values():
             array.check_files()
-        return cls(path, record, arrays)
+        return cls(path, record)
 
     @property
     def run_id(self) -> str:
@@ -261,12 +200,12 @@ class GrowingArrays:
     @property
     def lengths(self) -> dict[str, int]:
         """The number of committed rows, by growing axis."""
-        return dict(self._record.lengths)
+        return self._record.lengths
 
     @property
     def appended(self) -> dict[str, int]:
         """The number of appended rows, committed or not, by growing axis."""
-        return {axis: next(iter(own.values())).length for axis, own in self._buffers.items() if own}
+        return {buffer.layout.axes[0]: buffer.length for buffer in self._buffers.values()}
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -286,19 +225,14 @@ class GrowingArrays:
         """
         self._check_whole()
         values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in rows.items()}
-        check_rows(axis, values)
-        if axis in self._buffers:
-            known = {name: buffer.array.layout for name, buffer in self._buffers[axis].items()}
-            check_like(axis, values, known)
-        else:
-            check_new(axis, values, self._layouts())
+        known = {name: buffer.array.layout for name, buffer in self._buffers.items()}
+        check_rows(axis, values, {**self._record.layouts, **known})
         self._interrupted = True
-        if axis not in self._buffers:
-            self._buffers[axis] = self._define(axis, values)
+        if not values.keys() <= self._buffers.keys():
+            self._define(axis, values)
         for name, (_, array) in values.items():
-            buffer = self._buffers[axis][name]
-            for number, shard in buffer.add(array):
-                self._write(buffer, number, shard)
+            for number, shard in self._buffers[name].add(array):
+                self._write(self._buffers[name].array, number, shard)
         self._interrupted = False
 
     def commit(self, attributes: Mapping[str, Any] | None = None) -> dict[str, int]:
@@ -315,17 +249,13 @@ class GrowingArrays:
         self._check_whole()
         attributes = self._record.attributes if attributes is None else check_attributes(attributes)
         self._interrupted = True
-        for buffer in self._all_buffers().values():
-            unwritten = buffer.unwritten()
-            if unwritten is not None:
-                self._write(buffer, *unwritten)
-        self._writer.wait()
-        arrays = {name: (None, array.layout.digest()) for name, array in self._fixed.items()}
-        for axis, buffers in self._buffers.items():
-            arrays |= {name: (axis, buffer.array.layout.digest()) for name, buffer in buffers.items()}
-        self._write_shapes()
-        record = CommitRecord(self.appended, arrays, attributes, self._record.run_id)
-        record.write(self._path, self._layouts())
+        for buffer in self._buffers.values():
+            if (unwritten := buffer.unwritten()) is not None:
+                self._write(buffer.array, *unwritten)
+        self._wait(0)
+        layouts = {name: buffer.layout for name, buffer in self._buffers.items()}
+        record = CommitRecord({**self._record.layouts, **layouts}, attributes, self.run_id)
+        record.write(self._path)
         self._record = record
         self._interrupted = False
         return self.lengths
@@ -340,63 +270,54 @@ class GrowingArrays:
         **Raises:** `ValueError` if a length exceeds the committed one; `SaveError` if it cannot be written.
         """
         for axis, length in lengths.items():
-            if not 0 <= length <= self._record.lengths.get(axis, 0):
-                have = self._record.lengths.get(axis, 0)
+            if not 0 <= length <= self.lengths.get(axis, 0):
+                have = self.lengths.get(axis, 0)
                 raise ValueError(f"the length of axis {axis!r} must be from 0 to {have}, got {length}.")
-        self._writer.wait()
-        kept = {axis: int(length) for axis, length in lengths.items() if axis in self._record.lengths}
-        entries = self._record.arrays.items()
-        arrays = {name: entry for name, entry in entries if entry[0] is None or entry[0] in kept}
-        record = dataclasses.replace(self._record, lengths=kept, arrays=arrays)
+        self._wait(0)
+        layouts = {
+            name: layout.of_length(int(lengths.get(layout.axes[0], 0)))
+            for name, layout in self._record.layouts.items()
+            if not layout.grows or layout.axes[0] in lengths
+        }
+        record = dataclasses.replace(self._record, layouts=layouts)
         self._interrupted = True
         with saving(self._path):
-            found = {name: StoredArray.find(self._path, name, record) for name in record.arrays}
-            record.write(self._path, {name: array.layout for name, array in found.items()})
-            self._begin_after(record, found)
-            self._write_shapes()
-            remove_stale(self._path, record)
+            record.write(self._path)
+            self._begin_after(record)
+            remove_stale(self._path, layouts)
         self._interrupted = False
 
     def close(self) -> None:
         """Wait for pending writes and stop accepting rows. Uncommitted rows are lost."""
         self._interrupted = True
-        self._writer.close()
+        self._thread.shutdown(wait=True)
 
     def _check_whole(self) -> None:
-        """**Raises:** `SaveError` if a call was interrupted, so that arrays may differ in length."""
-        self._writer.raise_error()
+        """**Raises:** `SaveError` if a write failed, or a call was interrupted: lengths may differ."""
+        self._wait(BUFFERED_BYTES)
         if self._interrupted:
             raise SaveError(f"a call that writes {self._path} was interrupted: open it again and truncate.")
 
-    def _all_buffers(self) -> dict[str, RowBuffer]:
-        return {name: buffer for buffers in self._buffers.values() for name, buffer in buffers.items()}
-
-    def _layouts(self) -> dict[str, ArrayLayout]:
-        fixed = {name: array.layout for name, array in self._fixed.items()}
-        buffers = self._all_buffers().items()
-        return fixed | {name: buffer.array.layout.of_length(buffer.length) for name, buffer in buffers}
-
-    def _define(self, axis: str, values: Values) -> dict[str, RowBuffer]:
-        """Create the arrays of an axis without rows; nothing refers to them until the next commit."""
+    def _define(self, axis: str, values: Values) -> None:
+        """Create the arrays of an axis, without rows."""
         rows = {name: (axes, array.shape[1:], array.dtype.itemsize) for name, (axes, array) in values.items()}
-        buffers = {}
-        for name, (chunk, shard) in cut(rows).items():
+        for name, cuts in cut(rows).items():
             axes, array = values[name]
-            shape = (0, *array.shape[1:])
-            layout = ArrayLayout((axis, *axes), array.dtype.name, shape, chunk, shard, grows=True)
-            folder = self._path / name
-            with saving(folder):
-                remove_array(folder)
-                folder.mkdir()
-            buffers[name] = RowBuffer(StoredArray(folder, layout, self._record.run_id))
-        return buffers
+            layout = ArrayLayout((axis, *axes), array.dtype.name, (0, *array.shape[1:]), *cuts, grows=True)
+            self._buffers[name] = RowBuffer(new_array(self._path, name, layout, self.run_id))
 
-    def _write(self, buffer: RowBuffer, number: int, rows: np.ndarray) -> None:
-        array = buffer.array
-        self._writer.submit(rows.nbytes, write_rows, array.folder, array.layout, number, rows, array.run_id)
+    def _write(self, array: StoredArray, number: int, rows: np.ndarray) -> None:
+        """Write rows in the background, once what waits leaves room for them."""
+        self._wait(max(0, BUFFERED_BYTES - rows.nbytes))
+        self._waiting.append((rows.nbytes, self._thread.submit(array.write, number, rows)))
 
-    def _write_shapes(self) -> None:
-        """Update the lengths in the zarr.json of the arrays."""
-        for name, layout in self._layouts().items():
-            if layout.grows:
-                write_json(self._path / name / "zarr.json", layout.metadata())
+    def _wait(self, n_bytes: int) -> None:
+        """Wait until no more than `n_bytes` are to be written.
+
+        **Raises:** `SaveError` if a write failed, now and at each later call.
+        """
+        while self._waiting:
+            if not self._waiting[0][1].done() and sum(size for size, _ in self._waiting) <= n_bytes:
+                return
+            self._waiting[0][1].result()
+            self._waiting.popleft()

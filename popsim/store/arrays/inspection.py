@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim.store.arrays._commit_record import CommitRecord
+from popsim.store.arrays._layout import ArrayLayout
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.files import CorruptDataError, MismatchError, finished_name, is_of_system, remove_left_over
 
@@ -34,12 +35,11 @@ def open_arrays(path: str | Path, *, run_id: str | None = None) -> Any:
 
     record = CommitRecord.read(Path(path), run_id)
     variables, coordinates = {}, {}
-    for name, (axis, _) in record.arrays.items():
-        array = StoredArray.find(Path(path), name, record)
+    for name, array in record.arrays(Path(path)).items():
         array.check_files()
-        axes = array.layout.axes
-        where = coordinates if axis is None or axes == (name,) else variables
-        where[name] = xarray.Variable(axes, LazilyIndexedArray(LazyArray(array)))
+        layout = array.layout
+        where = variables if layout.grows and layout.axes != (name,) else coordinates
+        where[name] = xarray.Variable(layout.axes, LazilyIndexedArray(LazyArray(array)))
     return xarray.Dataset(variables, coordinates, dict(record.attributes))
 
 
@@ -62,13 +62,12 @@ def remove_arrays(group: Path) -> None:
         group.rmdir()
 
 
-def remove_stale(group: Path, record: CommitRecord) -> None:
-    """Remove arrays that a record does not list, and files not needed for its rows."""
+def remove_stale(group: Path, layouts: Mapping[str, ArrayLayout]) -> None:
+    """Remove arrays that have no layout, and files not needed for their rows."""
     for path in group.iterdir():
-        if path.name not in record.arrays and not remove_left_over(path):
+        if path.name not in layouts and not remove_left_over(path):
             remove_array(path)
-    for name in record.arrays:
-        layout = StoredArray.find(group, name, record).layout
+    for name, layout in layouts.items():
         needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}
         for file in (group / name).iterdir():
             if _is_own(file.name) and file.name not in needed:
@@ -102,7 +101,8 @@ def verify_arrays(path: str | Path, *, run_id: str | None = None) -> list[str]:
         record = CommitRecord.read(path, run_id)
     except (CorruptDataError, MismatchError):
         return ["zarr.json"]
-    return [file for name in record.arrays for file in _damaged_files(path, name, record)]
+    arrays = record.arrays(path).items()
+    return [f"{name}/{file}" for name, array in arrays for file in _damaged_files(array)]
 
 
 def check_arrays(path: Path, *, run_id: str) -> dict[str, int]:
@@ -119,19 +119,18 @@ def check_arrays(path: Path, *, run_id: str) -> dict[str, int]:
     `ValueError` if there are no such arrays.
     """
     record = CommitRecord.read(path, run_id)
-    for name in record.arrays:
-        array = StoredArray.find(path, name, record)
+    for array in record.arrays(path).values():
         array.check_files()
-        array.check_heads()
-    return dict(record.lengths)
+        array.check_seals()
+    return record.lengths
 
 
-def _damaged_files(group: Path, name: str, record: CommitRecord) -> list[str]:
+def _damaged_files(array: StoredArray) -> list[str]:
     """Return the damaged files of one array, with no more missing ones than exist, whatever is declared."""
     try:
-        array = StoredArray.find(group, name, record)
+        array.check_description()
     except CorruptDataError:
-        return [f"{name}/zarr.json"]
+        return ["zarr.json"]
     damaged = []
     n_missing, n_found = 0, len(list(array.folder.iterdir()))
     for place in array.layout.places():
@@ -142,7 +141,7 @@ def _damaged_files(group: Path, name: str, record: CommitRecord) -> list[str]:
         try:
             array.read(array.layout.block(place))
         except CorruptDataError:
-            damaged.append(f"{name}/{file}")
+            damaged.append(file)
     return damaged
 
 
@@ -151,8 +150,8 @@ class ListedArray:
     """An array on disk.
 
     - `name`: the name.
-    - `axes`, `shape`, `dtype`: as committed; empty if unknown.
-    - `n_bytes`: the size of its files.
+    - `axes`, `shape`, `dtype`: as committed.
+    - `n_bytes`: the size of its files, 0 if damaged.
     - `damage`: the damage visible without reading the files; empty if none.
     """
 
@@ -178,26 +177,13 @@ def list_arrays(
     is damaged; `MismatchError` if it is of another run.
     """
     record = CommitRecord.read(Path(path), run_id)
-    return [_listed(Path(path), name, record) for name in record.arrays], record.attributes
+    return [_listed(array) for array in record.arrays(Path(path)).values()], record.attributes
 
 
-def _listed(group: Path, name: str, record: CommitRecord) -> ListedArray:
+def _listed(array: StoredArray) -> ListedArray:
+    layout, damage, n_bytes = array.layout, "", 0
     try:
-        array = StoredArray.find(group, name, record)
-    except CorruptDataError as error:
-        return ListedArray(name, (), (), "", 0, str(error))
-    damage = ""
-    try:
-        array.check_files()
+        n_bytes = array.check_files()
     except CorruptDataError as error:
         damage = str(error)
-    layout = array.layout
-    n_bytes = sum(_size(file) for file in array.folder.iterdir())
-    return ListedArray(name, layout.axes, layout.shape, layout.dtype, n_bytes, damage)
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.lstat().st_size
-    except FileNotFoundError:  # a file being written was renamed meanwhile
-        return 0
+    return ListedArray(array.folder.name, layout.axes, layout.shape, layout.dtype, n_bytes, damage)
