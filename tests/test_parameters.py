@@ -21,7 +21,7 @@ from popsim.training import (
     inject_hyperparams,
     select_trainables,
 )
-from popsim.training.steps.train_step import optimizer_step
+from popsim.training.steps.train_state import optimizer_step
 
 LEAKY_WEIGHTS = {"recurrent_weights", "input_weights", "bias", "readout.weight", "readout.bias"}
 GRU_WEIGHTS = {

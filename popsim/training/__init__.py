@@ -3,8 +3,7 @@
 from popsim.training import constraints, rules
 from popsim.training.loop.history import TaskTrainerHistory
 from popsim.training.loop.history_on_disk import open_history, save_history
-from popsim.training.loop.log import TensorBoardWriter
-from popsim.training.loop.observers import LogEntry
+from popsim.training.loop.observers import LogEntry, TensorBoardWriter
 from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.steps.member_step import NonfiniteError, training_trials

@@ -28,7 +28,7 @@ from popsim.training._fit import check_changes, check_fit
 from popsim.training.constraints import warn_of_start
 from popsim.training.loop._batch_loop import BatchLoop
 from popsim.training.loop.history import TRAINABLES, TRIALS
-from popsim.training.loop.log import checked_metrics
+from popsim.training.loop.observers import checked_metrics
 from popsim.training.loop.schedule import (
     TrainablePhases,
     batch_numbers,

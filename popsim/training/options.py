@@ -19,7 +19,7 @@ from popsim.model import check_model
 from popsim.randomness import as_key
 from popsim.store.run_folder import check_path
 from popsim.task import AbstractTask, check_task
-from popsim.training.loop.log import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
+from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
 from popsim.training.loop.schedule import WhereTrain
 from popsim.training.steps._sharding import check_devices
 from popsim.training.steps.member_step import LossUpdateFn

@@ -16,8 +16,13 @@ from popsim.training.loop._host_loop import HostLoop
 from popsim.training.loop._saving import Saving
 from popsim.training.loop._training_store import TrainingStore, open_training_store
 from popsim.training.loop.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
-from popsim.training.loop.log import ProgressBar, TensorBoardWriter
-from popsim.training.loop.observers import BatchCallbacks, LogFunctions, Observer
+from popsim.training.loop.observers import (
+    BatchCallbacks,
+    LogFunctions,
+    Observer,
+    ProgressBar,
+    TensorBoardWriter,
+)
 from popsim.training.options import TrainerOptions, Training
 
 __all__ = ["TaskTrainer"]

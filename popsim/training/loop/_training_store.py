@@ -13,12 +13,14 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import warn_caller
+from popsim.loss import LossValues
 from popsim.store import (
     Checkpoints,
     GrowingArrays,
     MismatchError,
     RunFolder,
     append_json_line,
+    as_json_numbers,
     keep_json_lines,
     lock_folder,
     write_sealed_json,
@@ -26,12 +28,12 @@ from popsim.store import (
 from popsim.store._run_parts import RunParts, check_history_lengths, check_parts, run_id_of, stream_log
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import saving
-from popsim.store.identity import new_run_id
+from popsim.store.identity import RUN_ID, new_run_id
 from popsim.training._configuration import Configuration, differences
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop.history import BATCH, TRAINABLES, TRIALS, VALIDATION
 from popsim.training.loop.history_on_disk import RowsOnDisk, member_axis, member_labels
-from popsim.training.loop.log import LogEntry, log_line
+from popsim.training.loop.observers import LogEntry
 from popsim.training.steps.train_state import TrainState, named_state, with_named_state
 
 LOG_POINT_SECONDS = 1.0  # between checkpoints at logging points, at least
@@ -163,7 +165,7 @@ class TrainingStore:
 
     def log(self, entry: LogEntry) -> None:
         """Append a logging point to the log."""
-        append_json_line(self.folder.log, log_line(entry, self._parts.run_id))
+        append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
         self._logged.append(entry.batch)
 
     def is_due(self, *, at_log_point: bool) -> bool:
@@ -279,3 +281,27 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             yield store
         finally:
             store.close()
+
+
+def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
+    """Return a line of the log, as JSON values; numbers that are not finite are null.
+
+    **Arguments:**
+
+    - `entry`: the logging point.
+    - `run_id`: the id of the run.
+    """
+    return {
+        RUN_ID: run_id,
+        "batch": entry.batch,
+        "seconds": round(entry.seconds, 3),
+        "loss": _by_term(entry.loss),
+        "validation_loss": _by_term(entry.validation_loss),
+        "metrics": {name: as_json_numbers(values) for name, values in entry.metrics.items()},
+        "learning_rate": as_json_numbers(entry.learning_rate),
+        "frozen": entry.frozen.tolist(),
+    }
+
+
+def _by_term(loss: LossValues) -> dict[str, Any]:
+    return {name: as_json_numbers(values) for name, values in loss.terms.items()}

@@ -17,8 +17,8 @@ from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_ke
 from popsim.task import AbstractTask, differs_between_members
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, first_carry, update_model
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_state import OWN, TrainState, parts
-from popsim.training.steps.train_step import accumulate_gradients_scan, optimizer_step, split_batch
+from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, parts
+from popsim.training.steps.train_step import accumulate_gradients_scan, split_batch
 from popsim.trial import Trial
 
 __all__ = ["training_trials", "NonfiniteError"]

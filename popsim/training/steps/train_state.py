@@ -1,6 +1,7 @@
-"""The state of a training."""
+"""The state of a training, and the step of the optimizer."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,10 +9,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.ensemble import n_members
 from popsim.parameters import picked_parameters
+from popsim.per_member import without_member_axes
 from popsim.randomness import as_key
 from popsim.store import leaf_names
 from popsim.training.steps.optimizers import init_optimizer, init_optimizer_of_members
@@ -123,6 +125,91 @@ class TrainState(eqx.Module):
         params, rest = select_trainables(ensemble, where_train)
         opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
         return cls(jnp.asarray(0), root_rng, params, rest, opt_state, None, optimizer_def)
+
+
+LossOfParams = Callable[[PyTree], Float[Array, ""]]
+
+
+def optimizer_step(
+    state: TrainState,
+    gradients: PyTree,
+    loss: Float[Array, ""],
+    loss_of: LossOfParams,
+    trained: PyTree[bool] | None = None,
+) -> TrainState:
+    """Return the state with updated parameters and optimizer state.
+
+    **Arguments:**
+
+    - `state`: the state before.
+    - `gradients`: of the structure of `state.params`.
+    - `loss`: the loss, for optimizers that need it (`optax.polyak_sgd`).
+    - `loss_of`: from parameters to the loss of the same trials, for optimizers that need the function or its
+        derivatives (`optax.lbfgs`; `optax.contrib.sam` in opaque mode; `optax.contrib.sophia`).
+    - `trained`: which parameters are trained now; the others, whose gradients must be zero, keep their values
+        and optimizer state. None for all.
+
+    **Raises:** `ValueError` if the optimizer returns an update of another shape than the parameter.
+    """
+    optimizer = optax.with_extra_args_support(state.optimizer_def)
+    offered = {
+        "value": loss,
+        "grad": gradients,
+        "value_fn": _beside_others(loss_of),
+        "grad_fn": lambda params, _: jax.grad(loss_of)(params),
+        "obj_fn": loss_of,
+    }
+    with jax.numpy_dtype_promotion("standard"):  # optax fails under "strict"
+        updates, opt_state = optimizer.update(
+            gradients, state.opt_state, state.params, **_taken_by(optimizer.update, offered)
+        )
+    _check_shapes(updates, state.params)
+    params = optax.apply_updates(state.params, updates)
+    if trained is not None:
+        params = eqx.combine(eqx.filter(params, trained), state.params)
+        opt_state = _held_where_idle(optimizer, trained, opt_state, state.opt_state)
+    return dataclasses.replace(state, params=params, opt_state=opt_state)
+
+
+def _beside_others(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
+    """Return the loss for a line search, which rejects extra arguments that its function does not name."""
+
+    def value_fn(params, *, grad_fn=None, obj_fn=None):
+        return loss_of(params)
+
+    return value_fn
+
+
+def _taken_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
+    """Return the offered arguments that an optimizer accepts; `optax.contrib.sam` accepts those it names."""
+    taken = inspect.signature(update).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
+        return offered
+    return {name: value for name, value in offered.items() if name in taken}
+
+
+def _check_shapes(updates: PyTree[Array], params: PyTree[Array]) -> None:
+    for update, param in zip(jax.tree.leaves(updates), jax.tree.leaves(params), strict=True):
+        if update.shape != param.shape:
+            raise ValueError(
+                f"an update of shape {update.shape} was returned for a parameter of shape {param.shape}. "
+                "(optax.contrib.dpsgd, which needs the gradients of single trials, cannot be used.)"
+            )
+
+
+def _held_where_idle(
+    optimizer: optax.GradientTransformation, trained: PyTree[bool], new: PyTree, old: PyTree
+) -> PyTree:
+    """Return the new optimizer state, with the old state of parameters that are not trained."""
+    with jax.numpy_dtype_promotion("standard"):
+        is_new = optax.tree_utils.tree_map_params(
+            lambda params: without_member_axes(optimizer.init(params)),
+            lambda _, is_trained: is_trained,
+            new,
+            trained,
+            transform_non_params=lambda _: True,
+        )
+    return jax.tree.map(lambda own, updated, held: updated if own else held, is_new, new, old)
 
 
 def parts(state: TrainState, names: tuple[str, ...]) -> dict[str, PyTree]:

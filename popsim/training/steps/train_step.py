@@ -1,21 +1,18 @@
 """The training step: gradients, optionally accumulated over parts of a batch, and the optimizer."""
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int, is_traced
-from popsim.per_member import without_member_axes
 from popsim.randomness import as_key
 from popsim.training.steps._sharding import ShardedStep, StepShardings
-from popsim.training.steps.train_state import TrainState
+from popsim.training.steps.train_state import TrainState, optimizer_step
 
 __all__ = [
     "accumulate_gradients_loop",
@@ -23,91 +20,6 @@ __all__ = [
     "accumulate_gradients",
     "build_train_step_fn",
 ]
-
-LossOfParams = Callable[[PyTree], Float[Array, ""]]
-
-
-def optimizer_step(
-    state: TrainState,
-    gradients: PyTree,
-    loss: Float[Array, ""],
-    loss_of: LossOfParams,
-    trained: PyTree[bool] | None = None,
-) -> TrainState:
-    """Return the state with updated parameters and optimizer state.
-
-    **Arguments:**
-
-    - `state`: the state before.
-    - `gradients`: of the structure of `state.params`.
-    - `loss`: the loss, for optimizers that need it (`optax.polyak_sgd`).
-    - `loss_of`: from parameters to the loss of the same trials, for optimizers that need the function or its
-        derivatives (`optax.lbfgs`; `optax.contrib.sam` in opaque mode; `optax.contrib.sophia`).
-    - `trained`: which parameters are trained now; the others, whose gradients must be zero, keep their values
-        and optimizer state. None for all.
-
-    **Raises:** `ValueError` if the optimizer returns an update of another shape than the parameter.
-    """
-    optimizer = optax.with_extra_args_support(state.optimizer_def)
-    offered = {
-        "value": loss,
-        "grad": gradients,
-        "value_fn": _beside_others(loss_of),
-        "grad_fn": lambda params, _: jax.grad(loss_of)(params),
-        "obj_fn": loss_of,
-    }
-    with jax.numpy_dtype_promotion("standard"):  # optax fails under "strict"
-        updates, opt_state = optimizer.update(
-            gradients, state.opt_state, state.params, **_taken_by(optimizer.update, offered)
-        )
-    _check_shapes(updates, state.params)
-    params = optax.apply_updates(state.params, updates)
-    if trained is not None:
-        params = eqx.combine(eqx.filter(params, trained), state.params)
-        opt_state = _held_where_idle(optimizer, trained, opt_state, state.opt_state)
-    return dataclasses.replace(state, params=params, opt_state=opt_state)
-
-
-def _beside_others(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
-    """Return the loss for a line search, which rejects extra arguments that its function does not name."""
-
-    def value_fn(params, *, grad_fn=None, obj_fn=None):
-        return loss_of(params)
-
-    return value_fn
-
-
-def _taken_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
-    """Return the offered arguments that an optimizer accepts; `optax.contrib.sam` accepts those it names."""
-    taken = inspect.signature(update).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
-        return offered
-    return {name: value for name, value in offered.items() if name in taken}
-
-
-def _check_shapes(updates: PyTree[Array], params: PyTree[Array]) -> None:
-    for update, param in zip(jax.tree.leaves(updates), jax.tree.leaves(params), strict=True):
-        if update.shape != param.shape:
-            raise ValueError(
-                f"an update of shape {update.shape} was returned for a parameter of shape {param.shape}. "
-                "(optax.contrib.dpsgd, which needs the gradients of single trials, cannot be used.)"
-            )
-
-
-def _held_where_idle(
-    optimizer: optax.GradientTransformation, trained: PyTree[bool], new: PyTree, old: PyTree
-) -> PyTree:
-    """Return the new optimizer state, with the old state of parameters that are not trained."""
-    with jax.numpy_dtype_promotion("standard"):
-        is_new = optax.tree_utils.tree_map_params(
-            lambda params: without_member_axes(optimizer.init(params)),
-            lambda _, is_trained: is_trained,
-            new,
-            trained,
-            transform_non_params=lambda _: True,
-        )
-    return jax.tree.map(lambda own, updated, held: updated if own else held, is_new, new, old)
-
 
 LossFn = Callable[[PyTree, PyTree, Key[Array, ""]], tuple[Float[Array, ""], tuple[PyTree, PyTree]]]
 
