@@ -142,7 +142,7 @@ def test_what_excludes_another_never_acts_with_it():
 def test_the_network_is_told_while_an_intervention_acts():
     plan = InterventionPlan(
         "curl field",
-        Uniform(5.0, 10.0),
+        Uniform(0.0, 8.0),
         window=popsim.windows.Between(0.1, 0.2),
         cue_input="field",
         probability=0.5,
