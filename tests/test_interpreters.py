@@ -1,12 +1,11 @@
 """Training, resuming and showing on every Python that is here, with the newest packages and the lowest.
 
-`pytest -m full tests/test_interpreters.py` tries all, in environments of its own: it needs a package index.
+`pytest -m full tests/test_interpreters.py` makes an environment for each: it needs a package index.
 """
 
 import os
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 VERSIONS = ("3.11", "3.12", "3.13")
-OWN = "{}.{}".format(*sys.version_info)
 RUN = """
 import sys
 import popsim
@@ -35,6 +33,7 @@ print("done")
 """
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.full,
     pytest.mark.skipif(not (ROOT / ".path").exists(), reason="this is a test of a checkout"),
 ]
 
@@ -67,15 +66,6 @@ def train_resume_and_show(python: str, folder: Path, *, lowest: bool, shown: str
     assert ran.returncode == 0 and ran.stdout.endswith("done\n"), ran.stdout + ran.stderr
 
 
-def test_another_python_trains_and_resumes(tmp_path):
-    """One that is not running these tests, if there is one."""
-    others = [python for version in reversed(VERSIONS) if version != OWN and (python := interpreter(version))]
-    if not others:
-        pytest.skip(f"of Python {', '.join(VERSIONS)} only {OWN} is here")
-    train_resume_and_show(others[0], tmp_path, lowest=False, shown="")
-
-
-@pytest.mark.full
 @pytest.mark.parametrize("lowest", [False, True], ids=["newest", "lowest"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_python_trains_resumes_and_shows(version, lowest, tmp_path):
