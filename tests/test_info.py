@@ -319,7 +319,7 @@ def test_a_missing_history_is_damage(run):
 
 
 @pytest.mark.full
-def test_a_large_run_is_looked_at_in_no_time(tmp_path):
+def test_a_large_run_is_looked_at_in_little_memory(tmp_path):
     """Its weights are not read: in a process that may not hold them."""
     arrays = GrowingArrays.create(tmp_path / "history.zarr")
     weights = np.random.default_rng(0).standard_normal((16, 50, 1000, 25), np.float32)
@@ -330,17 +330,15 @@ def test_a_large_run_is_looked_at_in_no_time(tmp_path):
     arrays.commit({"frozen_from": [-1] * 50})
     write_sealed_json(tmp_path / "training.json", RunParts(arrays.run_id).described())
     code = """
-import resource, sys, time
+import resource, sys
 from popsim.experiments import info_table, read_run_info
-before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 text = info_table(read_run_info(sys.argv[1]))
 assert "batch 32, member 50, unit 1000, input 25" in text, text
-print(time.process_time() - start, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     looked = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True
     )
-    seconds, megabytes = map(float, looked.stdout.split())
-    assert seconds < 1 and megabytes < 60
-    start = time.monotonic()
-    assert verify_run(tmp_path) == {} and time.monotonic() - start < 60
+    assert float(looked.stdout) < 60
+    assert verify_run(tmp_path) == {}

@@ -1,7 +1,6 @@
 import hashlib
 import json
 import os
-import time
 
 import pytest
 
@@ -141,8 +140,7 @@ def test_another_format_is_refused(folder):
         read_manifest(folder)
 
 
-def test_an_absurd_manifest_is_refused_at_once(folder):
-    start = time.perf_counter()
+def test_an_absurd_manifest_is_refused(folder):
     with (folder / MANIFEST).open("r+b") as file:
         file.truncate(2**40)
     with pytest.raises(CorruptDataError, match=str(LARGEST_MANIFEST)):
@@ -152,7 +150,6 @@ def test_an_absurd_manifest_is_refused_at_once(folder):
     (folder / MANIFEST).write_bytes(b'{\n "checksum": "' + digest + b'",\n' + body)
     with pytest.raises(CorruptDataError, match=MANIFEST):
         read_manifest(folder)
-    assert time.perf_counter() - start < 1
 
 
 def test_what_cannot_be_kept_writes_no_manifest(folder):

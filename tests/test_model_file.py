@@ -229,7 +229,7 @@ def test_absurd_sizes_are_refused_before_anything_is_allocated(tmp_path):
         file.write(struct.pack("<Q", 9 * 10**7))
         file.truncate(9 * 10**7 + 8)
     code = """
-import pathlib, resource, sys, time
+import pathlib, resource, sys
 import numpy as np
 from popsim.store.model_file import load_model
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
@@ -237,17 +237,16 @@ template = {"x": np.ones(1, np.float32)}
 assert load_model(sys.argv[2], template) == template
 before = peak()
 for path in pathlib.Path(sys.argv[1]).iterdir():
-    start = time.perf_counter()
     try: load_model(path, template)
     except ValueError as error: refused = type(error).__name__
-    print(path.name, refused, time.perf_counter() - start, peak() - before)
+    print(path.name, refused, peak() - before)
 """
     lines = child(code, folder, path).splitlines()
     assert len(lines) == 10
     for line in lines:
-        name, refused, seconds, megabytes = line.split()
+        name, refused, megabytes = line.split()
         assert refused in ("CorruptDataError", "MismatchError"), name
-        assert float(seconds) < 1 and float(megabytes) < 200, line
+        assert float(megabytes) < 200, line
 
 
 def child(code, *arguments) -> str:

@@ -65,7 +65,7 @@ IN_SHORT = ("fields",)
 def test_training_meets_the_criterion(name):
     """Metres of every member: below the limit after training, above it before."""
     task, interventions, n_batches, score, limit = CASES[name]
-    untrained, trained, _ = train_motor(task, n_batches, interventions)
+    untrained, trained = train_motor(task, n_batches, interventions)
     trials = task.validation_trials()
     before, after = (score(distance_to_target(ensemble, task), trials) for ensemble in (untrained, trained))
     assert np.all(before > 3 * limit), before
@@ -75,7 +75,7 @@ def test_training_meets_the_criterion(name):
 @pytest.mark.full  # in short: test_delayed_reaches
 def test_the_hand_waits_for_the_go_cue_and_stays_in_catch_trials():
     """Less than 5 mm of drift before the go cue, and within 1 cm to the end where it never comes."""
-    _, trained, _ = train_motor(DELAYED, 200)
+    _, trained = train_motor(DELAYED, 200)
     assert np.all(
         distance_to_target(trained, DELAYED)[:, within(DELAYED.validation_trials(), "delay")] < 0.005
     )

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import struct
-import time
 from pathlib import Path
 
 import google_crc32c
@@ -32,14 +31,13 @@ def path(tmp_path):
 
 
 def refuse(path: Path, named: str) -> None:
-    """Check that a folder is refused quickly, and takes little memory."""
-    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """Check that a folder is refused, and takes little memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for read in (open_arrays, GrowingArrays.open):
         with pytest.raises(ValueError, match=named):
             read(path)
     with contextlib.suppress(ValueError):
         assert verify_arrays(path) != []
-    assert time.perf_counter() - began < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200e3
 
 
@@ -253,8 +251,6 @@ HUGE = bytes.fromhex("28b52ffde0") + struct.pack("<Q", 2**46) + b"\x01\x00\x00" 
 def test_shards_with_forged_chunks_are_refused(frame, begin, n_bytes, path):
     replace_shard(path, frame, begin, n_bytes)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.perf_counter()
     with pytest.raises(CorruptDataError, match=r"x/c\.0\.0"):
         open_arrays(path).x.load()
-    assert time.perf_counter() - began < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300e3
