@@ -40,10 +40,16 @@ def task(value):
     return eqx.tree_at(lambda t: t.poison, Poisoned(), poison)
 
 
+def train_three(n_batches=6, poisoned=None, **options):
+    """All by one compiled program."""
+    poisoned = task(0.0) if poisoned is None else poisoned
+    return train(n_batches, n_members=3, task=poisoned, save_model_trainables=True, **options)
+
+
 def run(value=0.0, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = train(6, n_members=3, task=task(value), save_model_trainables=True, **options)
+        result = train_three(poisoned=task(value), **options)
     return *result, [str(warning.message) for warning in caught]
 
 
@@ -113,8 +119,7 @@ def keep_mark(model):
     )
 
 
-@pytest.mark.parametrize("leaf", [0, 3])
-@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize(("leaf", "value"), [(0, np.nan), (3, -np.inf)])
 def test_a_bad_gradient_freezes_its_member(leaf, value):
     optimizer = optax.chain(poisoned_gradients(BAD, leaf, value), optax.inject_hyperparams(optax.adam)(1e-2))
     trainer = TaskTrainer(optimizer, post_step_fns=(keep_mark,))
@@ -129,12 +134,12 @@ def test_a_bad_gradient_freezes_its_member(leaf, value):
 
 def test_an_overflow_in_the_optimizer_state_alone_is_seen():
     """A squared gradient of infinity makes every later step of Adam zero: the member would stand still."""
-    _, first = train(2, n_members=3)
+    _, first = train_three(2)
     nu = optax.tree_utils.tree_get(first.opt_state, "nu")
     broken = jax.tree.map(lambda leaf: leaf.at[BAD].set(jnp.inf), nu)
     opt_state = optax.tree_utils.tree_set(first.opt_state, nu=broken)
     with pytest.warns(UserWarning, match=f"member {BAD}"):
-        _, history = train(4, n_members=3, opt_state=opt_state, start_batch=2)
+        _, history = train_three(4, opt_state=opt_state, start_batch=2)
     assert history.frozen_from.tolist() == [-1, 2, -1]
 
 
@@ -143,7 +148,7 @@ def test_a_member_that_is_bad_from_the_start_is_kept_as_it_came():
     bias = ensemble.network.bias.at[BAD].set(jnp.nan)
     ensemble = eqx.tree_at(lambda m: m.network.bias, ensemble, bias)
     with pytest.warns(UserWarning, match=f"member {BAD}"):
-        model, history = train(2, n_members=3, ensemble=ensemble)
+        model, history = train_three(2, ensemble=ensemble)
     assert history.frozen_from.tolist() == [-1, 0, -1]
     assert np.all(np.isnan(model.network.bias[BAD])) and np.all(np.isfinite(model.network.bias[0]))
 
@@ -159,16 +164,15 @@ def test_one_model_freezes_too():
 def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, monkeypatch):
     """However many batches are made at a time; a resumed one has nothing to do."""
     monkeypatch.setattr(CallSchedule, "next_count", lambda schedule: 5)
-    poisoned = eqx.tree_at(lambda t: t.poison, Poisoned(), jnp.asarray(np.nan))
-    options = {"n_members": 2, "task": poisoned, "save_model_trainables": True}
+    poisoned = eqx.tree_at(lambda t: t.poison, Poisoned(), popsim.PerMember(jnp.full(3, jnp.nan)))
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
-    with pytest.warns(UserWarning, match="member 0, 1 .*training ends"):
-        ended = train(70, trainer=trainer, **options)
+    with pytest.warns(UserWarning, match="member 0, 1, 2 .*training ends"):
+        ended = train_three(70, poisoned, trainer=trainer)
     with pytest.warns(UserWarning, match="training does not go on: every member is frozen"):
-        resumed = train(70, trainer=trainer, restore_checkpoint=True, **options)
+        resumed = train_three(70, poisoned, trainer=trainer, restore_checkpoint=True)
     for model, history in (ended, resumed):
         assert history.batch.tolist() == history.trainables_batch.tolist() == [0, 1, 2]
-        assert history.validation_batch.tolist() == [2] and history.frozen_from.tolist() == [2, 2]
+        assert history.validation_batch.tolist() == [2] and history.frozen_from.tolist() == [2, 2, 2]
         assert np.all(np.isfinite(model.network.bias))
     assert "3 batches saved; ended, as all members were frozen after 3\n" in info_table(
         read_run_info(tmp_path)
