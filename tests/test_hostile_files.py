@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import pytest
 from forged_json import forge, forgeries
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
+from short_form import mostly_in_full
 from small_experiment import Sum
 
 from popsim.cli import main
@@ -24,7 +25,7 @@ pytestmark = [
 ]
 
 SETTINGS = ["--members", "2", "--n-batches", "6", "--batch-size", "2", "--log-step", "2", "--quiet"]
-N_SHORT = 87
+N_SHORT = 45
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +92,7 @@ def test_forged_json_gives_one_line_and_the_right_code(sound, tmp_path, capfd):
     cases = [*forgeries()]
     short = [cases[len(cases) * number // N_SHORT] for number in range(N_SHORT)]
     assert wrong_ends(sound, tmp_path, capfd, short, ("info", "verify", "train")) == []
-    assert wrong_ends(sound, tmp_path, capfd, short[::29], ("export", "show", "compare", "resume")) == []
+    assert wrong_ends(sound, tmp_path, capfd, short[::15], ("export", "show", "compare", "resume")) == []
 
 
 @pytest.mark.full
@@ -161,7 +162,7 @@ def without_compilation_cache():
         reset_cache()
 
 
-@pytest.mark.parametrize("n_bytes", [300, 1500, 4000])
+@pytest.mark.parametrize("n_bytes", mostly_in_full([300, 1500, 4000], short=[1500]))
 def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
     train = ["train", "sum", *SETTINGS, "--out", str(tmp_path / "run")]
     export = ["export", str(sound), "--history", str(tmp_path / "h.nc")]
@@ -172,7 +173,7 @@ def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of loops that get no handle
-@pytest.mark.parametrize("n_more", [0, 2, 8])
+@pytest.mark.parametrize("n_more", mostly_in_full([0, 2, 8], short=[0, 8]))
 def test_few_file_handles_give_one_line(n_more, sound, tmp_path, capfd):
     run = tmp_path / "run"
     shutil.copytree(sound, run)

@@ -57,7 +57,7 @@ def test_the_length_of_calls_changes_no_bit(length):
     "options",
     [
         {"log_step": 3, "save_model_trainables": True, "save_trial_specs": [1]},
-        {"log_step": 1},
+        pytest.param({"log_step": 1}, marks=pytest.mark.full),
         pytest.param({"save_model_trainables": True}, marks=pytest.mark.full),
         pytest.param({"save_model_trainables": np.array([0, 5, 17])}, marks=pytest.mark.full),
         pytest.param({"save_trial_specs": np.arange(20)}, marks=pytest.mark.full),

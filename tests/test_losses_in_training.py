@@ -1,5 +1,6 @@
 """All terms at once in the training of an ensemble."""
 
+import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -38,7 +39,7 @@ def test_those_of_a_body_with_muscles():
     loss = loss + losses.WeightPenalty(recurrent, distance=losses.L1Distance())
     for kind in kinds:
         loss = loss + 1e-3 * kind()
-    plant = popsim.plants.muscled_point_mass()
+    plant = popsim.plants.muscled_point_mass(solver=diffrax.Euler(), n_substeps=1)  # soon compiled
     task = popsim.tasks.RandomReaches(plant.workspace, duration=0.08, loss=loss)
     channels = {"vision": popsim.SensoryChannel(popsim.vision)}
     n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)

@@ -112,8 +112,15 @@ def run_with_bias(model, trial, shifts, *, key):
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("network", [LeakyRNN, GRUNetwork])
+@pytest.mark.parametrize(
+    ("name", "network"),
+    [
+        ("node", GRUNetwork),
+        ("weight", LeakyRNN),
+        pytest.param("node", LeakyRNN, marks=pytest.mark.full),
+        pytest.param("weight", GRUNetwork, marks=pytest.mark.full),
+    ],
+)
 def test_the_expectation_is_minus_rate_times_the_gradient(float64, getkey, name, network):
     """Over six steps of a network: within 4.5 standard errors in every weight, over 900 batches of 100.
 
