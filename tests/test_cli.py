@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from reported_runs import Reported
 from small_experiment import Sum
 
 import popsim
@@ -58,19 +59,22 @@ def test_bad_values_give_one_clear_line_and_exit_code_2(arguments, named, capsys
 @pytest.mark.slow
 def test_train_then_show_then_refuse_then_overwrite(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    main(TRAIN)
+    for experiment in (Sum, Reported):
+        monkeypatch.setitem(EXPERIMENTS, experiment.name, experiment)
+    train = [*SMALL, "--quiet"]
+    train[1] = "reported"
+    main(train)
     trained = capsys.readouterr()
     assert trained.err == ""
-    run = tmp_path / "runs" / "center-out-0"
-    figure = run / "figures" / "overview.png"
-    assert "within limits" in trained.out and str(figure.relative_to(tmp_path)) in trained.out
+    run = tmp_path / "runs" / "reported-0"
+    figure = run / "figures" / "few.png"
+    assert "limits" in trained.out and str(figure.relative_to(tmp_path)) in trained.out
     figure.unlink()
 
     main(["show", str(run)])
-    assert figure.exists() and "within limits" in capsys.readouterr().out
+    assert figure.exists() and "limits" in capsys.readouterr().out
 
-    assert "--overwrite" in complaint(TRAIN, capsys)
-    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+    assert "--overwrite" in complaint(train, capsys)
     other = [*SMALL, "--quiet", "--out", str(run)]
     assert "--overwrite" in complaint(other, capsys) and figure.exists()
     main([*other, "--overwrite"])
