@@ -47,7 +47,7 @@ ARMS: dict[str, tuple[str, Callable[[], plants.AbstractPlant]]] = {
 def hand_position(plant: plants.AbstractPlant) -> Array:
     """Where the hand is (m) with the joints at `SHOULDER` and `ELBOW`; a point mass stays at its centre."""
     skeleton = plant.skeleton if isinstance(plant, plants.MusculoskeletalPlant) else plant
-    if isinstance(skeleton, plants.TwoLinkArm | plants.NLinkArm):
+    if isinstance(skeleton, plants.AbstractArm):
         return skeleton.hand_position(jnp.array([SHOULDER, ELBOW]))
     return plant.workspace.center
 

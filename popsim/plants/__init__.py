@@ -1,7 +1,7 @@
 """Plants: the bodies that motor commands move."""
 
 from popsim.plants.base import AbstractPlant, AbstractSkeleton, Load, check_carries_mass, check_feels_torque
-from popsim.plants.joints import AbstractJointLimit, HardJointLimit, JointState, SoftJointLimit
+from popsim.plants.joints import AbstractArm, AbstractJointLimit, HardJointLimit, JointState, SoftJointLimit
 from popsim.plants.musculoskeletal import (
     MuscleReadings,
     MusculoskeletalPlant,
@@ -16,6 +16,7 @@ from popsim.plants.simulate import PlantTrajectory, advance, simulate_plant, sim
 from popsim.plants.two_link_arm import TwoLinkArm
 
 __all__ = [
+    "AbstractArm",
     "AbstractJointLimit",
     "AbstractPlant",
     "AbstractSkeleton",

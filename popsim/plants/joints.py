@@ -1,16 +1,26 @@
-"""Joint states and joint stops."""
+"""Arms: the states and the stops of their joints."""
 
 import abc
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_non_negative, check_positive
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_of_one_body,
+    check_positive,
+    is_traced,
+)
 from popsim.parameters import Constants
+from popsim.plants.base import AbstractSkeleton
 
-__all__ = ["JointState", "AbstractJointLimit", "SoftJointLimit", "HardJointLimit"]
+__all__ = ["JointState", "AbstractJointLimit", "SoftJointLimit", "HardJointLimit", "AbstractArm"]
 
 
 class JointState(eqx.Module):
@@ -93,3 +103,62 @@ class HardJointLimit(AbstractJointLimit):
         low, high = limits[:, 0], limits[:, 1]
         outward = ((angle <= low) & (velocity < 0)) | ((angle >= high) & (velocity > 0))
         return jnp.clip(angle, low, high), jnp.where(outward, 0.0, velocity)
+
+
+class AbstractArm(AbstractSkeleton):
+    """A chain of segments, moved by torques at its joints; its coordinates are the joint angles.
+
+    A subclass supplies `hand_position` and `joint_angles`, and from `AbstractSkeleton` the fields,
+    `dynamics`, `hand` and `reachable`. `joint_limits` are the lowest and highest angle of each joint, in rad.
+    """
+
+    joint_limits: eqx.AbstractVar[Float[Array, "*members joint 2"]]
+    joint_stop: eqx.AbstractVar[AbstractJointLimit]
+
+    @abc.abstractmethod
+    def hand_position(self, angle: Joints) -> Float[Array, " space"]:
+        """Return the position of the hand, in m from the first joint."""
+
+    @abc.abstractmethod
+    def joint_angles(self, position: Float[Array, " space"]) -> Joints:
+        """Return joint angles (rad) with the hand at `position` (m)."""
+
+    def within_limits(self, state: JointState) -> JointState:
+        return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
+
+    def coordinates(self, state: JointState) -> tuple[Joints, Joints]:
+        """Return joint angles (rad) and joint velocities (rad/s)."""
+        return state.angle, state.velocity
+
+    def rest_state(self, position: Float[Array, " space"]) -> JointState:
+        angle = self.joint_angles(position)
+        return JointState(angle, jnp.zeros_like(angle))
+
+
+Numbers = Sequence[Any] | np.ndarray | Array
+
+
+def per_joint(
+    name: str, value: Numbers | None, n: int, *, axes: tuple[int, ...] = (), positive: bool = False
+) -> Array:
+    """Return `value` as an array of shape (n, *axes), or raise `ValueError`."""
+    check_of_one_body(**{name: value})
+    if value is None:
+        raise ValueError(f"`{name}` of an arm must be given, as in TwoLinkArm.arm26_skeleton().")
+    array = jnp.asarray(value, jnp.result_type(float))
+    if array.shape != (n, *axes):
+        raise ValueError(
+            f"`{name}` of an arm of {n} segments must have shape {(n, *axes)}, got {array.shape}."
+        )
+    check_finite(name, array)
+    if positive and not is_traced(array) and not np.all(np.asarray(array) > 0):
+        raise ValueError(f"`{name}` of an arm must be positive numbers, got {array.tolist()}.")
+    return array
+
+
+def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "joint 2"]:
+    """Return the limits of the joints as an array, or raise `ValueError`."""
+    limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
+    if not is_traced(limits) and not np.all(np.asarray(limits[:, 0] < limits[:, 1])):
+        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {limits.tolist()}.")
+    return limits

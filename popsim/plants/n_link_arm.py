@@ -1,8 +1,5 @@
 """A planar arm with any number of links."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import diffrax
 import equinox as eqx
 import jax
@@ -10,21 +7,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_finite, check_positive_int, is_traced
+from popsim._checks import check_positive_int, is_traced
 from popsim.hand import HandState, Workspace
-from popsim.plants.base import AbstractSkeleton
-from popsim.plants.joints import AbstractJointLimit, JointState, SoftJointLimit
+from popsim.plants.joints import (
+    AbstractArm,
+    AbstractJointLimit,
+    JointState,
+    Numbers,
+    SoftJointLimit,
+    limits_per_joint,
+    per_joint,
+)
 
 __all__ = ["NLinkArm"]
 
-Numbers = Sequence[Any] | np.ndarray | Array
 N_POSTURE_STEPS = 60
 POSTURE_DAMPING = 1e-2
 SINGULAR = 1e-6  # relative damping; keeps J J' of a straight arm, which is singular, invertible
 REACHED = 1e-4
 
 
-class NLinkArm(AbstractSkeleton):
+class NLinkArm(AbstractArm):
     """A planar chain of segments, with the hand at the end of the last one.
 
     M(q) dw/dt = torque + J_hand' F_hand + sum_i m_i J_i' (g - a_i) - B w + stop(q, w), with joint angles q,
@@ -86,18 +89,18 @@ class NLinkArm(AbstractSkeleton):
     ):
         check_positive_int("n_substeps", n_substeps)
         n = len(mass)
-        self.mass = _per_joint("mass", mass, n, positive=True)
-        self.length = _per_joint("length", length, n, positive=True)
+        self.mass = per_joint("mass", mass, n, positive=True)
+        self.length = per_joint("length", length, n, positive=True)
         center = self.length / 2 if center_of_mass is None else center_of_mass
-        self.center_of_mass = _per_joint("center_of_mass", center, n, positive=True)
+        self.center_of_mass = per_joint("center_of_mass", center, n, positive=True)
         rod = self.mass * self.length**2 / 12
-        self.inertia = _per_joint("inertia", rod if inertia is None else inertia, n, positive=True)
+        self.inertia = per_joint("inertia", rod if inertia is None else inertia, n, positive=True)
         limits = [(0.0, np.deg2rad(150.0))] * n if joint_limits is None else joint_limits
-        self.joint_limits = _per_joint("joint_limits", limits, n, axes=(2,))
-        self.friction = _per_joint("friction", np.zeros(n) if friction is None else friction, n)
+        self.joint_limits = limits_per_joint(limits, n)
+        self.friction = per_joint("friction", np.zeros(n) if friction is None else friction, n)
         self.gravity = jnp.asarray(gravity, self.mass.dtype)
         bent = np.deg2rad([45.0, *[90.0 / max(n - 1, 1)] * (n - 1)])
-        self.posture = _per_joint("posture", bent if posture is None else posture, n)
+        self.posture = per_joint("posture", bent if posture is None else posture, n)
         self._check_ranges()
         self.joint_stop = SoftJointLimit() if joint_stop is None else joint_stop
         self.solver = diffrax.Bosh3() if solver is None else solver
@@ -111,12 +114,7 @@ class NLinkArm(AbstractSkeleton):
         if is_traced(self.joint_limits) or is_traced(self.posture):
             return
         limits, posture = np.asarray(self.joint_limits), np.asarray(self.posture)
-        low, high = limits[:, 0], limits[:, 1]
-        if not np.all(low < high):
-            raise ValueError(
-                f"`joint_limits` must be (lowest, highest) of each joint, got {self.joint_limits.tolist()}."
-            )
-        if not np.all((low <= posture) & (posture <= high)):
+        if not np.all((limits[:, 0] <= posture) & (posture <= limits[:, 1])):
             raise ValueError(
                 f"`posture` must be within `joint_limits`, {self.joint_limits.tolist()} rad, "
                 f"got {self.posture.tolist()}."
@@ -170,15 +168,6 @@ class NLinkArm(AbstractSkeleton):
         acceleration = jnp.linalg.solve(self._inertia(jacobians), torque)
         return JointState(velocity, acceleration)
 
-    def within_limits(self, state: JointState) -> JointState:
-        return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
-
-    def coordinates(
-        self, state: JointState
-    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
-        """Return joint angles (rad) and joint velocities (rad/s)."""
-        return state.angle, state.velocity
-
     def joint_angles(self, position: Float[Array, " space"]) -> Float[Array, " joint"]:
         """Return joint angles (rad) within the limits with the hand at `position` (m).
 
@@ -198,10 +187,6 @@ class NLinkArm(AbstractSkeleton):
 
         return jax.lax.scan(nearer, self.posture, None, length=N_POSTURE_STEPS)[0]
 
-    def rest_state(self, position: Float[Array, " space"]) -> JointState:
-        angle = self.joint_angles(position)
-        return JointState(angle, jnp.zeros_like(angle))
-
     def hand(self, state: JointState) -> HandState:
         return HandState(*jax.jvp(self.hand_position, (state.angle,), (state.velocity,)))
 
@@ -209,18 +194,3 @@ class NLinkArm(AbstractSkeleton):
         """Return whether `joint_angles` brings the hand within 0.1 mm of `position` (m)."""
         missing = self.hand_position(self.joint_angles(position)) - position
         return jnp.sum(missing**2) < REACHED**2
-
-
-def _per_joint(
-    name: str, value: Numbers, n: int, *, axes: tuple[int, ...] = (), positive: bool = False
-) -> Array:
-    """Return `value` as an array of shape (n, *axes), or raise `ValueError`."""
-    array = jnp.asarray(value, jnp.result_type(float))
-    if array.shape != (n, *axes):
-        raise ValueError(
-            f"`{name}` of an arm of {n} segments must have shape {(n, *axes)}, got {array.shape}."
-        )
-    check_finite(name, array)
-    if positive and not is_traced(array) and not np.all(np.asarray(array) > 0):
-        raise ValueError(f"`{name}` of an arm must be positive numbers, got {array.tolist()}.")
-    return array

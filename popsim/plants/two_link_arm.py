@@ -3,20 +3,26 @@
 import diffrax
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_finite, check_of_one_body, check_positive_int, is_traced
+from popsim._checks import check_positive_int
 from popsim.hand import HandState, Workspace
-from popsim.plants.base import AbstractSkeleton
-from popsim.plants.joints import AbstractJointLimit, JointState, SoftJointLimit
+from popsim.plants.joints import (
+    AbstractArm,
+    AbstractJointLimit,
+    JointState,
+    Numbers,
+    SoftJointLimit,
+    limits_per_joint,
+    per_joint,
+)
 
 __all__ = ["TwoLinkArm"]
 
 DEGREE = jnp.pi / 180
 
 
-class TwoLinkArm(AbstractSkeleton):
+class TwoLinkArm(AbstractArm):
     """Upper arm and forearm in a horizontal plane, moved by joint torques.
 
     M(q) dw/dt = torque + J(q)' F_hand - h(q, w) - B w + stop(q, w), with joint angles q, w = dq/dt, and the
@@ -55,42 +61,23 @@ class TwoLinkArm(AbstractSkeleton):
     def __init__(
         self,
         *,
-        mass=None,
-        length=None,
-        center_of_mass=None,
-        inertia=None,
-        joint_limits=None,
-        friction=((0.0, 0.0), (0.0, 0.0)),
+        mass: Numbers | None = None,
+        length: Numbers | None = None,
+        center_of_mass: Numbers | None = None,
+        inertia: Numbers | None = None,
+        joint_limits: Numbers | None = None,
+        friction: Numbers = ((0.0, 0.0), (0.0, 0.0)),
         joint_stop: AbstractJointLimit | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 2,
     ):
         check_positive_int("n_substeps", n_substeps)
-        check_of_one_body(mass=mass, length=length, center_of_mass=center_of_mass, inertia=inertia)
-        given = {"mass": mass, "length": length, "center_of_mass": center_of_mass, "inertia": inertia}
-        if missing := [name for name, own in (given | {"joint_limits": joint_limits}).items() if own is None]:
-            raise ValueError(
-                f"`{missing[0]}` of a two-link arm must be given; "
-                "TwoLinkArm.arm26_skeleton() has all its numbers."
-            )
-        arrays = {name: jnp.asarray(value, jnp.result_type(float)) for name, value in given.items()}
-        for name, value in arrays.items():
-            if value.shape != (2,) or not (is_traced(given[name]) or np.all(np.asarray(given[name]) > 0)):
-                raise ValueError(
-                    f"`{name}` of a two-link arm must be two positive numbers, got {given[name]}."
-                )
-        self.mass, self.length = arrays["mass"], arrays["length"]
-        self.center_of_mass, self.inertia = arrays["center_of_mass"], arrays["inertia"]
-        self.joint_limits = jnp.asarray(joint_limits, self.mass.dtype)
-        self.friction = jnp.asarray(friction, self.mass.dtype)
-        for name, value in (("joint_limits", self.joint_limits), ("friction", self.friction)):
-            if value.shape != (2, 2):
-                raise ValueError(f"`{name}` of a two-link arm must have shape (2, 2), got {value.shape}.")
-        check_finite("friction", friction)
-        if not is_traced(joint_limits) and not np.all(
-            np.asarray(joint_limits)[:, 0] < np.asarray(joint_limits)[:, 1]
-        ):
-            raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {joint_limits}.")
+        self.mass = per_joint("mass", mass, 2, positive=True)
+        self.length = per_joint("length", length, 2, positive=True)
+        self.center_of_mass = per_joint("center_of_mass", center_of_mass, 2, positive=True)
+        self.inertia = per_joint("inertia", inertia, 2, positive=True)
+        self.joint_limits = limits_per_joint(joint_limits, 2)
+        self.friction = per_joint("friction", friction, 2, axes=(2,))
         self.joint_stop = SoftJointLimit() if joint_stop is None else joint_stop
         self.solver = diffrax.Heun() if solver is None else solver
         self.n_substeps = n_substeps
@@ -195,19 +182,6 @@ class TwoLinkArm(AbstractSkeleton):
         (m11, m12), (_, m22) = self.inertia_matrix(state.angle)
         acceleration = jnp.stack([m22 * torque[0] - m12 * torque[1], m11 * torque[1] - m12 * torque[0]])
         return JointState(state.velocity, acceleration / (m11 * m22 - m12**2))
-
-    def within_limits(self, state: JointState) -> JointState:
-        return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
-
-    def coordinates(
-        self, state: JointState
-    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
-        """Return joint angles (rad) and joint velocities (rad/s)."""
-        return state.angle, state.velocity
-
-    def rest_state(self, position: Float[Array, " space"]) -> JointState:
-        angle = self.joint_angles(position)
-        return JointState(angle, jnp.zeros_like(angle))
 
     def hand(self, state: JointState) -> HandState:
         return HandState(self.hand_position(state.angle), self.jacobian(state.angle) @ state.velocity)
