@@ -1,11 +1,14 @@
-"""Perceptual decisions."""
+"""Choices after a go cue, and perceptual decisions."""
 
+import abc
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._checks import as_float_array, check_fraction, check_non_negative
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
@@ -30,6 +33,84 @@ from popsim.windows import Timeline
 __all__ = ["PerceptualDecision", "ContextIntegration"]
 
 
+class AbstractGoTask(AbstractTask):
+    """A noisy stimulus, then a choice: after the go cue, one output of several is correct.
+
+    Inputs are "fixation", 1 until the go cue, "stimulus" and those of `answered`. A subclass supplies the
+    fields, `epochs`, `drawn`, `nominal` and `trial_of`.
+    """
+
+    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
+    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
+    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
+    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
+    noise: eqx.AbstractVar[Float[Array, ""]]
+    duration: eqx.AbstractVar[float]
+
+    def __check_init__(self):
+        check_non_negative("noise", self.noise)
+        self.response.check(self.plan)
+
+    @abc.abstractmethod
+    def epochs(self) -> tuple[Epoch, ...]:
+        """Return the epochs between "fixation" and "decision"."""
+
+    @abc.abstractmethod
+    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        """Draw the conditions of a training trial."""
+
+    @abc.abstractmethod
+    def nominal(self) -> tuple[Array, ...]:
+        """Return the conditions of the validation trials, arrays with axis (trial,)."""
+
+    @abc.abstractmethod
+    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        """Return the trial of a timeline and of conditions, by `answered`."""
+
+    @property
+    def plan(self) -> TrialPlan:
+        """The plan of a trial."""
+        fixation = Epoch("fixation", self.fixation)
+        return self.response.plan(fixation, *self.epochs(), duration=self.duration, dt=self.dt)
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        timeline = self.plan.draw(key=key_stream(key, "timeline"))
+        return self.trial_of(timeline, self.drawn(key=key), key=key)
+
+    def validation_trials(self) -> Trial:
+        return trials_of_conditions(self.trial_of, self.nominal(), shared=(self.plan.nominal(),))
+
+    def answered(
+        self,
+        timeline: Timeline,
+        stimulus: Float[Array, "time channels"],
+        shown: Bool[Array, " time"],
+        choice: Int[Array, ""],
+        conditions: dict[str, Array],
+        *,
+        n_choices: int = 2,
+        inputs: Mapping[str, Array] = MappingProxyType({}),
+        key: Key[Array, ""],
+    ) -> Trial:
+        """Return a trial whose correct choice is the output `choice` of `n_choices`.
+
+        **Arguments:**
+
+        - `stimulus`: the stimulus without noise.
+        - `shown`: the time steps in which it is shown.
+        - `conditions`, `inputs`: those besides "choice" and "catch", "fixation" and "stimulus".
+        - `key`: the key of the trial.
+        """
+        noisy = with_noise(stimulus, self.noise, shown, dt=self.dt, key=key_stream(key, "noise"))
+        return Trial(
+            init=(),
+            inputs={"fixation": self.response.fixation(timeline), **inputs, "stimulus": noisy},
+            targets=self.response.target(timeline, jax.nn.one_hot(choice, n_choices)),
+            timeline=timeline,
+            conditions=conditions | {"choice": choice, "catch": self.response.is_catch(timeline)},
+        )
+
+
 def _motion_coherences() -> Choice:
     percent = jnp.array([3.2, 6.4, 12.8, 25.6, 51.2])
     return Choice(jnp.concatenate([-percent[::-1], percent]) / 100)
@@ -40,7 +121,7 @@ def _check_coherence(name: str, value: Any) -> None:
     check_fraction(name, jnp.where(jnp.isfinite(value), abs(value), 0.0))
 
 
-class PerceptualDecision(AbstractTask):
+class PerceptualDecision(AbstractGoTask):
     """Random dots: after the go cue, report which of two directions most of them moved in.
 
     The coherences are those of Roitman & Shadlen 2002, J Neurosci 22:9475, without zero (checked in their
@@ -72,66 +153,37 @@ class PerceptualDecision(AbstractTask):
     2, or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     n_streams: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=2)
     coherence: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=_motion_coherences
     )
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.05)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
     duration: float = eqx.field(static=True, kw_only=True, default=0.9)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_non_negative("noise", self.noise)
         check_drawn("coherence", self.coherence, _check_coherence)
         if self.n_streams not in (1, 2):
             raise ValueError(f"`n_streams` must be 1 or 2, got {self.n_streams}.")
-        self.response.check(self.plan)
 
-    @property
-    def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return self.response.plan(
-            Epoch("fixation", self.fixation),
-            Epoch("stimulus", self.stimulus, event="stimulus on"),
-            Epoch("delay", self.delay, event="stimulus off"),
-            duration=self.duration,
-            dt=self.dt,
-        )
+    def epochs(self) -> tuple[Epoch, ...]:
+        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
+        return shown, Epoch("delay", self.delay, event="stimulus off")
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        coherence = self.coherence.sample(key=key_stream(key, "coherence"))
-        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), coherence, key=key)
+    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        return (self.coherence.sample(key=key_stream(key, "coherence")),)
 
-    def validation_trials(self) -> Trial:
-        coherences = nominal_values(self.coherence)
-        return trials_of_conditions(self._trial, coherences, shared=(self.plan.nominal(),))
+    def nominal(self) -> tuple[Array, ...]:
+        return (nominal_values(self.coherence),)
 
-    def _trial(self, timeline: Timeline, coherence: Float[Array, ""], *, key: Key[Array, ""]) -> Trial:
+    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (coherence,) = drawn
         choice = sign_or_coin(coherence, key=key_stream(key, "coin"))
         streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
-        stimulus = with_noise(
-            jnp.broadcast_to(streams, (timeline.n_steps, self.n_streams)),
-            self.noise,
-            timeline.in_epoch("stimulus"),
-            dt=self.dt,
-            key=key_stream(key, "noise"),
-        )
-        return Trial(
-            init=(),
-            inputs={"fixation": self.response.fixation(timeline), "stimulus": stimulus},
-            targets=self.response.target(timeline, jax.nn.one_hot(choice, 2)),
-            timeline=timeline,
-            conditions={
-                "coherence": coherence,
-                "choice": choice,
-                "catch": self.response.is_catch(timeline),
-            },
-        )
+        stimulus = jnp.broadcast_to(streams, (timeline.n_steps, self.n_streams))
+        conditions = {"coherence": coherence}
+        return self.answered(timeline, stimulus, timeline.in_epoch("stimulus"), choice, conditions, key=key)
 
 
 def _context_coherences() -> Choice:

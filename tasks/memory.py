@@ -6,31 +6,22 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Float, Key
 
 from popsim._checks import (
     as_float_array,
     check_fraction,
-    check_non_negative,
     check_positive,
     check_positive_int,
     is_traced,
 )
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
-from popsim.loss import Loss
-from popsim.losses import OutputError
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
-from popsim.task import AbstractTask
-from popsim.tasks.trial_parts import (
-    GoResponse,
-    all_combinations,
-    ring_activity,
-    trials_of_conditions,
-    with_noise,
-)
+from popsim.tasks.decisions import AbstractGoTask
+from popsim.tasks.trial_parts import all_combinations, ring_activity
 from popsim.trial import Trial
-from popsim.trial_plan import Epoch, TrialPlan
+from popsim.trial_plan import Epoch
 from popsim.windows import Timeline
 
 __all__ = ["DelayedResponse", "DelayedMatchToSample", "DelayedComparison"]
@@ -38,7 +29,7 @@ __all__ = ["DelayedResponse", "DelayedMatchToSample", "DelayedComparison"]
 RULES = ("pro", "anti")
 
 
-class DelayedResponse(AbstractTask):
+class DelayedResponse(AbstractGoTask):
     """A direction to remember: after the go cue, respond towards it (pro) or opposite to it (anti).
 
     The delayed go and anti tasks of Yang et al. 2019, Nat Neurosci 22:297 (`dlygo` and `dlyanti` in
@@ -67,18 +58,14 @@ class DelayedResponse(AbstractTask):
     or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     n_directions: int = eqx.field(static=True, kw_only=True, default=8)
     anti_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
     delay: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
     duration: float = eqx.field(static=True, kw_only=True, default=1.2)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
 
     def __check_init__(self):
         check_positive_int("n_directions", self.n_directions)
@@ -87,65 +74,39 @@ class DelayedResponse(AbstractTask):
                 f"`n_directions` must be even, so that each has an opposite, got {self.n_directions}."
             )
         check_fraction("anti_probability", self.anti_probability)
-        check_non_negative("noise", self.noise)
-        self.response.check(self.plan)
 
-    @property
-    def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return self.response.plan(
-            Epoch("fixation", self.fixation),
-            Epoch("stimulus", self.stimulus, event="stimulus on"),
-            Epoch("delay", self.delay, event="stimulus off"),
-            duration=self.duration,
-            dt=self.dt,
-        )
+    def epochs(self) -> tuple[Epoch, ...]:
+        shown = Epoch("stimulus", self.stimulus, event="stimulus on")
+        return shown, Epoch("delay", self.delay, event="stimulus off")
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
         direction = jax.random.randint(key_stream(key, "direction"), (), 0, self.n_directions)
-        timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self._trial(timeline, is_anti.astype(int), direction, key=key)
+        return is_anti.astype(int), direction
 
-    def validation_trials(self) -> Trial:
-        conditions = all_combinations(len(RULES), self.n_directions)
-        return trials_of_conditions(self._trial, *conditions, shared=(self.plan.nominal(),))
+    def nominal(self) -> tuple[Array, ...]:
+        return all_combinations(len(RULES), self.n_directions)
 
-    def _trial(
-        self, timeline: Timeline, rule: Int[Array, ""], direction: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> Trial:
+    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        rule, direction = drawn
         n = self.n_directions
-        stimulus = with_noise(
+        told = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
+        return self.answered(
+            timeline,
             jnp.broadcast_to(ring_activity(direction, n), (timeline.n_steps, n)),
-            self.noise,
             timeline.in_epoch("stimulus"),
-            dt=self.dt,
-            key=key_stream(key, "noise"),
-        )
-        choice = (direction + rule * (n // 2)) % n
-        told = jax.nn.one_hot(rule, len(RULES))
-        return Trial(
-            init=(),
-            inputs={
-                "fixation": self.response.fixation(timeline),
-                "rule": jnp.broadcast_to(told, (timeline.n_steps, len(RULES))),
-                "stimulus": stimulus,
-            },
-            targets=self.response.target(timeline, jax.nn.one_hot(choice, n)),
-            timeline=timeline,
-            conditions={
-                "rule": rule,
-                "stimulus": direction,
-                "choice": choice,
-                "catch": self.response.is_catch(timeline),
-            },
+            (direction + rule * (n // 2)) % n,
+            {"rule": rule, "stimulus": direction},
+            n_choices=n,
+            inputs={"rule": told},
+            key=key,
         )
 
 
 YES, NO = 0, 1
 
 
-class DelayedMatchToSample(AbstractTask):
+class DelayedMatchToSample(AbstractGoTask):
     """Sample, delay, test: after the go cue, report whether the test equals the sample.
 
     Epochs and choices are those of NeuroGym's delayed match to sample, with any number of directions.
@@ -178,20 +139,16 @@ class DelayedMatchToSample(AbstractTask):
     a probability is outside [0, 1], or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     n_directions: int = eqx.field(static=True, kw_only=True, default=2)
     yes_to: Literal["match", "non-match"] = eqx.field(static=True, kw_only=True, default="match")
     match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     sample: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
     delay: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.4)
     )
     test: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
     duration: float = eqx.field(static=True, kw_only=True, default=1.2)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
 
     def __check_init__(self):
         check_positive_int("n_directions", self.n_directions)
@@ -200,68 +157,38 @@ class DelayedMatchToSample(AbstractTask):
         if self.yes_to not in ("match", "non-match"):
             raise ValueError(f"`yes_to` must be 'match' or 'non-match', got {self.yes_to!r}.")
         check_fraction("match_probability", self.match_probability)
-        check_non_negative("noise", self.noise)
-        self.response.check(self.plan)
 
-    @property
-    def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return self.response.plan(
-            Epoch("fixation", self.fixation),
+    def epochs(self) -> tuple[Epoch, ...]:
+        return (
             Epoch("sample", self.sample, event="sample on"),
             Epoch("delay", self.delay, event="sample off"),
             Epoch("test", self.test, event="test on"),
-            duration=self.duration,
-            dt=self.dt,
         )
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         sample = jax.random.randint(key_stream(key, "sample"), (), 0, self.n_directions)
         match = jax.random.bernoulli(key_stream(key, "match"), self.match_probability)
         further = jax.random.randint(key_stream(key, "other"), (), 1, self.n_directions)
-        test = (sample + jnp.where(match, 0, further)) % self.n_directions
-        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), sample, test, key=key)
+        return sample, (sample + jnp.where(match, 0, further)) % self.n_directions
 
-    def validation_trials(self) -> Trial:
+    def nominal(self) -> tuple[Array, ...]:
         sample, is_other = all_combinations(self.n_directions, 2)
-        test = (sample + is_other * (self.n_directions // 2)) % self.n_directions
-        return trials_of_conditions(self._trial, sample, test, shared=(self.plan.nominal(),))
+        return sample, (sample + is_other * (self.n_directions // 2)) % self.n_directions
 
-    def _trial(
-        self, timeline: Timeline, sample: Int[Array, ""], test: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> Trial:
+    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        sample, test = drawn
         is_sample, is_test = timeline.in_epoch("sample"), timeline.in_epoch("test")
-        stimulus = with_noise(
-            ring_activity(jnp.where(is_sample, sample, test), self.n_directions),
-            self.noise,
-            is_sample | is_test,
-            dt=self.dt,
-            key=key_stream(key, "noise"),
-        )
+        stimulus = ring_activity(jnp.where(is_sample, sample, test), self.n_directions)
         match = sample == test
-        choice = self._right_choice(match)
-        return Trial(
-            init=(),
-            inputs={"fixation": self.response.fixation(timeline), "stimulus": stimulus},
-            targets=self.response.target(timeline, jax.nn.one_hot(choice, 2)),
-            timeline=timeline,
-            conditions={
-                "sample": sample,
-                "test": test,
-                "match": match,
-                "choice": choice,
-                "catch": self.response.is_catch(timeline),
-            },
-        )
-
-    def _right_choice(self, match: Bool[Array, ""]) -> Int[Array, ""]:
-        return jnp.where(match == (self.yes_to == "match"), YES, NO)
+        choice = jnp.where(match == (self.yes_to == "match"), YES, NO)
+        conditions = {"sample": sample, "test": test, "match": match}
+        return self.answered(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
 
 
 PAIRS = ((18.0, 10.0), (22.0, 14.0), (26.0, 18.0), (30.0, 22.0), (34.0, 26.0))
 
 
-class DelayedComparison(AbstractTask):
+class DelayedComparison(AbstractGoTask):
     """Two vibrations f1 and f2 in sequence: after the go cue, report which was faster.
 
     The task of Romo, Brody, Hernández & Lemus 1999, Nature 399:470 (compared with the abstract only), with
@@ -291,25 +218,16 @@ class DelayedComparison(AbstractTask):
     negative, or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
-    loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     pairs: Float[Array, "pair 2"] = eqx.field(kw_only=True, converter=as_float_array, default=PAIRS)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.005)
-    fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     f1: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
     delay: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
     f2: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
     duration: float = eqx.field(static=True, kw_only=True, default=1.4)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
 
     def __check_init__(self):
-        check_non_negative("noise", self.noise)
-        self._check_pairs()
-        self.response.check(self.plan)
-
-    def _check_pairs(self) -> None:
         check_positive("pairs", self.pairs)
         if is_per_member(self.pairs) or is_traced(self.pairs):
             return
@@ -317,44 +235,24 @@ class DelayedComparison(AbstractTask):
         if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or np.any(pairs[:, 0] == pairs[:, 1]):
             raise ValueError(f"`pairs` must be pairs of two different frequencies, got {pairs.tolist()}.")
 
-    @property
-    def plan(self) -> TrialPlan:
-        """The plan of a trial."""
-        return self.response.plan(
-            Epoch("fixation", self.fixation),
+    def epochs(self) -> tuple[Epoch, ...]:
+        return (
             Epoch("f1", self.f1, event="f1 on"),
             Epoch("delay", self.delay, event="f1 off"),
             Epoch("f2", self.f2, event="f2 on"),
-            duration=self.duration,
-            dt=self.dt,
         )
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         pair = jax.random.randint(key_stream(key, "pair"), (), 0, self.pairs.shape[0])
-        order = jax.random.randint(key_stream(key, "order"), (), 0, 2)
-        return self._trial(self.plan.draw(key=key_stream(key, "timeline")), pair, order, key=key)
+        return pair, jax.random.randint(key_stream(key, "order"), (), 0, 2)
 
-    def validation_trials(self) -> Trial:
-        conditions = all_combinations(self.pairs.shape[0], 2)
-        return trials_of_conditions(self._trial, *conditions, shared=(self.plan.nominal(),))
+    def nominal(self) -> tuple[Array, ...]:
+        return all_combinations(self.pairs.shape[0], 2)
 
-    def _trial(
-        self, timeline: Timeline, pair: Int[Array, ""], order: Int[Array, ""], *, key: Key[Array, ""]
-    ) -> Trial:
+    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        pair, order = drawn
         f1, f2 = self.pairs[pair, order], self.pairs[pair, 1 - order]
         is_first, is_second = timeline.in_epoch("f1"), timeline.in_epoch("f2")
-        stimulus = with_noise(
-            (jnp.where(is_first, f1, f2) / jnp.max(self.pairs))[:, None],
-            self.noise,
-            is_first | is_second,
-            dt=self.dt,
-            key=key_stream(key, "noise"),
-        )
-        choice = (f1 < f2).astype(int)
-        return Trial(
-            init=(),
-            inputs={"fixation": self.response.fixation(timeline), "stimulus": stimulus},
-            targets=self.response.target(timeline, jax.nn.one_hot(choice, 2)),
-            timeline=timeline,
-            conditions={"f1": f1, "f2": f2, "choice": choice, "catch": self.response.is_catch(timeline)},
-        )
+        stimulus = (jnp.where(is_first, f1, f2) / jnp.max(self.pairs))[:, None]
+        choice, conditions = (f1 < f2).astype(int), {"f1": f1, "f2": f2}
+        return self.answered(timeline, stimulus, is_first | is_second, choice, conditions, key=key)

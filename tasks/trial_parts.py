@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._checks import (
     as_float_array,
@@ -199,19 +199,24 @@ def all_combinations(*sizes: int) -> tuple[Int[Array, " combination"], ...]:
     return tuple(jnp.asarray(index.ravel()) for index in np.indices(sizes))
 
 
-def trials_of_conditions(trial: Callable[..., Trial], *conditions: Array, shared: tuple = ()) -> Trial:
+def trials_of_conditions(
+    trial: Callable[..., Trial], *conditions: PyTree[Array], shared: tuple = ()
+) -> Trial:
     """Return one trial per condition, stacked, each with its own noise from a fixed seed.
 
     `trial(*shared, *conditions, key=...)` makes a trial. It should be a method of a task, so that it is
     compiled once. `conditions` are arrays with a leading axis of trials; `shared` does not vary.
     """
-    keys = jax.random.split(jax.random.key(0), conditions[0].shape[0])
+    keys = jax.random.split(jax.random.key(0), len(jax.tree.leaves(conditions)[0]))
     return _stacked(trial, shared, conditions, keys)
 
 
 @eqx.filter_jit
 def _stacked(
-    trial: Callable[..., Trial], shared: tuple, conditions: tuple[Array, ...], keys: Key[Array, " trial"]
+    trial: Callable[..., Trial],
+    shared: tuple,
+    conditions: tuple[PyTree[Array], ...],
+    keys: Key[Array, " trial"],
 ) -> Trial:
     return jax.vmap(lambda given, key: trial(*shared, *given, key=key))(conditions, keys)
 
