@@ -91,14 +91,17 @@ def network_dynamics(
             f"got {type(model).__name__}."
         )
     start = jax.eval_shape(network.init, key=jax.random.key(0))
-    flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, hidden.dtype), start))
-    if hidden.shape != flat.shape:
-        raise ValueError(f"`hidden` must be {flat.size} units, got shape {hidden.shape}.")
+    size = sum(leaf.size for leaf in jax.tree.leaves(start))
+    if hidden.shape != (size,):
+        raise ValueError(f"`hidden` must be {size} units, got shape {hidden.shape}.")
     received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else inputs
     if received.shape != (network.n_inputs,):
         raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got shape {received.shape}.")
-    following = without_noise(network).step(received, unravel(hidden), key=jax.random.key(0))
-    return ravel_pytree(following)[0]
+    quiet = without_noise(network)
+    if jax.tree.structure(start) == jax.tree.structure(hidden):
+        return quiet.step(received, hidden, key=jax.random.key(0))
+    _, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, hidden.dtype), start))
+    return ravel_pytree(quiet.step(received, unravel(hidden), key=jax.random.key(0)))[0]
 
 
 def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Array | None) -> Array:
