@@ -11,12 +11,18 @@ from types import ModuleType
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Complex, Float, Int, PRNGKeyArray, Shaped
 
 from popsim.randomness import as_key
 
 AnyArray = np.ndarray | jax.Array
 """A NumPy or JAX array."""
+Activity = Float[AnyArray, "member trial time unit"]
+TimeCourses = Float[AnyArray, "*axes trial time"]
+Paths = Float[AnyArray, "*axes trial time 2"]
+Points = Float[AnyArray, "trial 2"]
+Labels = Shaped[AnyArray, " trial"]
+Distances = Float[AnyArray, "member member"]
 
 
 def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
@@ -65,6 +71,15 @@ def optional(name: str, extra: str = "analysis") -> ModuleType:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise ImportError(f'`{package}` is not installed: pip install "popsim[{extra}]".') from error
+
+
+def sorted_eigenvalues(
+    matrices: Float[np.ndarray, "*axes state state"],
+) -> Complex[np.ndarray, "*axes mode"]:
+    """Return the eigenvalues of matrices in order of decreasing absolute value."""
+    values = np.linalg.eigvals(matrices).astype(complex)
+    order = np.argsort(-np.abs(values), axis=-1, kind="stable")
+    return np.take_along_axis(values, order, axis=-1)
 
 
 def standard_errors(slopes: Float[np.ndarray, "row value"]) -> Float[np.ndarray, " value"]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, PyTree
 
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, Paths, Points, TimeCourses, finite_float64
 from popsim.analysis.behaviour.paths import beside, movement_directions
 from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention
@@ -14,9 +14,7 @@ __all__ = ["channel_force", "ideal_channel_force", "adaptation_index", "after_ef
 
 
 def channel_force(
-    external_force: Float[AnyArray, "*axes trial time 2"],
-    starts: Float[AnyArray, "trial 2"],
-    targets: Float[AnyArray, "trial 2"],
+    external_force: Paths, starts: Points, targets: Points
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the force of the hand against the walls of a `ForceChannel`, in N; positive to the left.
 
@@ -32,11 +30,7 @@ def channel_force(
 
 
 def ideal_channel_force(
-    hand: HandState,
-    init: HandState,
-    targets: Float[AnyArray, "trial 2"],
-    field: AbstractIntervention,
-    parameters: PyTree,
+    hand: HandState, init: HandState, targets: Points, field: AbstractIntervention, parameters: PyTree
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the force that would have compensated a field exactly, in N; positive to the left.
 
@@ -71,9 +65,7 @@ def ideal_channel_force(
     return -beside(forces, movement_directions(starts, targets))
 
 
-def _at_start_of_steps(
-    course: Float[AnyArray, "*axes trial time 2"], first: Float[AnyArray, "trial 2"], name: str
-) -> Float[np.ndarray, "*axes trial time 2"]:
+def _at_start_of_steps(course: Paths, first: Points, name: str) -> Float[np.ndarray, "*axes trial time 2"]:
     """Shift values recorded at the end of each step to the start of each step."""
     values, before = finite_float64(f"hand.{name}", course), finite_float64(f"init.{name}", first)
     begins = np.broadcast_to(before[:, None], (*values.shape[:-2], 1, 2))
@@ -81,7 +73,7 @@ def _at_start_of_steps(
 
 
 def adaptation_index(
-    channel_force: Float[AnyArray, "*axes trial time"], ideal_force: Float[AnyArray, "*axes trial time"]
+    channel_force: TimeCourses, ideal_force: TimeCourses
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the slope of the regression over time of the channel force on the ideal force.
 

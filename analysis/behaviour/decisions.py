@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, TimeCourses, finite_float64
 
 __all__ = [
     "ChoiceFractions",
@@ -54,11 +54,7 @@ def choice_fractions(
 
 
 def produced_interval(
-    output: Float[Array, "*trial time"],
-    start: Int[Array, "*trial"],
-    *,
-    dt: float,
-    threshold: float = 1.0,
+    output: Float[Array, "*trial time"], start: Int[Array, "*trial"], *, dt: float, threshold: float = 1.0
 ) -> Float[Array, "*trial"]:
     """Return the time from a step, such as that of "set", until the output reaches a threshold, in s.
 
@@ -106,11 +102,7 @@ class ChronometricCurve(NamedTuple):
 
 
 def decision_time(
-    output: Float[AnyArray, "*axes trial time"],
-    start: Int[AnyArray, " trial"],
-    *,
-    dt: float,
-    threshold: float,
+    output: TimeCourses, start: Int[AnyArray, " trial"], *, dt: float, threshold: float
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the time from the start of a step until |output| first reaches a threshold, in s; NaN if never.
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from popsim._checks import check_positive, n_steps_in
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, TimeCourses, finite_float64
 from popsim.analysis.trial_times import window_mask
 from popsim.hand import HandState
 from popsim.trial import Trial, n_trials
@@ -74,7 +74,7 @@ class PeakSpeed(NamedTuple):
     time: Float[np.ndarray, "*axes trial"]
 
 
-def peak_speed(speed: Float[AnyArray, "*axes trial time"], *, dt: float) -> PeakSpeed:
+def peak_speed(speed: TimeCourses, *, dt: float) -> PeakSpeed:
     """Return the peak of each speed profile, interpolated between time steps.
 
     The peak is that of the parabola through the fastest step and its two neighbours. If the fastest step is
@@ -105,9 +105,7 @@ def peak_speed(speed: Float[AnyArray, "*axes trial time"], *, dt: float) -> Peak
     return PeakSpeed(height, dt * (fastest + 1 + shift))
 
 
-def count_speed_peaks(
-    speed: Float[AnyArray, "*axes trial time"], *, prominence: float = 0.05
-) -> Int[np.ndarray, "*axes trial"]:
+def count_speed_peaks(speed: TimeCourses, *, prominence: float = 0.05) -> Int[np.ndarray, "*axes trial"]:
     """Return the number of peaks of each speed profile; more than one suggests submovements.
 
     The hand is taken to be at rest before and after the trial.
@@ -173,7 +171,7 @@ SpeedThreshold = FractionOfPeak | FixedSpeed
 
 
 def movement_onset(
-    speed: Float[AnyArray, "*axes trial time"], threshold: SpeedThreshold, *, dt: float
+    speed: TimeCourses, threshold: SpeedThreshold, *, dt: float
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the onset of each movement, in s since the beginning of the trial.
 
@@ -195,7 +193,7 @@ def movement_onset(
 
 
 def movement_offset(
-    speed: Float[AnyArray, "*axes trial time"], threshold: SpeedThreshold, *, dt: float
+    speed: TimeCourses, threshold: SpeedThreshold, *, dt: float
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the end of each movement, in s since the beginning of the trial.
 
@@ -213,7 +211,7 @@ def movement_offset(
 
 
 def movement_duration(
-    speed: Float[AnyArray, "*axes trial time"], threshold: SpeedThreshold, *, dt: float
+    speed: TimeCourses, threshold: SpeedThreshold, *, dt: float
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the time from the onset to the offset of each movement, in s; NaN where either is NaN.
 
@@ -251,7 +249,7 @@ def _at(values: Float[np.ndarray, "*axes time"], step: np.ndarray) -> Float[np.n
 
 
 def reaction_time(
-    speed: Float[AnyArray, "*axes trial time"], trials: Trial, event: str, threshold: SpeedThreshold
+    speed: TimeCourses, trials: Trial, event: str, threshold: SpeedThreshold
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the onset of the movement after an event, such as "go cue", in s from that event.
 

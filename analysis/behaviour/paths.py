@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, Paths, Points, finite_float64
 
 __all__ = [
     "path_length",
@@ -79,9 +79,7 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
     return curved
 
 
-def movement_directions(
-    starts: Float[AnyArray, "trial 2"], targets: Float[AnyArray, "trial 2"]
-) -> Float[np.ndarray, "trial 2"]:
+def movement_directions(starts: Points, targets: Points) -> Float[np.ndarray, "trial 2"]:
     """Return the unit vectors from the starts to the targets (both in m).
 
     **Raises:** `ValueError` if a number is not finite, a target is at its start, or the shapes are not
@@ -110,9 +108,7 @@ def beside(
 
 
 def perpendicular_deviation(
-    position: Float[AnyArray, "*axes trial time 2"],
-    starts: Float[AnyArray, "trial 2"],
-    targets: Float[AnyArray, "trial 2"],
+    position: Paths, starts: Points, targets: Points
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the signed distance of the hand from the line from start to target at each time step, in m.
 
@@ -132,9 +128,7 @@ def perpendicular_deviation(
 
 
 def maximum_perpendicular_deviation(
-    position: Float[AnyArray, "*axes trial time 2"],
-    starts: Float[AnyArray, "trial 2"],
-    targets: Float[AnyArray, "trial 2"],
+    position: Paths, starts: Points, targets: Points
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the `perpendicular_deviation` of largest magnitude in each trial, in m, with its sign.
 
@@ -148,12 +142,7 @@ def maximum_perpendicular_deviation(
 
 
 def initial_velocity_angle(
-    velocity: Float[AnyArray, "*axes trial time 2"],
-    starts: Float[AnyArray, "trial 2"],
-    targets: Float[AnyArray, "trial 2"],
-    times: Float[AnyArray, "*#axes #trial"],
-    *,
-    dt: float,
+    velocity: Paths, starts: Points, targets: Points, times: Float[AnyArray, "*#axes #trial"], *, dt: float
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the angle from the target direction to the velocity at a given time, in rad from -pi to pi.
 
@@ -176,12 +165,7 @@ def initial_velocity_angle(
 
 
 def initial_direction_error(
-    position: Float[AnyArray, "*axes trial time 2"],
-    starts: Float[AnyArray, "trial 2"],
-    targets: Float[AnyArray, "trial 2"],
-    times: Float[AnyArray, "*#axes #trial"],
-    *,
-    dt: float,
+    position: Paths, starts: Points, targets: Points, times: Float[AnyArray, "*#axes #trial"], *, dt: float
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the angle between target and hand as seen from the start, in rad; positive to the left.
 

@@ -13,6 +13,8 @@ from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis.dynamics.fixed_points import FixedPoints
 from popsim.analysis.dynamics.maps import (
     Dynamics,
+    Inputs,
+    States,
     in_double_precision,
     map_members,
     modes,
@@ -26,10 +28,10 @@ __all__ = ["rollout", "assign_basins", "SlowDirections", "slow_directions"]
 
 def rollout(
     ensemble: eqx.Module,
-    states: Float[AnyArray, "member point state"],
+    states: States,
     n_steps: int,
     *,
-    inputs: Float[AnyArray, "*member inputs"] | None = None,
+    inputs: Inputs | None = None,
     dynamics: Dynamics = network_dynamics,
 ) -> Float[np.ndarray, "member point time state"]:
     """Simulate the states with constant inputs and without noise, in double precision.
@@ -65,9 +67,7 @@ def _followed(
     return map_members(of_member, ensemble, states, inputs)
 
 
-def assign_basins(
-    points: FixedPoints, states: Float[AnyArray, "member point state"], within: float
-) -> Int[np.ndarray, "member point"]:
+def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.ndarray, "member point"]:
     """Return the row of the fixed point that each final state has reached, -1 for none.
 
     **Arguments:**

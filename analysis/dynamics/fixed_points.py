@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
-from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator
+from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
 from popsim.analysis.dynamics.maps import (
     Dynamics,
+    Inputs,
     in_double_precision,
     network_dynamics,
-    sorted_eigenvalues,
     state_jacobians,
 )
 from popsim.analysis.dynamics.search import FixedPointSearch, run_searches
@@ -57,11 +57,7 @@ def mixtures_of_states(
 
 
 def states_with_noise(
-    states: Float[AnyArray, "member *axes state"],
-    n_starts: int,
-    *,
-    noise: float = 0.1,
-    key: Key[Array, ""],
+    states: Float[AnyArray, "member *axes state"], n_starts: int, *, noise: float = 0.1, key: Key[Array, ""]
 ) -> Float[np.ndarray, "member start state"]:
     """Draw visited states with Gaussian noise as starts of a search.
 
@@ -100,14 +96,14 @@ def _of_members(
 
 
 class DistinctPoints(NamedTuple):
-    """Points that are farther apart than a radius.
+    """Points that are farther apart than a radius, the slowest of those that were merged.
 
-    - `row`: index of the slowest of the merged points.
-    - `n_merged`: number of points merged into it.
+    - `n_starts`: number of points merged into each.
     """
 
-    row: Int[np.ndarray, " distinct"]
-    n_merged: Int[np.ndarray, " distinct"]
+    state: Float[np.ndarray, "distinct state"]
+    speed: Float[np.ndarray, " distinct"]
+    n_starts: Int[np.ndarray, " distinct"]
 
 
 def distinct_points(
@@ -129,7 +125,8 @@ def distinct_points(
         counts.append(np.count_nonzero(is_near))
         is_near[0] = True
         left = left[~is_near]
-    return DistinctPoints(np.asarray(rows, int), np.asarray(counts, int))
+    kept = np.asarray(rows, int)
+    return DistinctPoints(states[kept], speed[kept], np.asarray(counts, int))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -225,7 +222,7 @@ def find_fixed_points(
     ensemble: eqx.Module,
     starts: Float[AnyArray, "member start state"],
     *,
-    inputs: Float[AnyArray, "*member inputs"] | None = None,
+    inputs: Inputs | None = None,
     dynamics: Dynamics = network_dynamics,
     search: FixedPointSearch | None = None,
 ) -> FoundPoints:
@@ -257,36 +254,15 @@ def find_fixed_points(
     is_slow = ~is_fixed & (speed <= search.slow_tolerance)
     size, tables = spread(np.asarray(began)), []
     for is_chosen, radius in ((is_fixed, search.radius), (is_slow, search.slow_radius)):
-        distinct = _distinct_ends(ended, speed, is_chosen, radius * size)
+        ends = zip(ended, speed, is_chosen, (radius * size).tolist(), strict=True)
+        distinct = [distinct_points(own[there], slow[there], near) for own, slow, there, near in ends]
         jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         tables.append(_table(distinct, jacobians, search.margin))
     return FoundPoints(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
 
 
-class _Ends(NamedTuple):
-    """The distinct ends of the searches of one member."""
-
-    state: Float[np.ndarray, "point state"]
-    speed: Float[np.ndarray, " point"]
-    n_starts: Int[np.ndarray, " point"]
-
-
-def _distinct_ends(
-    ended: Float[np.ndarray, "member start state"],
-    speed: Float[np.ndarray, "member start"],
-    is_chosen: Bool[np.ndarray, "member start"],
-    radii: Float[np.ndarray, " member"],
-) -> list[_Ends]:
-    found = []
-    for own, own_speed, chosen, radius in zip(ended, speed, is_chosen, radii, strict=True):
-        states, speeds = own[chosen], own_speed[chosen]
-        distinct = distinct_points(states, speeds, float(radius))
-        found.append(_Ends(states[distinct.row], speeds[distinct.row], distinct.n_merged))
-    return found
-
-
 def _jacobians_at(
-    ensemble: eqx.Module, points: list[_Ends], inputs: AnyArray | None, dynamics: Dynamics
+    ensemble: eqx.Module, points: list[DistinctPoints], inputs: AnyArray | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
     """Return the Jacobians at the points of each member."""
     # Points are padded to the same number per member, a power of two, so that few programs are compiled.
@@ -300,7 +276,7 @@ def _jacobians_at(
     return [own[: len(there.state)] for own, there in zip(jacobians, points, strict=True)]
 
 
-def _table(points: list[_Ends], jacobians: list[np.ndarray], margin: float) -> FixedPoints:
+def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: float) -> FixedPoints:
     jacobian = np.concatenate(jacobians)
     eigenvalues = sorted_eigenvalues(jacobian)
     n_unstable = np.count_nonzero(np.abs(eigenvalues) > 1 + margin, axis=-1)

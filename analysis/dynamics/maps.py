@@ -1,7 +1,7 @@
 """Networks as discrete-time maps, and their linearization."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
 from popsim._checks import check_positive
 from popsim.analysis._arrays import AnyArray, finite_float64
-from popsim.ensemble import n_members
+from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork
 from popsim.noise import without_noise
@@ -65,8 +65,8 @@ def received_inputs(
 Dynamics = Callable[..., Array]
 """One time step of one model: `dynamics(model, state)` or `dynamics(model, state, inputs)` returns the next
 state. States and inputs are vectors."""
-
-Tree = TypeVar("Tree")
+States = Float[AnyArray, "member point state"]
+Inputs = Float[AnyArray, "*member inputs"]
 
 
 def network_dynamics(
@@ -119,39 +119,38 @@ def in_double_precision(
     - `dynamics`, `ensemble`, `inputs`: as for `find_fixed_points`.
     - `name`, `states`: name of the argument with the states, and its value.
 
-    **Raises:** `ValueError` as `checked_states`, `checked_inputs` and `check_dynamics`.
+    **Raises:** `ValueError` if states or inputs are empty, not finite, or of another number of members, or
+    the dynamics do not return a state of the shape that they are given.
     """
-    checked, received = checked_states(name, states, ensemble), checked_inputs(inputs, ensemble)
-    constant, double = None if received is None else jnp.asarray(received), in_float64(ensemble)
-    check_dynamics(dynamics, double, checked, constant)
-    return double, jnp.asarray(checked), constant
-
-
-def check_dynamics(dynamics: Dynamics, ensemble: Any, states: np.ndarray, inputs: Any) -> None:
-    """Raise `ValueError` unless the dynamics return a state of the shape that they are given."""
-    stacked, shared = eqx.partition(ensemble, eqx.is_array)
-
-    def of_first(arrays, received):
-        model = eqx.combine(jax.tree.map(lambda leaf: leaf[0], arrays), shared)
-        return one_step(dynamics, model, jnp.asarray(states[0, 0]), None if received is None else received[0])
-
-    following = jax.eval_shape(of_first, stacked, inputs)
-    if getattr(following, "shape", None) != states.shape[2:]:
+    checked, count = finite_float64(name, states), n_members(ensemble)
+    if checked.ndim != 3 or checked.shape[0] != count:
         raise ValueError(
-            f"`dynamics` must return a state of shape {states.shape[2:]}, like that given, got {following}."
+            f"`{name}` must have axes (member, point, state) of {count} members, got shape {checked.shape}."
         )
+    constant = None
+    if inputs is not None:
+        given = finite_float64("inputs", inputs)
+        if given.ndim not in (1, 2) or (given.ndim == 2 and given.shape[0] != count):
+            raise ValueError(
+                f"`inputs` must be one vector, or one for each of {count} members, got shape {given.shape}."
+            )
+        constant = jnp.asarray(np.broadcast_to(given, (count, given.shape[-1])))
+    double, starts = jax.tree.map(_in_float64, ensemble), jnp.asarray(checked)
+
+    def of_first(models, states, received):
+        return one_step(dynamics, member(models, 0), states[0, 0], None if received is None else received[0])
+
+    following = eqx.filter_eval_shape(of_first, double, starts, constant)
+    if getattr(following, "shape", None) != checked.shape[2:]:
+        raise ValueError(
+            f"`dynamics` must return a state of shape {checked.shape[2:]}, like that given, got {following}."
+        )
+    return double, starts, constant
 
 
-def in_float64(tree: Tree) -> Tree:
-    """Convert all floating-point arrays of a PyTree to double precision, where that is enabled."""
-    return jax.tree.map(
-        lambda leaf: (
-            jnp.asarray(np.asarray(leaf, np.float64))
-            if eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)
-            else leaf
-        ),
-        tree,
-    )
+def _in_float64(leaf: Any) -> Any:
+    is_floating = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)
+    return jnp.asarray(np.asarray(leaf, np.float64)) if is_floating else leaf
 
 
 def map_members(function: Callable[..., Any], ensemble: Any, *arrays: Any) -> Any:
@@ -160,43 +159,11 @@ def map_members(function: Callable[..., Any], ensemble: Any, *arrays: Any) -> An
     return jax.lax.map(lambda own: function(eqx.combine(own[0], shared), *own[1:]), (stacked, *arrays))
 
 
-def checked_states(
-    name: str, states: Float[AnyArray, "member point state"], ensemble: eqx.Module
-) -> Float[np.ndarray, "member point state"]:
-    """Return the states of all members in float64.
-
-    **Raises:** `ValueError` if they are empty, not finite, or of another number of members.
-    """
-    checked, count = finite_float64(name, states), n_members(ensemble)
-    if checked.ndim != 3 or checked.shape[0] != count:
-        raise ValueError(
-            f"`{name}` must have axes (member, point, state) of {count} members, got shape {checked.shape}."
-        )
-    return checked
-
-
-def checked_inputs(
-    inputs: Float[AnyArray, "*member inputs"] | None, ensemble: eqx.Module
-) -> Float[np.ndarray, "member inputs"] | None:
-    """Return the constant inputs of each member in float64.
-
-    **Raises:** `ValueError` if they are empty, not finite, or of another number of members.
-    """
-    if inputs is None:
-        return None
-    checked, count = finite_float64("inputs", inputs), n_members(ensemble)
-    if checked.ndim not in (1, 2) or (checked.ndim == 2 and checked.shape[0] != count):
-        raise ValueError(
-            f"`inputs` must be one vector, or one for each of {count} members, got shape {checked.shape}."
-        )
-    return np.broadcast_to(checked, (count, checked.shape[-1]))
-
-
 def state_jacobians(
     ensemble: eqx.Module,
-    states: Float[AnyArray, "member point state"],
+    states: States,
     *,
-    inputs: Float[AnyArray, "*member inputs"] | None = None,
+    inputs: Inputs | None = None,
     dynamics: Dynamics = network_dynamics,
 ) -> Float[np.ndarray, "member point state state"]:
     """Return the Jacobian A of one time step by the state: dh(t + 1) = A dh(t); A[i, j] = d step_i / d h_j.
@@ -212,11 +179,7 @@ def state_jacobians(
 
 
 def input_jacobians(
-    ensemble: eqx.Module,
-    states: Float[AnyArray, "member point state"],
-    inputs: Float[AnyArray, "*member inputs"],
-    *,
-    dynamics: Dynamics = network_dynamics,
+    ensemble: eqx.Module, states: States, inputs: Inputs, *, dynamics: Dynamics = network_dynamics
 ) -> Float[np.ndarray, "member point state inputs"]:
     """Return the Jacobian B of one time step by the inputs: dh(t + 1) = A dh(t) + B du(t).
 
@@ -274,7 +237,9 @@ def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
 
     **Raises:** `ValueError` if a matrix is not finite, not square or not diagonalizable.
     """
-    matrices = _square(jacobian)
+    matrices = finite_float64("jacobian", jacobian)
+    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
+        raise ValueError(f"`jacobian` must have axes (..., state, state), got shape {matrices.shape}.")
     eigenvalue, direction = np.linalg.eig(matrices)
     order = np.argsort(-np.abs(eigenvalue), axis=-1, kind="stable")
     eigenvalue = np.take_along_axis(eigenvalue, order, axis=-1).astype(complex)
@@ -282,15 +247,6 @@ def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
     if np.any(np.linalg.matrix_rank(direction) < matrices.shape[-1]):
         raise ValueError("`jacobian` must have as many independent eigenvectors as dimensions.")
     return Modes(eigenvalue, direction, np.linalg.inv(direction))
-
-
-def sorted_eigenvalues(
-    jacobian: Float[AnyArray, "*axes state state"],
-) -> Complex[np.ndarray, "*axes mode"]:
-    """Return the eigenvalues of Jacobians in order of decreasing absolute value."""
-    eigenvalues = np.linalg.eigvals(np.asarray(jacobian, np.float64)).astype(complex)
-    order = np.argsort(-np.abs(eigenvalues), axis=-1, kind="stable")
-    return np.take_along_axis(eigenvalues, order, axis=-1)
 
 
 def time_constants(
@@ -324,10 +280,3 @@ def frequencies(
     """
     check_positive("dt", dt)
     return np.abs(np.angle(np.asarray(eigenvalues))) / (2 * np.pi * dt)
-
-
-def _square(jacobian: AnyArray) -> np.ndarray:
-    matrices = finite_float64("jacobian", jacobian)
-    if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
-        raise ValueError(f"`jacobian` must have axes (..., state, state), got shape {matrices.shape}.")
-    return matrices

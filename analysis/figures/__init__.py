@@ -1,4 +1,7 @@
-"""Figures: functions that draw SI values into matplotlib axes, in readable units, and return the axes."""
+"""Figures: functions that draw SI values in readable units.
+
+The first argument, `ax`, is the matplotlib axes to draw into, which are returned.
+"""
 
 from popsim.analysis.figures import behaviour, dynamics, learning, members, population, style, tasks, weights
 from popsim.analysis.figures.behaviour import *

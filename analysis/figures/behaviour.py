@@ -42,7 +42,6 @@ def draw_hand_paths(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `positions`: positions of the hand, in m.
     - `starts`, `targets`: start and target of each trial, in m.
     - `target_radius`: radius of the drawn targets, in m.
@@ -73,7 +72,6 @@ def draw_mean_speed(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `speed`: speed of the hand, in m/s; row t is at time (t + 1) dt.
     - `dt`: time step in s.
     - `label`, `color`: label and colour of this ensemble.
@@ -94,7 +92,6 @@ def draw_speed_profiles(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `speed`: speed of the hand, in m/s; row t is at time (t + 1) dt.
     - `dt`: time step in s.
     - `label_members`: whether to add a legend with the members.
@@ -177,7 +174,6 @@ def draw_end_point_ellipses(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `errors`: end points minus their target, in m.
     - `directions`: directions of the targets in rad, for the colours.
     - `coverage`: probability that the next end point is in its ellipse, see
@@ -204,7 +200,6 @@ def draw_muscle_activations(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `activation`: from 0 to 1; row t is at time (t + 1) dt.
     - `dt`: time step in s.
     - `names`: names of the muscles. By default they are numbered.
@@ -234,7 +229,6 @@ def draw_channels(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `channels`: such as the outputs of a network.
     - `dt`: time step in s.
     - `first_at`: time of the first value in s: 0 for inputs, which apply from the start of a step; None for
@@ -264,7 +258,6 @@ def draw_psychometric_curves(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `shares`: choices of each member, see `popsim.analysis.behaviour.choice_fractions`.
     - `fit`: fit to the same choices, with one stream of evidence.
     - `names`: names of the members, for the legend. By default they are numbered.
@@ -300,7 +293,6 @@ def draw_chronometric_curves(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `curve`: curve of each member, see `popsim.analysis.behaviour.chronometric_curve`.
     - `names`: names of the members, for the legend. By default they are numbered.
     """

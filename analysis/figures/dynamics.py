@@ -1,7 +1,10 @@
 """Figures of dynamics."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Bool, Complex, Float, Int
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter
@@ -15,9 +18,22 @@ KIND_COLORS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7")
 KIND_MARKERS = ("o", "^", "s", "*", "D")
 
 
-def unstable_label(kind: int) -> str:
+LEGEND = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "handletextpad": 0.2}
+LEGEND |= {"columnspacing": 1, "borderaxespad": 0}
+
+
+def kind_label(kind: int, stable: str = "stable points") -> str:
     """Return the legend label of a kind, the number of unstable directions capped at the last colour."""
+    if kind == 0:
+        return stable
     return f"{kind} or more unstable" if kind == len(KIND_COLORS) - 1 else f"{kind} unstable"
+
+
+def by_kind(n_unstable: Int[np.ndarray, " point"]) -> Iterator[tuple[int, Bool[np.ndarray, " point"], str]]:
+    """Yield each kind among the points, a mask of the points of that kind, and its colour."""
+    shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
+    for kind in np.unique(shown).tolist():
+        yield kind, shown == kind, KIND_COLORS[kind]
 
 
 def draw_fixed_points(
@@ -47,24 +63,14 @@ def draw_fixed_points(
         )
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.75", lw=0.4, zorder=1)
-    shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
-    for kind in np.unique(shown):
-        size = 26 if KIND_MARKERS[kind] == "*" else 12
-        own = points[shown == kind].T
-        label = "stable" if kind == 0 else unstable_label(kind)
-        look = {
-            "color": KIND_COLORS[kind],
-            "marker": KIND_MARKERS[kind],
-            "linewidths": 0,
-            "zorder": 3,
-            "label": label,
-        }
-        ax.scatter(*own, s=size, **look, **({"depthshade": False} if n_dimensions == 3 else {}))
-    for letter, number in zip("xyz"[:n_dimensions], range(1, 4), strict=False):
+    solid = {"depthshade": False} if n_dimensions == 3 else {}
+    for kind, own, color in by_kind(n_unstable):
+        look: Any = {"s": 26 if KIND_MARKERS[kind] == "*" else 12, "marker": KIND_MARKERS[kind], **solid}
+        label = kind_label(kind, "stable")
+        ax.scatter(*points[own].T, color=color, linewidths=0, zorder=3, label=label, **look)
+    for number, letter in enumerate("xyz"[:n_dimensions], start=1):
         ax.set(**{f"{letter}label": f"component {number}"})
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0.2, columnspacing=1, borderaxespad=0
-    )
+    ax.legend(**LEGEND)
     return ax
 
 
@@ -79,28 +85,22 @@ def draw_jacobian_eigenvalues(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `eigenvalues`: of the Jacobian of one time step at each point, such as `FixedPoints.eigenvalues`.
     - `n_unstable`: number of unstable directions of each point; 4 and more look the same. Colours are those
         of `draw_fixed_points`.
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)
-    shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
-    for kind in np.unique(shown):
-        own = eigenvalues[shown == kind].ravel()
-        label = "stable points" if kind == 0 else unstable_label(kind)
-        size = 12 if KIND_MARKERS[kind] == "*" else 5
-        look = {"color": KIND_COLORS[kind], "marker": KIND_MARKERS[kind], "linewidths": 0, "alpha": 0.6}
-        ax.scatter(np.real(own), np.imag(own), s=size, **look, label=label)
+    for kind, own, color in by_kind(n_unstable):
+        values, size = eigenvalues[own].ravel(), 12 if KIND_MARKERS[kind] == "*" else 5
+        look: Any = {"marker": KIND_MARKERS[kind], "linewidths": 0, "alpha": 0.6, "label": kind_label(kind)}
+        ax.scatter(np.real(values), np.imag(values), s=size, color=color, **look)
     ax.set_aspect("equal")
     farthest = 1.08 * max(1.0, float(np.abs(eigenvalues).max(initial=0)))
     reach(ax, x=(-farthest, farthest), y=(-farthest, farthest))
     ax.set(xlabel="real part of eigenvalue", ylabel="imaginary part")
     ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=2, handletextpad=0.2, columnspacing=1, borderaxespad=0
-    )
+    ax.legend(**LEGEND)
     return ax
 
 
@@ -118,7 +118,6 @@ def draw_time_constants(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `time_constants`: in s, see `popsim.analysis.dynamics.time_constants`.
     - `n_unstable`: as for `draw_jacobian_eigenvalues`.
     - `n_modes`: number of modes to draw, the slowest first.
@@ -131,9 +130,8 @@ def draw_time_constants(
         grows = slowest < 0
         ax.plot(rank[~grows], milliseconds[~grows], ".", color=KIND_COLORS[kind], ms=3)
         ax.plot(rank[grows], milliseconds[grows], "o", mfc="white", mec=KIND_COLORS[kind], ms=4, mew=0.8)
-    for kind in np.unique(np.minimum(n_unstable, len(KIND_COLORS) - 1)):
-        label = "stable points" if kind == 0 else unstable_label(kind)
-        ax.plot([], [], ".-", color=KIND_COLORS[kind], ms=3, lw=0.5, label=label)
+    for kind, _, color in by_kind(n_unstable):
+        ax.plot([], [], ".-", color=color, ms=3, lw=0.5, label=kind_label(kind))
     if np.any(time_constants < 0):
         ax.plot([], [], "o", mfc="white", mec="0.3", ms=4, mew=0.8, label="grows")
     ax.set(yscale="log", xlabel="mode, slowest first", ylabel="time constant (ms)")

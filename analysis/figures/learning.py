@@ -35,7 +35,6 @@ def draw_ensemble_band(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `x`: horizontal coordinates, in the unit to be shown.
     - `values`: values of each member, in the unit to be shown.
     - `method`: method of the band, see `popsim.analysis.statistics.mean_interval`; "t" is a 95 % interval.
@@ -64,7 +63,6 @@ def draw_learning_bands(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `batch`: numbers of the training batches, from 0.
     - `curve`: see `popsim.analysis.learning.learning_curve`.
     - `label`, `color`: label and colour of this curve.
@@ -91,7 +89,6 @@ def draw_learning_curves(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `batch`: numbers of the training batches, from 0.
     - `loss`: total loss.
     - `label`, `color`: label and colour of this curve.
@@ -119,7 +116,6 @@ def draw_loss_bands(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `batch`: numbers of the training batches, from 0.
     - `loss`: total loss.
     - `label`, `color`: label and colour of this ensemble.
@@ -149,7 +145,6 @@ def draw_loss_line(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `positions`, `loss`: from `loss_along_line`; losses above zero.
     - `ends`: names of the positions 0 and 1, which are marked.
     - `color`: colour of the members.
@@ -215,7 +210,6 @@ def draw_two_state_time_course(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `measured`: adaptation of each member, NaN where it was not measured.
     - `course`: of one or several members, see `popsim.analysis.learning.simulate_two_states`.
     - `perturbation`, `is_error_clamp`: the protocol.

@@ -28,7 +28,6 @@ def draw_member_values(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `values`: values of the members of each ensemble.
     - `names`: names of the ensembles, from the top.
     - `label`: label of the values, with their unit.
@@ -62,7 +61,6 @@ def draw_paired_members(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `values`: value of each member in each condition, in the unit to be shown.
     - `names`: names of the conditions.
     - `label`: label of the values, with their unit.
@@ -106,7 +104,6 @@ def draw_member_map(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `positions`: positions of the members, see `popsim.analysis.similarity.member_map`.
     - `groups`: label of each member, for the legend. Without it, points show the numbers of the members.
     - `fraction`: share of the spread on the map, for the title.
@@ -154,7 +151,6 @@ def draw_similarity_matrix(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `values`: see `popsim.analysis.similarity.pairwise`.
     - `groups`: label of each member; members are sorted by group.
     - `order`: order of the members from the top, such as the leaves of a dendrogram. By default unchanged.
@@ -200,7 +196,6 @@ def draw_dendrogram(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `linkage`: see `popsim.analysis.similarity.cluster_members`.
     - `groups`: label of each member, shown at the leaves in the colour of the group. Without it, leaves show
         the numbers of the members.

@@ -29,7 +29,6 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `hidden`: activity of the units; row t is at time (t + 1) dt.
     - `dt`: time step in s.
     """
@@ -114,7 +113,6 @@ def draw_rotation_plane(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `projections`: of one member and plane, such as `rotations(...).projections[0, :, :, 0]`.
     - `direction`: direction of each trial in rad, for its colour; None for grey.
     - `frequency`: frequency of the rotation in Hz, for the title.
@@ -146,7 +144,6 @@ def draw_demixed_component(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `projection`: such as `demixed["direction"].projections[0, ..., 0]`, with the levels of all factors in
         one axis; column t is at time (t + 1) dt.
     - `dt`: time step in s.
@@ -171,7 +168,6 @@ def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member compo
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `explained`: share of the variance of each component, from 0 to 1, such as
         `principal_components(hidden, n_components=10).explained`.
     """
@@ -206,7 +202,6 @@ def draw_tangling(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `reference`: tangling of the output, such as muscles or the hand, in 1/s^2; on the horizontal axis.
     - `tangling`: tangling of the network at the same times, in 1/s^2.
     - `reference_name`, `name`: for the axis labels.
@@ -236,7 +231,6 @@ def draw_tuning_curves(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `direction`: in rad.
     - `mean`, `deviation`: from `popsim.analysis.population.tuning_curves`, for units of one member.
     - `cosine`: baseline, depth and preferred direction (rad) of each unit, drawn as dotted cosines; None for
@@ -311,7 +305,6 @@ def draw_decoding(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `time`: in s.
     - `accuracy`: from `popsim.analysis.population.decode_condition`.
     - `chance`: accuracy by chance, drawn as a dashed line.
@@ -345,7 +338,6 @@ def draw_cross_temporal_decoding(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `time`: in s, evenly spaced.
     - `accuracy`: of one member, or the mean over members, from
         `popsim.analysis.population.decode_condition_across_times`.

@@ -64,7 +64,6 @@ def animate_weight_matrix(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `batch`: numbers of the training batches, for the titles.
     - `weights`: of one member, `run.history["trainables.network.cell.weight_hh"].sel(member=0)`; a lazy array
         is read one frame at a time.
@@ -145,7 +144,6 @@ def draw_change_spectrum(
 
     **Arguments:**
 
-    - `ax`: axes to draw into.
     - `singular_values`: such as `change_singular_values(weights)[-1]`.
     - `null`: `gaussian_singular_values` of the same shape; the band spans all draws.
     - `color`: colour of the members.

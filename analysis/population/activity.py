@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
 from popsim._checks import check_non_negative
-from popsim.analysis._arrays import AnyArray, check_trials, different_labels, finite_float64
+from popsim.analysis._arrays import Activity, AnyArray, Labels, check_trials, different_labels, finite_float64
 
 __all__ = ["soft_normalized", "condition_mean_subtracted", "average_by_factors", "marginalize"]
 
@@ -30,9 +30,7 @@ def population_activity(name: str, values: AnyArray) -> Float[np.ndarray, "membe
     return activity
 
 
-def soft_normalized(
-    activity: Float[AnyArray, "member trial time unit"], *, constant: float
-) -> Float[np.ndarray, "member trial time unit"]:
+def soft_normalized(activity: Activity, *, constant: float) -> Float[np.ndarray, "member trial time unit"]:
     """Divide the activity of each unit by its range over trials and times plus a constant.
 
     After Churchland et al. 2012, Nature 487:51. Their constant is 5 spikes/s (as in the Python package jPCA),
@@ -57,9 +55,7 @@ def soft_normalized(
     return values / scale
 
 
-def condition_mean_subtracted(
-    activity: Float[AnyArray, "member trial time unit"],
-) -> Float[np.ndarray, "member trial time unit"]:
+def condition_mean_subtracted(activity: Activity) -> Float[np.ndarray, "member trial time unit"]:
     """Subtract the mean over trials at each time, which leaves the differences between conditions.
 
     **Arguments:**
@@ -75,8 +71,7 @@ def condition_mean_subtracted(
 
 
 def average_by_factors(
-    activity: Float[AnyArray, "member trial time unit"],
-    factors: Mapping[str, Shaped[AnyArray, " trial"]],
+    activity: Activity, factors: Mapping[str, Labels]
 ) -> Float[np.ndarray, "member *levels time unit"]:
     """Return the mean activity for each combination of factor levels.
 

@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int, Key, Shaped
+from jaxtyping import Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive_int
 from popsim.analysis._arrays import (
+    Activity,
     AnyArray,
+    Labels,
     centred_samples_of_members,
     least_singular_value,
     numpy_generator,
@@ -44,17 +46,13 @@ class PrincipalComponents(NamedTuple):
     explained: Float[np.ndarray, "member component"]
     projections: Float[np.ndarray, "member trial time component"]
 
-    def project(
-        self, activity: Float[AnyArray, "member trial time unit"]
-    ) -> Float[np.ndarray, "member trial time component"]:
+    def project(self, activity: Activity) -> Float[np.ndarray, "member trial time component"]:
         """Project other activity of the same units, such as another epoch, on these components."""
         values = population_activity("activity", activity) - self.mean[:, None, None]
         return np.einsum("mrtu,mcu->mrtc", values, self.components)
 
 
-def principal_components(
-    activity: Float[AnyArray, "member trial time unit"], *, n_components: int | None = None
-) -> PrincipalComponents:
+def principal_components(activity: Activity, *, n_components: int | None = None) -> PrincipalComponents:
     """Compute the principal components of each member's activity; trials and times are the samples.
 
     **Arguments:**
@@ -92,9 +90,7 @@ def _largest_weight_positive(
     return components * np.sign(np.take_along_axis(components, largest, axis=-1))
 
 
-def participation_ratio(
-    activity: Float[AnyArray, "member trial time unit"],
-) -> Float[np.ndarray, " member"]:
+def participation_ratio(activity: Activity) -> Float[np.ndarray, " member"]:
     """Return the dimension of the activity, (sum of v)^2 / (sum of v^2) over the principal variances v.
 
     It ranges from 1 (all variance along one line) to the number of units (equal variances), and is NaN
@@ -111,9 +107,7 @@ def participation_ratio(
     return 1 / np.sum(explained**2, axis=1)
 
 
-def n_components_for(
-    activity: Float[AnyArray, "member trial time unit"], fraction: float
-) -> Int[np.ndarray, " member"]:
+def n_components_for(activity: Activity, fraction: float) -> Int[np.ndarray, " member"]:
     """Return the number of principal components that together explain at least a share of the variance.
 
     **Arguments:**
@@ -133,10 +127,7 @@ def n_components_for(
 
 
 def alignment_index(
-    first: Float[AnyArray, "member trial time unit"],
-    second: Float[AnyArray, "member other_trial other_time unit"],
-    *,
-    n_components: int = 10,
+    first: Activity, second: Float[AnyArray, "member other_trial other_time unit"], *, n_components: int = 10
 ) -> Float[np.ndarray, " member"]:
     """Return the variance of one epoch in the subspace of another, as a share of the maximum possible.
 
@@ -163,7 +154,7 @@ def alignment_index(
 
 
 def random_alignment(
-    first: Float[AnyArray, "member trial time unit"],
+    first: Activity,
     second: Float[AnyArray, "member other_trial other_time unit"],
     *,
     n_components: int = 10,
@@ -252,11 +243,7 @@ class DemixedComponents(NamedTuple):
 
 
 def demixed_components(
-    activity: Float[AnyArray, "member trial time unit"],
-    factors: Mapping[str, Shaped[AnyArray, " trial"]],
-    *,
-    n_components: int = 3,
-    regularization: float = 1e-3,
+    activity: Activity, factors: Mapping[str, Labels], *, n_components: int = 3, regularization: float = 1e-3
 ) -> dict[str, DemixedComponents]:
     """Compute demixed principal components of each member's mean activity.
 

@@ -4,11 +4,13 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int, Key, Shaped
+from jaxtyping import Float, Int, Key
 
 from popsim._checks import check_positive_int, n_steps_in
 from popsim.analysis._arrays import (
+    Activity,
     AnyArray,
+    Labels,
     check_trials,
     different_labels,
     finite_float64,
@@ -28,11 +30,7 @@ __all__ = [
 
 
 def decode_condition(
-    activity: Float[AnyArray, "member trial time unit"],
-    condition: Shaped[AnyArray, " trial"],
-    *,
-    n_folds: int = 5,
-    key: Key[jax.Array, ""],
+    activity: Activity, condition: Labels, *, n_folds: int = 5, key: Key[jax.Array, ""]
 ) -> Float[np.ndarray, "member time"]:
     """Return the cross-validated accuracy of decoding the condition from the activity at each time.
 
@@ -61,11 +59,7 @@ def decode_condition(
 
 
 def decode_condition_across_times(
-    activity: Float[AnyArray, "member trial time unit"],
-    condition: Shaped[AnyArray, " trial"],
-    *,
-    n_folds: int = 5,
-    key: Key[jax.Array, ""],
+    activity: Activity, condition: Labels, *, n_folds: int = 5, key: Key[jax.Array, ""]
 ) -> Float[np.ndarray, "member fitted_time tested_time"]:
     """Decode as `decode_condition`, with the classifier of each time tested at every time.
 
@@ -91,12 +85,7 @@ def decode_condition_across_times(
 
 
 def decode_shuffled_condition(
-    activity: Float[AnyArray, "member trial time unit"],
-    condition: Shaped[AnyArray, " trial"],
-    *,
-    n_shuffles: int = 20,
-    n_folds: int = 5,
-    key: Key[jax.Array, ""],
+    activity: Activity, condition: Labels, *, n_shuffles: int = 20, n_folds: int = 5, key: Key[jax.Array, ""]
 ) -> Float[np.ndarray, "shuffle member time"]:
     """Return the accuracy of `decode_condition` with shuffled labels, the same for all times and members.
 
@@ -119,7 +108,7 @@ def decode_shuffled_condition(
     return np.asarray(accuracy)
 
 
-def chance_level(condition: Shaped[AnyArray, " trial"]) -> float:
+def chance_level(condition: Labels) -> float:
     """Return the accuracy of always choosing the most frequent condition.
 
     **Arguments:**
@@ -210,7 +199,7 @@ class KinematicDecoding(NamedTuple):
 
 
 def decode_kinematics(
-    activity: Float[AnyArray, "member trial time unit"],
+    activity: Activity,
     kinematics: Float[AnyArray, "member trial time feature"],
     *,
     lead: float = 0.0,

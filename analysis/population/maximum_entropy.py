@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, numpy_generator
+from popsim.analysis._arrays import Activity, numpy_generator
 from popsim.analysis.population.activity import population_activity
 from popsim.analysis.population.rotational_dynamics import rotations
 
@@ -49,7 +49,7 @@ class MaximumEntropyActivity:
         return self.mean + np.einsum("mabc,mra,mtb,muc->mrtu", independent, *self.directions, optimize=True)
 
 
-def maximum_entropy_activity(activity: Float[AnyArray, "member trial time unit"]) -> MaximumEntropyActivity:
+def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
     """Return the distribution with the means and covariances of the data over trials, times and units.
 
     Tensor maximum entropy: Elsayed & Cunningham 2017, Nat Neurosci 20:1310 (checked against the authors'
@@ -129,9 +129,7 @@ def _marginals(variance: Float[np.ndarray, "first second third"]) -> Float[np.nd
 
 
 def _newton_step(
-    gradient: Float[np.ndarray, " total"],
-    squares: Float[np.ndarray, "first second third"],
-    sizes: list[int],
+    gradient: Float[np.ndarray, " total"], squares: Float[np.ndarray, "first second third"], sizes: list[int]
 ) -> Float[np.ndarray, " total"]:
     """Return the inverse of the second derivatives times the gradient."""
     first, second, third = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
@@ -171,12 +169,7 @@ class RotationTest(NamedTuple):
 
 
 def rotation_test(
-    activity: Float[AnyArray, "member trial time unit"],
-    *,
-    dt: float,
-    n_components: int = 6,
-    n_draws: int = 200,
-    key: Key[jax.Array, ""],
+    activity: Activity, *, dt: float, n_components: int = 6, n_draws: int = 200, key: Key[jax.Array, ""]
 ) -> RotationTest:
     """Compare `rotations` of the activity with those of random activity of the same covariances.
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import ROUNDING, AnyArray
+from popsim.analysis._arrays import ROUNDING, Activity
 from popsim.analysis.population.activity import population_activity
 from popsim.analysis.population.components import principal_components
 
@@ -34,9 +34,7 @@ class Rotations(NamedTuple):
     r2_full: Float[np.ndarray, " member"]
 
 
-def rotations(
-    activity: Float[AnyArray, "member trial time unit"], *, dt: float, n_components: int = 6
-) -> Rotations:
+def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotations:
     """Fit rotations dx/dt = M x, with M = -M^T, to the changes of each member's activity.
 
     jPCA on the first principal components of the activity, after Churchland, Cunningham, Kaufman, Foster,
@@ -140,11 +138,7 @@ _ROWS = 512
 
 
 def tangling(
-    activity: Float[AnyArray, "member trial time unit"],
-    *,
-    dt: float,
-    n_components: int = 8,
-    softening: float = 0.1,
+    activity: Activity, *, dt: float, n_components: int = 8, softening: float = 0.1
 ) -> Float[np.ndarray, "member trial time"]:
     """Return the tangling of trajectories, in 1/s^2.
 

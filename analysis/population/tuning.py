@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import ALIKE, AnyArray, check_trials, different_labels, finite_float64
+from popsim.analysis._arrays import ALIKE, Activity, AnyArray, check_trials, different_labels, finite_float64
 from popsim.analysis.population.activity import population_activity
 
 __all__ = [
@@ -115,7 +115,7 @@ def _deviation(trials: Float[np.ndarray, "*axes trial unit"]) -> Float[np.ndarra
 
 
 def mean_in_time_bins(
-    activity: Float[AnyArray, "member trial time unit"], edges: Float[AnyArray, " edge"], *, dt: float
+    activity: Activity, edges: Float[AnyArray, " edge"], *, dt: float
 ) -> Float[np.ndarray, "member trial bin unit"]:
     """Return the mean activity in successive time windows, the same in all trials.
 

@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Float, Int, Key, Shaped
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, check_choice, finite_float64, numpy_generator, optional
+from popsim.analysis._arrays import (
+    AnyArray,
+    Distances,
+    check_choice,
+    finite_float64,
+    numpy_generator,
+    optional,
+)
 from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
 
 __all__ = [
@@ -55,9 +62,7 @@ def pairwise(
     return found
 
 
-def check_distances(
-    name: str, distances: Float[AnyArray, "member member"]
-) -> Float[np.ndarray, "member member"]:
+def check_distances(name: str, distances: Distances) -> Float[np.ndarray, "member member"]:
     """Return distances in float64, after removing asymmetries and diagonals below 1e-6 of the largest.
 
     **Arguments:**
@@ -81,11 +86,7 @@ def check_distances(
 
 
 def matrix_permutation_test(
-    first: Float[AnyArray, "member member"],
-    second: Float[AnyArray, "member member"],
-    *,
-    n_permutations: int = 10_000,
-    key: Key[jax.Array, ""],
+    first: Distances, second: Distances, *, n_permutations: int = 10_000, key: Key[jax.Array, ""]
 ) -> PermutationTest:
     """Test whether the correlation of two kinds of distance over pairs of members is above chance.
 
@@ -150,9 +151,7 @@ class MemberClusters(NamedTuple):
 
 
 def cluster_members(
-    distances: Float[AnyArray, "member member"],
-    *,
-    method: Literal["average", "complete", "single"] = "average",
+    distances: Distances, *, method: Literal["average", "complete", "single"] = "average"
 ) -> MemberClusters:
     """Cluster members by `scipy.cluster.hierarchy.linkage` and score each number of clusters.
 
@@ -193,7 +192,7 @@ class MemberMap(NamedTuple):
     eigenvalues: Float[np.ndarray, " member"]
 
 
-def member_map(distances: Float[AnyArray, "member member"], *, n_dimensions: int = 2) -> MemberMap:
+def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     """Map members by classical (metric, Torgerson's) multidimensional scaling; deterministic.
 
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
@@ -227,9 +226,7 @@ def member_map(distances: Float[AnyArray, "member member"], *, n_dimensions: int
 _MOST_PAIRS = 2_000_000  # bounds the memory of `_separations`
 
 
-def group_separation(
-    distances: Float[AnyArray, "member member"], groups: Sequence[Any] | Shaped[AnyArray, " member"]
-) -> float:
+def group_separation(distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]) -> float:
     """Return the mean distance between members of different groups minus that within groups.
 
     **Arguments:**
@@ -245,7 +242,7 @@ def group_separation(
 
 
 def group_permutation_test(
-    distances: Float[AnyArray, "member member"],
+    distances: Distances,
     groups: Sequence[Any] | Shaped[AnyArray, " member"],
     *,
     n_permutations: int = 10_000,
@@ -282,7 +279,7 @@ def group_permutation_test(
 
 
 def _checked(
-    distances: Float[AnyArray, "member member"], groups: Sequence[Any] | Shaped[AnyArray, " member"]
+    distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)
     names, codes = np.unique(np.asarray(groups), return_inverse=True)

@@ -3,11 +3,12 @@
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 
 from popsim._checks import check_positive
 from popsim.analysis._arrays import (
     AnyArray,
+    Labels,
     centred_samples,
     check_choice,
     check_trials,
@@ -277,10 +278,7 @@ def _centred_gaussian_kernel(
 
 
 def representational_dissimilarities(
-    activity: AnyArray,
-    condition: Shaped[AnyArray, " trial"],
-    *,
-    method: Literal["euclidean", "correlation"] = "euclidean",
+    activity: AnyArray, condition: Labels, *, method: Literal["euclidean", "correlation"] = "euclidean"
 ) -> Float[np.ndarray, "*axes condition condition"]:
     """Return the dissimilarity of responses for all pairs of conditions, by `rsatoolbox.rdm.calc_rdm`.
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Key
 
 from popsim._checks import check_positive, check_positive_int
-from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator
+from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
 from popsim.analysis.trainables.recorded import Block, initial_values, over_blocks
 
 __all__ = [
@@ -135,9 +135,7 @@ def recurrent_eigenvalues(
         )
 
     def of_block(block: Block) -> np.ndarray:
-        values = np.linalg.eigvals(block.values[..., n_rows - n_units :, :])
-        order = np.argsort(-np.abs(values), axis=-1, kind="stable")
-        return np.take_along_axis(values, order, axis=-1)
+        return sorted_eigenvalues(block.values[..., n_rows - n_units :, :])
 
     return over_blocks(of_block, weights, dtype=np.complex128)
 
