@@ -1,41 +1,19 @@
 """Muscle models, and the paths of muscles over a skeleton."""
 
-from popsim.muscles import paths
-from popsim.muscles.activation import FirstOrderActivation
-from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonMuscle, ReluMuscle
-from popsim.muscles.brown_loeb import BrownLoebMuscle
-from popsim.muscles.hill import CompliantTendonHillMuscle, HillCurves, RigidTendonHillMuscle
-from popsim.muscles.mujoco import MujocoMuscle
-from popsim.muscles.parameter_sets import (
-    ARM26_MUSCLES,
-    LI_TODOROV_MUSCLES,
-    arm26_compliant_muscles,
-    arm26_compliant_path,
-    arm26_muscles,
-    arm26_path,
-    li_todorov_muscles,
-    li_todorov_path,
-)
-from popsim.muscles.thelen import ThelenMuscle
+from popsim.muscles import activation, base, brown_loeb, hill, mujoco, parameter_sets, paths, thelen
+from popsim.muscles.activation import *
+from popsim.muscles.base import *
+from popsim.muscles.brown_loeb import *
+from popsim.muscles.hill import *
+from popsim.muscles.mujoco import *
+from popsim.muscles.parameter_sets import *
+from popsim.muscles.thelen import *
 
-__all__ = [
-    "ARM26_MUSCLES",
-    "AbstractMuscle",
-    "AbstractRigidTendonMuscle",
-    "BrownLoebMuscle",
-    "CompliantTendonHillMuscle",
-    "FirstOrderActivation",
-    "HillCurves",
-    "LI_TODOROV_MUSCLES",
-    "MujocoMuscle",
-    "ReluMuscle",
-    "RigidTendonHillMuscle",
-    "ThelenMuscle",
-    "arm26_compliant_muscles",
-    "arm26_compliant_path",
-    "arm26_muscles",
-    "arm26_path",
-    "li_todorov_muscles",
-    "li_todorov_path",
-    "paths",
-]
+__all__ = ["paths"]
+__all__ += activation.__all__
+__all__ += base.__all__
+__all__ += brown_loeb.__all__
+__all__ += hill.__all__
+__all__ += mujoco.__all__
+__all__ += parameter_sets.__all__
+__all__ += thelen.__all__
