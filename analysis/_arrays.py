@@ -8,6 +8,7 @@ compiled program, in float64 internally.
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,6 +24,9 @@ Paths = Float[AnyArray, "*axes trial time 2"]
 Points = Float[AnyArray, "trial 2"]
 Labels = Shaped[AnyArray, " trial"]
 Distances = Float[AnyArray, "member member"]
+Batches = Int[AnyArray, " batch"]
+MemberCourses = Float[AnyArray, "batch member"]
+Evidence = Float[AnyArray, "trial stream"]
 
 
 def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
@@ -73,9 +77,7 @@ def optional(name: str, extra: str = "analysis") -> ModuleType:
         raise ImportError(f'`{package}` is not installed: pip install "popsim[{extra}]".') from error
 
 
-def sorted_eigenvalues(
-    matrices: Float[np.ndarray, "*axes state state"],
-) -> Complex[np.ndarray, "*axes mode"]:
+def sorted_eigenvalues(matrices: Float[np.ndarray, "*axes state state"]) -> Complex[np.ndarray, "*axes mode"]:
     """Return the eigenvalues of matrices in order of decreasing absolute value."""
     values = np.linalg.eigvals(matrices).astype(complex)
     order = np.argsort(-np.abs(values), axis=-1, kind="stable")
@@ -111,6 +113,14 @@ def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
         raise ValueError(
             f"`{name}` must have one value for each of {n_trials} trials, got shape {np.shape(of_trials)}."
         )
+
+
+def checked_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_members: int) -> np.ndarray:
+    """Return the label of the group of each member; raise `ValueError` unless there is one per member."""
+    names = np.asarray(groups)
+    if len(names) != n_members:
+        raise ValueError(f"`groups` must be a label of each of {n_members} members, got {len(names)}.")
+    return names
 
 
 def different_labels(

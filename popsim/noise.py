@@ -13,6 +13,7 @@ from popsim.parameters import Constants
 __all__ = ["AbstractNoise", "NoNoise", "GaussianNoise", "MotorNoise", "without_noise"]
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
+Signal = Float[Array, " features"]
 
 
 class AbstractNoise(eqx.Module):
@@ -40,18 +41,14 @@ class AbstractNoise(eqx.Module):
     constants: ClassVar[Constants] = "all"
 
     @abc.abstractmethod
-    def __call__(
-        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
-    ) -> Float[Array, " features"]:
+    def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
         """Return the signal with noise added, in the unit of the signal."""
 
 
 class NoNoise(AbstractNoise):
     """The absence of noise: the signal is returned unchanged."""
 
-    def __call__(
-        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
-    ) -> Float[Array, " features"]:
+    def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
         return signal
 
 
@@ -70,9 +67,7 @@ class GaussianNoise(AbstractNoise):
     def __check_init__(self):
         check_non_negative("std", self.std)
 
-    def __call__(
-        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
-    ) -> Float[Array, " features"]:
+    def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
         return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
 
 
@@ -97,9 +92,7 @@ class MotorNoise(AbstractNoise):
         check_non_negative("signal_dependent", self.signal_dependent)
         check_non_negative("constant", self.constant)
 
-    def __call__(
-        self, signal: Float[Array, " features"], *, key: Key[Array, ""]
-    ) -> Float[Array, " features"]:
+    def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
         multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
         return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
 

@@ -144,9 +144,7 @@ def inputs_by_name(inputs: PyTree[Array]) -> dict[str, PyTree[Array]]:
 
 
 def network_input(
-    inputs: PyTree[Array],
-    feedback: Mapping[str, Float[Array, " features"]],
-    scaling: Mapping[str, Scaling],
+    inputs: PyTree[Array], feedback: Mapping[str, Float[Array, " features"]], scaling: Mapping[str, Scaling]
 ) -> Float[Array, " inputs"]:
     """Return the input vector of a network at one step: the inputs, then the feedback, both sorted by name.
 

@@ -264,11 +264,7 @@ def random_forces(
 
 
 def load_pulses(
-    magnitude: Any,
-    *,
-    n_directions: int | None = None,
-    n_axes: int = 2,
-    probability: Share = 1.0,
+    magnitude: Any, *, n_directions: int | None = None, n_axes: int = 2, probability: Share = 1.0
 ) -> InterventionPlan:
     """Return the plan of a `ConstantForce` on the hand in the epoch "pulse" of a `PosturalHold`.
 

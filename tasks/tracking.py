@@ -25,6 +25,9 @@ from popsim.windows import Timeline
 __all__ = ["AbstractTargetPath", "SumOfSinusoids", "RandomWalk", "tracking_loss", "Tracking", "PosturalHold"]
 
 
+Times = Float[Array, " time"]
+
+
 class AbstractTargetPath(eqx.Module):
     """The path of a target through a workspace, drawn in each trial. Subclasses define `__call__`.
 
@@ -48,9 +51,7 @@ class AbstractTargetPath(eqx.Module):
     """
 
     @abc.abstractmethod
-    def __call__(
-        self, elapsed: Float[Array, " time"], workspace: Workspace, *, key: Key[Array, ""]
-    ) -> HandState:
+    def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         """Return the position (m) and velocity (m/s) of the target at given times.
 
         **Arguments:**
@@ -97,9 +98,7 @@ class SumOfSinusoids(AbstractTargetPath):
         if not is_traced(self.amplitudes) and float(np.sum(self.amplitudes)) > 1 + 1e-5:
             raise ValueError(f"`amplitudes` must be together at most one, got {self.amplitudes}.")
 
-    def __call__(
-        self, elapsed: Float[Array, " time"], workspace: Workspace, *, key: Key[Array, ""]
-    ) -> HandState:
+    def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         half = workspace.half_widths
         shape = (self.frequencies.size, half.size)
         phases = jax.random.uniform(key, shape, half.dtype, maxval=2 * jnp.pi)
@@ -134,9 +133,7 @@ class RandomWalk(AbstractTargetPath):
         check_positive("speed", self.speed)
         check_positive("correlation_time", self.correlation_time)
 
-    def __call__(
-        self, elapsed: Float[Array, " time"], workspace: Workspace, *, key: Key[Array, ""]
-    ) -> HandState:
+    def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         half = workspace.half_widths
         first = jax.random.uniform(key_stream(key, "start"), half.shape, half.dtype, maxval=2 * jnp.pi)
         pushes = jax.random.normal(key_stream(key, "pushes"), (elapsed.size - 1, half.size), half.dtype)

@@ -5,11 +5,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
-from popsim.analysis._arrays import AnyArray, finite_float64, standard_errors
+from popsim.analysis._arrays import AnyArray, Evidence, finite_float64, standard_errors
 
 __all__ = ["PsychometricFit", "LapsingPsychometricFit", "fit_psychometric", "fit_psychometric_with_lapses"]
 
 Numbers = Float[np.ndarray, "..."]
+
+
+Design = Float[np.ndarray, "condition column"]
+Counts = Float[np.ndarray, " condition"]
 
 
 def probit_share(eta: Numbers, lapse: Numbers | float) -> Numbers:
@@ -48,11 +52,7 @@ LARGEST_LOGARITHM = 300.0
 
 
 def fit_binomial(
-    design: Float[np.ndarray, "condition column"],
-    n_trials: Float[np.ndarray, " condition"],
-    n_right: Float[np.ndarray, " condition"],
-    *,
-    with_lapse: bool,
+    design: Design, n_trials: Counts, n_right: Counts, *, with_lapse: bool
 ) -> tuple[Float[np.ndarray, " value"], Float[np.ndarray, " value"]]:
     """Return the weights of the columns, then the lapse if there is one, and their standard errors.
 
@@ -145,11 +145,7 @@ def _standard_errors(
     return errors
 
 
-def is_separated(
-    design: Float[np.ndarray, "condition column"],
-    n_trials: Float[np.ndarray, " condition"],
-    n_right: Float[np.ndarray, " condition"],
-) -> bool:
+def is_separated(design: Design, n_trials: Counts, n_right: Counts) -> bool:
     """Return whether some weights contradict no choice, so that no finite weights are the most likely.
 
     The choices s_i = +-1 are separated if w exists with s_i w.x_i >= 0 for all i and > 0 for one (Albert &
@@ -177,7 +173,7 @@ class PsychometricFit(NamedTuple):
     bias_error: Float[np.ndarray, "*axes"]
     slope_errors: Float[np.ndarray, "*axes stream"]
 
-    def share_right(self, coherences: Float[AnyArray, "trial stream"]) -> Float[np.ndarray, "*axes trial"]:
+    def share_right(self, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
         """Return P(right) at the given coherences, for each member."""
         return probit_share(_probits(self, coherences), 0.0)
 
@@ -194,14 +190,12 @@ class LapsingPsychometricFit(NamedTuple):
     lapse: Float[np.ndarray, "*axes"]
     lapse_error: Float[np.ndarray, "*axes"]
 
-    def share_right(self, coherences: Float[AnyArray, "trial stream"]) -> Float[np.ndarray, "*axes trial"]:
+    def share_right(self, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
         """Return P(right) at the given coherences, for each member."""
         return probit_share(_probits(self.curve, coherences), self.lapse[..., None])
 
 
-def fit_psychometric(
-    coherences: Float[AnyArray, "trial stream"], chose_right: Bool[AnyArray, "*axes trial"]
-) -> PsychometricFit:
+def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes trial"]) -> PsychometricFit:
     """Fit the psychometric curve of each member by maximum likelihood: a probit regression.
 
     The unit of replication is the trial: errors reflect the uncertainty of a member's curve, not the spread
@@ -223,7 +217,7 @@ def fit_psychometric(
 
 
 def fit_psychometric_with_lapses(
-    coherences: Float[AnyArray, "trial stream"], chose_right: Bool[AnyArray, "*axes trial"]
+    coherences: Evidence, chose_right: Bool[AnyArray, "*axes trial"]
 ) -> LapsingPsychometricFit:
     """Fit the psychometric curve of each member with a lapse rate from 0 to 1/2, by maximum likelihood.
 
@@ -241,9 +235,7 @@ def fit_psychometric_with_lapses(
     return LapsingPsychometricFit(_stacked(without, axes), lapse, error)
 
 
-def _probits(
-    curve: PsychometricFit, coherences: Float[AnyArray, "trial stream"]
-) -> Float[np.ndarray, "*axes trial"]:
+def _probits(curve: PsychometricFit, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
     return curve.bias[..., None] + curve.slopes @ finite_float64("coherences", coherences).T
 
 

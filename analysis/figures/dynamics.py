@@ -75,9 +75,7 @@ def draw_fixed_points(
 
 
 def draw_jacobian_eigenvalues(
-    ax: Axes,
-    eigenvalues: Complex[np.ndarray, "point mode"],
-    n_unstable: Int[np.ndarray, " point"],
+    ax: Axes, eigenvalues: Complex[np.ndarray, "point mode"], n_unstable: Int[np.ndarray, " point"]
 ) -> Axes:
     """Draw the eigenvalues of the Jacobians at points in the complex plane, with the unit circle.
 

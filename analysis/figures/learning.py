@@ -1,10 +1,10 @@
 """Figures of learning."""
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 
-from popsim.analysis._arrays import AnyArray
+from popsim.analysis._arrays import AnyArray, Batches, MemberCourses
 from popsim.analysis.figures.style import reach
 from popsim.analysis.learning import LearningCurve, TwoStateTimeCourse
 from popsim.analysis.statistics.intervals import IntervalMethod, mean_interval
@@ -52,12 +52,7 @@ def draw_ensemble_band(
 
 
 def draw_learning_bands(
-    ax: Axes,
-    batch: Int[np.ndarray, " batch"],
-    curve: LearningCurve,
-    *,
-    label: str = "training",
-    color: str = "#0072B2",
+    ax: Axes, batch: Batches, curve: LearningCurve, *, label: str = "training", color: str = "#0072B2"
 ) -> Axes:
     """Draw the mean over members of a loss, with the band of its confidence interval, on logarithmic axes.
 
@@ -70,18 +65,13 @@ def draw_learning_bands(
     ax.fill_between(batch + 1, curve.low, curve.high, color=color, alpha=0.25, linewidth=0)
     ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    reach(ax, x=(1, batch[-1] + 1))
+    reach(ax, x=(1, float(batch[-1]) + 1))
     ax.legend()
     return ax
 
 
 def draw_learning_curves(
-    ax: Axes,
-    batch: Int[np.ndarray, " batch"],
-    loss: Float[np.ndarray, "batch member"],
-    *,
-    label: str = "training",
-    color: str = "#0072B2",
+    ax: Axes, batch: Batches, loss: MemberCourses, *, label: str = "training", color: str = "#0072B2"
 ) -> Axes:
     """Draw loss over training batches: members thin, their geometric mean thick, on logarithmic axes.
 
@@ -98,18 +88,11 @@ def draw_learning_curves(
     mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
     ax.plot(batch + 1, mean, color=color, linewidth=1.5, label=f"{label}, mean of {finite.sum()} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    reach(ax, x=(1, batch[-1] + 1))
+    reach(ax, x=(1, float(batch[-1]) + 1))
     return ax
 
 
-def draw_loss_bands(
-    ax: Axes,
-    batch: Int[np.ndarray, " batch"],
-    loss: Float[np.ndarray, "batch member"],
-    *,
-    label: str,
-    color: str,
-) -> Axes:
+def draw_loss_bands(ax: Axes, batch: Batches, loss: MemberCourses, *, label: str, color: str) -> Axes:
     """Draw loss over training batches: the geometric mean over members, and a band from lowest to highest.
 
     Both omit members with a loss that is not finite at some batch. Call once per ensemble.
@@ -159,8 +142,8 @@ def draw_loss_line(
 
 def draw_adaptation_time_course(
     ax: Axes,
-    batch: Int[np.ndarray, " batch"],
-    values: Float[np.ndarray, "batch member"],
+    batch: Batches,
+    values: MemberCourses,
     *,
     label: str,
     color: str = "#0072B2",
@@ -191,7 +174,7 @@ def draw_adaptation_time_course(
     ax.fill_between(count, interval.low, interval.high, color=color, alpha=0.25, linewidth=0)
     ax.plot(count, interval.estimate, color=color, label=label)
     ax.set(xlabel="training batch")
-    reach(ax, x=(count[0], count[-1]))
+    reach(ax, x=(float(count[0]), float(count[-1])))
     ax.legend()
     return ax
 

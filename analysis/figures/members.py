@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from matplotlib.axes import Axes
 
+from popsim.analysis._arrays import checked_groups
 from popsim.analysis.figures.style import COLORS, reach
 from popsim.analysis.statistics.intervals import mean_interval
 
@@ -115,11 +116,7 @@ def draw_member_map(
         for number, place in enumerate(positions):
             ax.annotate(str(number), place, xytext=(3, 3), textcoords="offset points", fontsize=7)
     else:
-        names = np.asarray(groups)
-        if len(names) != len(positions):
-            raise ValueError(
-                f"`groups` must be a label of each of {len(positions)} members, got {len(names)}."
-            )
+        names = checked_groups(groups, len(positions))
         for index, name in enumerate(np.unique(names)):
             ax.plot(
                 *positions[names == name].T,
@@ -163,9 +160,7 @@ def draw_similarity_matrix(
     if sorted(shown.tolist()) != list(range(n_members)):
         raise ValueError(f"`order` must have each of {n_members} members once, got {shown.tolist()}.")
     if groups is not None:
-        names = np.asarray(groups)
-        if len(names) != n_members:
-            raise ValueError(f"`groups` must be a label of each of {n_members} members, got {len(names)}.")
+        names = checked_groups(groups, n_members)
         shown = shown[np.argsort(names[shown], kind="stable")]
         found, counts = np.unique(names, return_counts=True)
         ends = np.cumsum(counts)
@@ -206,9 +201,7 @@ def draw_dendrogram(
     from scipy.cluster.hierarchy import dendrogram
 
     n_members = len(linkage) + 1
-    names = np.arange(n_members) if groups is None else np.asarray(groups)
-    if len(names) != n_members:
-        raise ValueError(f"`groups` must be a label of each of {n_members} members, got {len(names)}.")
+    names = np.arange(n_members) if groups is None else checked_groups(groups, n_members)
     tree = dendrogram(linkage, no_plot=True)
     for x, y in zip(tree["icoord"], tree["dcoord"], strict=True):
         ax.plot((np.array(x) - 5) / 10, y, color="0.3", lw=1, solid_capstyle="round")

@@ -328,11 +328,7 @@ def draw_decoding(
 
 
 def draw_cross_temporal_decoding(
-    ax: Axes,
-    time: Float[np.ndarray, " time"],
-    accuracy: Float[np.ndarray, "time time"],
-    *,
-    chance: float,
+    ax: Axes, time: Float[np.ndarray, " time"], accuracy: Float[np.ndarray, "time time"], *, chance: float
 ) -> Axes:
     """Draw the accuracy of a decoder fitted at one time (vertical) and tested at another (horizontal).
 

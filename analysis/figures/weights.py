@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Complex, Float
 from matplotlib.animation import FuncAnimation, PillowWriter
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
@@ -13,7 +13,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import NullFormatter
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
 from popsim.analysis.figures.style import reach
 
 __all__ = [
@@ -27,11 +27,7 @@ __all__ = [
 
 
 def draw_weight_matrix(
-    ax: Axes,
-    weights: Float[AnyArray, "row column"],
-    *,
-    limit: float | None = None,
-    label: str = "weight",
+    ax: Axes, weights: Float[AnyArray, "row column"], *, limit: float | None = None, label: str = "weight"
 ) -> Axes:
     """Draw weights, or their change, as a heat map on a diverging colour map that is white at zero.
 
@@ -54,11 +50,7 @@ def draw_weight_matrix(
 
 
 def animate_weight_matrix(
-    ax: Axes,
-    batch: Int[AnyArray, " batch"],
-    weights: Float[Any, "batch row column"],
-    *,
-    label: str = "weight",
+    ax: Axes, batch: Batches, weights: Float[Any, "batch row column"], *, label: str = "weight"
 ) -> FuncAnimation:
     """Animate `draw_weight_matrix` over the recorded batches, all with the same colours.
 
@@ -103,12 +95,7 @@ def save_animation(animation: FuncAnimation, path: str | Path, *, frames_per_sec
 
 
 def draw_weight_history(
-    ax: Axes,
-    batch: Int[AnyArray, " batch"],
-    values: Float[AnyArray, "batch member"],
-    *,
-    label: str,
-    color: str = "#0072B2",
+    ax: Axes, batch: Batches, values: MemberCourses, *, label: str, color: str = "#0072B2"
 ) -> Axes:
     """Draw a distance or a norm over training batches: the median over members, and a band over all members.
 
@@ -165,7 +152,7 @@ def _shares(name: str, values: AnyArray) -> np.ndarray:
 
 
 def draw_recurrent_eigenvalues(
-    ax: Axes, batch: Int[AnyArray, " batch"], eigenvalues: Complex[AnyArray, "batch unit"]
+    ax: Axes, batch: Batches, eigenvalues: Complex[AnyArray, "batch unit"]
 ) -> Axes:
     """Draw the eigenvalues of one member, coloured by training batch, with the unit circle.
 

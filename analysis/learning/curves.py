@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Int, Key
+from jaxtyping import Float, Key
 
 from popsim._checks import check_finite
-from popsim.analysis._arrays import AnyArray, finite_float64, standard_errors
+from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64, standard_errors
 from popsim.analysis.statistics.comparisons import PairedComparison, paired_comparison
 from popsim.analysis.statistics.intervals import mean_interval
 
@@ -39,7 +39,7 @@ def ascending_batches(batch: AnyArray, n_rows: int, *, fewest: int = 1) -> Float
     return batches
 
 
-def finite_members(loss: Float[AnyArray, "batch member"]) -> Float[np.ndarray, "batch finite_member"]:
+def finite_members(loss: MemberCourses) -> Float[np.ndarray, "batch finite_member"]:
     """Return the losses of the members whose losses are finite in all batches.
 
     **Arguments:**
@@ -75,7 +75,7 @@ class LearningCurve(NamedTuple):
     n_members: int
 
 
-def learning_curve(loss: Float[AnyArray, "batch member"], *, confidence: float = 0.95) -> LearningCurve:
+def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> LearningCurve:
     """Return the mean learning curve of a population with its confidence interval, batch by batch.
 
     The unit of replication is the member: with m and s the mean and the standard deviation of ln loss over n
@@ -97,7 +97,7 @@ def learning_curve(loss: Float[AnyArray, "batch member"], *, confidence: float =
     return LearningCurve(np.exp(mean), np.exp(low), np.exp(high), n_members)
 
 
-def smoothed(values: Float[AnyArray, "batch member"], n_rows: int) -> Float[np.ndarray, "batch member"]:
+def smoothed(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch member"]:
     """Return the moving average of each row and the rows before it, at most `n_rows` together.
 
     The first rows average over the rows available. Rows are batches only if every batch was saved.
@@ -112,11 +112,7 @@ def smoothed(values: Float[AnyArray, "batch member"], n_rows: int) -> Float[np.n
 
 
 def time_to_criterion(
-    loss: Float[AnyArray, "batch member"],
-    batch: Int[AnyArray, " batch"],
-    criterion: float,
-    *,
-    smoothed_over: int = 1,
+    loss: MemberCourses, batch: Batches, criterion: float, *, smoothed_over: int = 1
 ) -> Float[np.ndarray, " member"]:
     """Return the first batch from which the smoothed loss of each member stays at or below a criterion.
 
@@ -162,16 +158,14 @@ class ExponentialFit(NamedTuple):
     tau_error: Float[np.ndarray, " member"]
     first_batch: float
 
-    def at(self, batch: Int[AnyArray, " batch"]) -> Float[np.ndarray, "batch member"]:
+    def at(self, batch: Batches) -> Float[np.ndarray, "batch member"]:
         """Return the fitted values at training batches."""
         since = np.asarray(batch)[:, None] - self.first_batch
         tau = np.where(np.isnan(self.tau), np.inf, self.tau)
         return self.asymptote + self.amplitude * np.exp(-since / tau)
 
 
-def fit_exponential(
-    values: Float[AnyArray, "batch member"], batch: Int[AnyArray, " batch"]
-) -> ExponentialFit:
+def fit_exponential(values: MemberCourses, batch: Batches) -> ExponentialFit:
     """Fit an exponential to the values of each member by least squares.
 
     Asymptote and amplitude are linear for a given tau. `scipy.optimize.least_squares` refines the best tau of
@@ -255,9 +249,9 @@ class Savings(NamedTuple):
 
 
 def savings_in_rate(
-    first: Float[AnyArray, "batch member"],
-    second: Float[AnyArray, "batch member"],
-    batch: Int[AnyArray, " batch"],
+    first: MemberCourses,
+    second: MemberCourses,
+    batch: Batches,
     *,
     confidence: float = 0.95,
     key: Key[jax.Array, ""],
@@ -281,9 +275,9 @@ def savings_in_rate(
 
 
 def savings_in_time(
-    first: Float[AnyArray, "batch member"],
-    second: Float[AnyArray, "batch member"],
-    batch: Int[AnyArray, " batch"],
+    first: MemberCourses,
+    second: MemberCourses,
+    batch: Batches,
     criterion: float,
     *,
     smoothed_over: int = 1,

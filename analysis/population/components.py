@@ -30,6 +30,10 @@ __all__ = [
 ]
 
 
+Covariances = Float[np.ndarray, "member unit unit"]
+Components = Float[np.ndarray, "member component unit"]
+
+
 class PrincipalComponents(NamedTuple):
     """The principal components of each member's activity, in order of decreasing variance.
 
@@ -41,7 +45,7 @@ class PrincipalComponents(NamedTuple):
     """
 
     mean: Float[np.ndarray, "member unit"]
-    components: Float[np.ndarray, "member component unit"]
+    components: Components
     variance: Float[np.ndarray, "member component"]
     explained: Float[np.ndarray, "member component"]
     projections: Float[np.ndarray, "member trial time component"]
@@ -83,9 +87,7 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
     )
 
 
-def _largest_weight_positive(
-    components: Float[np.ndarray, "member component unit"],
-) -> Float[np.ndarray, "member component unit"]:
+def _largest_weight_positive(components: Components) -> Components:
     largest = np.argmax(np.abs(components), axis=-1, keepdims=True)
     return components * np.sign(np.take_along_axis(components, largest, axis=-1))
 
@@ -187,9 +189,7 @@ def random_alignment(
     return np.stack(draws) / _most_captured(from_second, n_components)
 
 
-def _covariances(
-    first: AnyArray, second: AnyArray, n_components: int
-) -> tuple[Float[np.ndarray, "member unit unit"], Float[np.ndarray, "member unit unit"]]:
+def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[Covariances, Covariances]:
     epochs = [population_activity("first", first), population_activity("second", second)]
     sizes = [(epoch.shape[0], epoch.shape[-1]) for epoch in epochs]
     if sizes[0] != sizes[1]:
@@ -211,14 +211,12 @@ def _covariances(
 
 
 def _captured(
-    directions: Float[np.ndarray, "member unit component"], covariance: Float[np.ndarray, "member unit unit"]
+    directions: Float[np.ndarray, "member unit component"], covariance: Covariances
 ) -> Float[np.ndarray, " member"]:
     return np.sum(directions * (covariance @ directions), axis=(1, 2))
 
 
-def _most_captured(
-    covariance: Float[np.ndarray, "member unit unit"], n_components: int
-) -> Float[np.ndarray, " member"]:
+def _most_captured(covariance: Covariances, n_components: int) -> Float[np.ndarray, " member"]:
     return np.sum(np.linalg.eigvalsh(covariance)[:, -n_components:], axis=1)
 
 
@@ -234,8 +232,8 @@ class DemixedComponents(NamedTuple):
     - `fraction`: share of the part in the total variance.
     """
 
-    encoder: Float[np.ndarray, "member component unit"]
-    decoder: Float[np.ndarray, "member component unit"]
+    encoder: Components
+    decoder: Components
     projections: Float[np.ndarray, "member *levels time component"]
     explained: Float[np.ndarray, "member component"]
     explained_by_part: dict[str, Float[np.ndarray, "member component"]]
@@ -300,8 +298,8 @@ def demixed_components(
 
 def _explained(
     part: Float[np.ndarray, "member sample unit"],
-    encoder: Float[np.ndarray, "member component unit"],
-    decoder: Float[np.ndarray, "member component unit"],
+    encoder: Components,
+    decoder: Components,
     power: Float[np.ndarray, " member"],
 ) -> Float[np.ndarray, "member component"]:
     """Return (|X_p|^2 - |X_p - f d X_p|^2) / |X|^2 for each component, with f of length 1."""

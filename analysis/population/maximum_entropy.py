@@ -14,6 +14,9 @@ from popsim.analysis.population.rotational_dynamics import rotations
 
 __all__ = ["MaximumEntropyActivity", "maximum_entropy_activity", "RotationTest", "rotation_test"]
 
+Variances = Float[np.ndarray, "first second third"]
+
+
 _SMALLEST = 1e-8
 """Variance, relative to the mean over directions, below which a direction counts as empty."""
 _TOLERANCE = 1e-6
@@ -101,7 +104,7 @@ def _fit(
     return directions, variance
 
 
-def _solve(targets: list[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "first second third"]:
+def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
     """Return variances 1 / (a_i + b_j + c_k) whose sums over two axes are the targets, which sum to 1."""
     sizes = [target.size for target in targets]
     wanted = np.concatenate(targets)
@@ -119,17 +122,17 @@ def _solve(targets: list[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "first s
     raise RuntimeError(f"the covariances were not matched after {_MOST_STEPS} steps of Newton's method.")
 
 
-def _sums(multipliers: Float[np.ndarray, " _"], sizes: list[int]) -> Float[np.ndarray, "first second third"]:
+def _sums(multipliers: Float[np.ndarray, " _"], sizes: list[int]) -> Variances:
     a, b, c = np.split(multipliers, np.cumsum(sizes)[:-1])
     return a[:, None, None] + b[:, None] + c
 
 
-def _marginals(variance: Float[np.ndarray, "first second third"]) -> Float[np.ndarray, " _"]:
+def _marginals(variance: Variances) -> Float[np.ndarray, " _"]:
     return np.concatenate([variance.sum(axis=(1, 2)), variance.sum(axis=(0, 2)), variance.sum(axis=(0, 1))])
 
 
 def _newton_step(
-    gradient: Float[np.ndarray, " total"], squares: Float[np.ndarray, "first second third"], sizes: list[int]
+    gradient: Float[np.ndarray, " total"], squares: Variances, sizes: list[int]
 ) -> Float[np.ndarray, " total"]:
     """Return the inverse of the second derivatives times the gradient."""
     first, second, third = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])

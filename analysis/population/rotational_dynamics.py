@@ -13,6 +13,9 @@ from popsim.analysis.population.components import principal_components
 __all__ = ["Rotations", "rotations", "tangling"]
 
 
+Samples = Float[np.ndarray, "member sample component"]
+
+
 class Rotations(NamedTuple):
     """The planes in which each member's activity rotates, in order of decreasing frequency.
 
@@ -95,10 +98,7 @@ def _middles_and_changes(
     return (before + after) / 2, after - before
 
 
-def _skew_symmetric_fit(
-    states: Float[np.ndarray, "member sample component"],
-    changes: Float[np.ndarray, "member sample component"],
-) -> Float[np.ndarray, "member component component"]:
+def _skew_symmetric_fit(states: Samples, changes: Samples) -> Float[np.ndarray, "member component component"]:
     """Return the skew-symmetric M that minimises |changes - states M|^2, per step."""
     power, basis = np.linalg.eigh(states.mT @ states)
     across = states.mT @ changes
@@ -126,10 +126,7 @@ def _planes(
     return turned @ planes, np.maximum(speed, 0.0)
 
 
-def _r_squared(
-    predicted: Float[np.ndarray, "member sample component"],
-    changes: Float[np.ndarray, "member sample component"],
-) -> Float[np.ndarray, " member"]:
+def _r_squared(predicted: Samples, changes: Samples) -> Float[np.ndarray, " member"]:
     return 1 - np.sum((changes - predicted) ** 2, axis=(1, 2)) / np.sum(changes**2, axis=(1, 2))
 
 

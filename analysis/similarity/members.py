@@ -1,9 +1,8 @@
 """Distances between members: maps, clusters and groups."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -15,6 +14,7 @@ from popsim.analysis._arrays import (
     AnyArray,
     Distances,
     check_choice,
+    checked_groups,
     finite_float64,
     numpy_generator,
     optional,
@@ -282,9 +282,7 @@ def _checked(
     distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)
-    names, codes = np.unique(np.asarray(groups), return_inverse=True)
-    if len(codes) != len(values):
-        raise ValueError(f"`groups` must be a label of each of {len(values)} members, got {len(codes)}.")
+    names, codes = np.unique(checked_groups(groups, len(values)), return_inverse=True)
     if len(names) < 2 or np.bincount(codes).max() < 2:
         raise ValueError(
             f"`groups` must be two groups or more, one of them with two members, got {np.asarray(groups)}."
@@ -317,7 +315,7 @@ def _all_labellings(n_members: int, counts: list[int]) -> Iterator[list[int]]:
         if group == len(counts) - 1:
             yield [group if member in free else label for member, label in enumerate(labels)]
             return
-        for chosen in itertools.combinations(free, counts[group]):
+        for chosen in combinations(free, counts[group]):
             for member in chosen:
                 labels[member] = group
             yield from place(group + 1, tuple(member for member in free if member not in chosen))

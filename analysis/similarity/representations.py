@@ -74,9 +74,7 @@ def cca_distance(first: AnyArray, second: AnyArray) -> float:
     `canonical_correlations`). All dimensions have the same weight, regardless of their variance: see
     `svcca_distance`.
 
-    **Arguments:**
-
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
+    **Arguments:** as for `canonical_correlations`.
 
     **Raises:** `ValueError` as `canonical_correlations`.
     """
@@ -169,9 +167,7 @@ def procrustes_distance(first: AnyArray, second: AnyArray) -> float:
     min over Q of |X - Y Q| / sqrt(n) of n centred samples, in the unit of the activity. It is invariant to
     rotation, reflection and translation of either activity, not to scaling.
 
-    **Arguments:**
-
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
+    **Arguments:** as for `procrustes_angle`.
 
     **Raises:** `ValueError` as `procrustes_angle`.
     """
@@ -196,9 +192,7 @@ def linear_cka(first: AnyArray, second: AnyArray) -> float:
     reflection, translation and isotropic scaling of either activity, not to other linear maps. With few
     samples and many units it is too high: see `debiased_linear_cka`.
 
-    **Arguments:**
-
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
+    **Arguments:** as for `procrustes_angle`.
 
     **Raises:** `ValueError` as `procrustes_angle`.
     """
@@ -216,9 +210,7 @@ def debiased_linear_cka(first: AnyArray, second: AnyArray) -> float:
     The expectation is 0 for unrelated members with any number of units, so values can be negative. The
     invariances are those of `linear_cka`.
 
-    **Arguments:**
-
-    - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
+    **Arguments:** as for `procrustes_angle`.
 
     **Raises:** `ValueError` as `linear_cka`, or if there are fewer than four samples, or the estimate of a
     member with itself is not positive.

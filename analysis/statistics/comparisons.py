@@ -144,12 +144,7 @@ class MixedModel(NamedTuple):
 
 
 def fit_mixed_model(
-    formula: str,
-    table: Any,
-    *,
-    group: str = "member",
-    random_effects: str = "1",
-    confidence: float = 0.95,
+    formula: str, table: Any, *, group: str = "member", random_effects: str = "1", confidence: float = 0.95
 ) -> MixedModel:
     """Fit a linear mixed model with random effects of members, by the MixedLM of `statsmodels` with REML.
 

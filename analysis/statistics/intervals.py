@@ -1,5 +1,6 @@
 """Confidence intervals over members."""
 
+import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
@@ -115,34 +116,13 @@ def bootstrap_members(
     check_confidence(confidence)
     check_positive_int("n_resamples", n_resamples)
     members = two_members_or_more("values", values)
-    estimate = np.asarray(statistic(members, axis=0), np.float64)
-    low, high, error = _scipy_bootstrap(
-        members.reshape(len(members), -1), statistic, method, confidence, n_resamples, numpy_generator(key)
-    )
-    same = error <= 1e-12 * np.abs(members).max()
-    low, high = (np.where(same, estimate.reshape(-1), end).reshape(estimate.shape) for end in (low, high))
-    if np.isnan(low).any() or np.isnan(high).any():
-        raise ValueError(f"`statistic` must be finite for all draws of members, got {statistic!r}.")
-    return Interval(estimate, low, high)
-
-
-def _scipy_bootstrap(
-    members: np.ndarray,
-    statistic: Callable[..., np.ndarray],
-    method: str,
-    confidence: float,
-    n_resamples: int,
-    generator: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the bounds of the intervals and the bootstrap standard errors."""
-    import warnings
-
     from scipy.stats import DegenerateDataWarning, bootstrap
 
+    estimate = np.asarray(statistic(members, axis=0), np.float64)
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
-        warnings.simplefilter("ignore", DegenerateDataWarning)  # handled by the caller
+        warnings.simplefilter("ignore", DegenerateDataWarning)  # found below, as NaN
         found = bootstrap(
-            (members,),
+            (members.reshape(len(members), -1),),
             statistic,
             vectorized=True,
             axis=0,
@@ -150,10 +130,14 @@ def _scipy_bootstrap(
             confidence_level=confidence,
             n_resamples=n_resamples,
             batch=max(1, _MOST_NUMBERS // members.size),
-            random_state=generator,  # pyright: ignore[reportCallIssue]  # also `rng` since SciPy 1.15
+            random_state=numpy_generator(key),  # pyright: ignore[reportCallIssue]  # also `rng` since SciPy 1.15
         )
-    ends = found.confidence_interval
-    return np.asarray(ends.low), np.asarray(ends.high), np.asarray(found.standard_error)
+    same = np.asarray(found.standard_error) <= 1e-12 * np.abs(members).max()
+    ends = (found.confidence_interval.low, found.confidence_interval.high)
+    low, high = (np.where(same, estimate.reshape(-1), end).reshape(estimate.shape) for end in ends)
+    if np.isnan(low).any() or np.isnan(high).any():
+        raise ValueError(f"`statistic` must be finite for all draws of members, got {statistic!r}.")
+    return Interval(estimate, low, high)
 
 
 def bootstrap_members_and_trials(

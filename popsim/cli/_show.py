@@ -9,15 +9,17 @@ import tyro
 from popsim.analysis.figures import save_figure
 from popsim.experiments import info_table, open_run, read_run_info, save_ensemble, verify_run
 from popsim.experiments.info_table import size_text
-from popsim.report import compare_runs, report_run
+from popsim.report import WrittenReport, compare_runs, report_run
 from popsim.store import CorruptDataError, SaveError, check_model_path, check_netcdf_path, write_netcdf
+
+RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
 
 
 @dataclasses.dataclass(frozen=True)
 class Info:
     """Print the contents of a run, finished or not, and its progress."""
 
-    path: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+    path: RunPath
     verify: tyro.conf.FlagCreatePairsOff[bool] = False
     """read all files and compare them with their checksums; exit code 2 if one is damaged"""
 
@@ -40,17 +42,13 @@ class Info:
 class Show:
     """Print a run's table, draw all its figures, and write a report that opens in any browser."""
 
-    path: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+    path: RunPath
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """where report.html and figures/ are written; by default into the run"""
 
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
-        report = report_run(open_run(self.path), self.out)
-        print(report.table)
-        for path in report.figures:
-            print(path)
-        print(f"{report.page} ({size_text(report.n_bytes)})")
+        _print(report_run(open_run(self.path), self.out))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,18 +65,18 @@ class Compare:
 
     def run(self) -> None:
         """Print the tables, and the paths of the figures and of the report."""
-        report = compare_runs(self.paths, self.out, names=self.names)
-        print(report.table)
-        for path in report.figures:
-            print(path)
-        print(f"{report.page} ({size_text(report.n_bytes)})")
+        _print(compare_runs(self.paths, self.out, names=self.names))
+
+
+def _print(report: WrittenReport) -> None:
+    print(report.table, *report.figures, f"{report.page} ({size_text(report.n_bytes)})", sep="\n")
 
 
 @dataclasses.dataclass(frozen=True)
 class Export:
     """Export a run's ensemble, history or figures to files for other software."""
 
-    path: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+    path: RunPath
     model: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the trained ensemble, as safetensors"""
     history: Annotated[Path | None, tyro.conf.arg(metavar="FILE.nc")] = None

@@ -16,6 +16,7 @@ import jax
 import tyro
 
 from popsim._checks import check_positive_int
+from popsim.cli._show import RunPath
 from popsim.experiments import (
     EXPERIMENTS,
     AbstractExperiment,
@@ -170,7 +171,7 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
 class Resume:
     """Finish an interrupted run: the result is the same, bit for bit."""
 
-    path: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+    path: RunPath
     devices: int | None = None
     """number of devices over which the networks are divided; by default as before, for the same bits"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False

@@ -50,33 +50,23 @@ class Criterion:
         return value >= self.limit if self.score == "accuracy" else value <= self.limit
 
 
-CELLS: Mapping[str, Literal["gru", "tanh"]] = {
-    "flip-flop": "gru",
-    "context-integration": "gru",
-    "perceptual-decision": "gru",
-    "delayed-comparison": "tanh",
-    "delayed-match-to-sample": "tanh",
-    "delayed-non-match-to-sample": "tanh",
-    "delayed-response": "tanh",
-    "ready-set-go": "gru",
-    "sine-generation": "gru",
-    "multi-task": "tanh",
-}
-"""The cell that learns each task sooner: delays are hard for untrained gates."""
+Cell = Literal["gru", "tanh"]
 
-CRITERIA: Mapping[str, Criterion] = {
-    "flip-flop": Criterion("output error", 0.05),
-    "context-integration": Criterion("accuracy", 0.76),
-    "perceptual-decision": Criterion("accuracy", 0.8),
-    "delayed-comparison": Criterion("accuracy", 0.9),
-    "delayed-match-to-sample": Criterion("accuracy", 0.95),
-    "delayed-non-match-to-sample": Criterion("accuracy", 0.95),
-    "delayed-response": Criterion("accuracy", 0.9),
-    "ready-set-go": Criterion("output error", 0.003),
-    "sine-generation": Criterion("output error", 0.02),
-    "multi-task": Criterion("accuracy", 0.75),
+LEARNED: Mapping[str, tuple[Cell, Criterion]] = {
+    "flip-flop": ("gru", Criterion("output error", 0.05)),
+    "context-integration": ("gru", Criterion("accuracy", 0.76)),
+    "perceptual-decision": ("gru", Criterion("accuracy", 0.8)),
+    "delayed-comparison": ("tanh", Criterion("accuracy", 0.9)),
+    "delayed-match-to-sample": ("tanh", Criterion("accuracy", 0.95)),
+    "delayed-non-match-to-sample": ("tanh", Criterion("accuracy", 0.95)),
+    "delayed-response": ("tanh", Criterion("accuracy", 0.9)),
+    "ready-set-go": ("gru", Criterion("output error", 0.003)),
+    "sine-generation": ("gru", Criterion("output error", 0.02)),
+    "multi-task": ("tanh", Criterion("accuracy", 0.75)),
 }
-"""The criterion for each task; far above chance, and below the limit set by noise."""
+"""The cell that learns each task sooner, as delays are hard for untrained gates, and the criterion, far above
+chance and below the limit set by noise."""
+CRITERIA = {task: criterion for task, (_, criterion) in LEARNED.items()}
 
 
 def scores(
@@ -101,88 +91,13 @@ def scores(
 N_TRIALS = 1000
 
 
-def summarize_cognitive(experiment: Any, ensemble: Any, criterion: Criterion) -> dict[str, Any]:
-    """Score each member of the ensemble and of the untrained ensemble, as a control.
-
-    Scores are of the validation trials, one per condition, and of `N_TRIALS` fresh trials drawn as in
-    training, which decide whether the criterion is met.
-
-    **Arguments:**
-
-    - `experiment`: a `Cognitive`, or an experiment with the same settings.
-    - `ensemble`: the trained ensemble.
-    - `criterion`: the criterion for solving the task.
-    """
-    task = experiment.build_task()
-    key = experiment.key("evaluation")
-    given = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
-    ensembles = {"trained": ensemble, "control: untrained": experiment.build_ensemble()}
-    return {
-        "task": experiment.task,
-        "score": criterion.score,
-        "limit": criterion.limit,
-        "n_fresh_trials": N_TRIALS,
-        "ensembles": {
-            name: _rows(members, task, given, criterion, key) for name, members in ensembles.items()
-        },
-    }
-
-
 def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> Trial:
     """Draw trials as in the last batch of a training."""
     keys = jax.random.split(key, n_trials)
     return jax.jit(jax.vmap(lambda key: task.trial(batch=LAST_BATCH, key=key)))(keys)
 
 
-def _rows(
-    ensemble: Any, task: AbstractTask, given: dict[str, Trial], criterion: Criterion, key: Key[Array, ""]
-) -> list[dict[str, Any]]:
-    found = {name: scores(ensemble, task, trials, criterion, key=key) for name, trials in given.items()}
-    return [
-        {
-            "member": index,
-            **{name: as_json_numbers(values[index]) for name, values in found.items()},
-            "does_the_task": bool(criterion.is_met(fresh)),
-        }
-        for index, fresh in enumerate(found["fresh"].tolist())
-    ]
-
-
-def cognitive_table(summary: dict[str, Any]) -> ResultTable:
-    """Return a table of the score of each member, and whether it solves the task."""
-    score, limit = summary["score"], summary["limit"]
-    relation = "at least" if score == "accuracy" else "at most"
-    given = ("validation", "fresh")
-    return ResultTable(
-        [*(Column(name, digits=4) for name in given), Column("does the task")],
-        [
-            Row(name, [*(row[which] for which in given), row["does_the_task"]], row["member"])
-            for name, rows in summary["ensembles"].items()
-            for row in rows
-        ],
-        f"{summary['task']}: {score} in {summary['n_fresh_trials']} fresh trials, {relation} {limit:g}",
-    )
-
-
 N_SHOWN = 4
-
-
-def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
-    """Draw learning curves, and the inputs, outputs and targets of member 0 in a few validation trials.
-
-    **Arguments:**
-
-    - `run`: a `Run` whose networks have no plant.
-    """
-    trials = run.task.validation_trials()
-    outputs = np.asarray(run.evaluate().states.network.output)[0]
-    with figure_style():
-        learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        draw_learning(run)(ax)
-        return {
-            "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
-            "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
-        }
 
 
 def _shown(count: int) -> np.ndarray:
@@ -240,7 +155,7 @@ class Cognitive(AbstractExperiment):
 
     task: Literal[tuple(COGNITIVE_TASKS)] = "flip-flop"  # pyright: ignore[reportInvalidTypeForm]
     """the task"""
-    cell: Literal["gru", "tanh"] | None = None
+    cell: Cell | None = None
     """gated recurrent units, or leaky units with tanh rates; by default the faster learner of the task"""
     n_units: int = 64
     """units per network"""
@@ -276,9 +191,9 @@ class Cognitive(AbstractExperiment):
         return {"tau": ("s",)}
 
     @property
-    def chosen_cell(self) -> Literal["gru", "tanh"]:
+    def chosen_cell(self) -> Cell:
         """The cell, or the default for the task if it is None."""
-        return CELLS[self.task] if self.cell is None else self.cell
+        return LEARNED[self.task][0] if self.cell is None else self.cell
 
     def build_task(self) -> AbstractTask:
         return COGNITIVE_TASKS[self.task]()
@@ -307,10 +222,57 @@ class Cognitive(AbstractExperiment):
         return model.network
 
     def summarize(self, ensemble: Any) -> dict[str, Any]:
-        return summarize_cognitive(self, ensemble, CRITERIA[self.task])
+        """Score each member of the ensemble and of the untrained ensemble, as a control.
+
+        Scores are of the validation trials, one per condition, and of `N_TRIALS` fresh trials drawn as in
+        training, which decide whether the criterion is met.
+        """
+        task, criterion, key = self.build_task(), CRITERIA[self.task], self.key("evaluation")
+        given = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
+
+        def rows(members: Any) -> list[dict[str, Any]]:
+            found = {
+                name: scores(members, task, trials, criterion, key=key) for name, trials in given.items()
+            }
+            return [
+                {
+                    "member": index,
+                    **{name: as_json_numbers(values[index]) for name, values in found.items()},
+                    "does_the_task": bool(criterion.is_met(fresh)),
+                }
+                for index, fresh in enumerate(found["fresh"].tolist())
+            ]
+
+        return {
+            "task": self.task,
+            "score": criterion.score,
+            "limit": criterion.limit,
+            "n_fresh_trials": N_TRIALS,
+            "ensembles": {"trained": rows(ensemble), "control: untrained": rows(self.build_ensemble())},
+        }
 
     def table(self, summary: dict[str, Any]) -> ResultTable:
-        return cognitive_table(summary)
+        score, limit = summary["score"], summary["limit"]
+        relation = "at least" if score == "accuracy" else "at most"
+        given = ("validation", "fresh")
+        return ResultTable(
+            [*(Column(name, digits=4) for name in given), Column("does the task")],
+            [
+                Row(name, [*(row[which] for which in given), row["does_the_task"]], row["member"])
+                for name, rows in summary["ensembles"].items()
+                for row in rows
+            ],
+            f"{summary['task']}: {score} in {summary['n_fresh_trials']} fresh trials, {relation} {limit:g}",
+        )
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
-        return draw_cognitive_figures(run)
+        """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
+        trials = run.task.validation_trials()
+        outputs = np.asarray(run.evaluate().states.network.output)[0]
+        with figure_style():
+            learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+            draw_learning(run)(ax)
+            return {
+                "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
+                "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
+            }

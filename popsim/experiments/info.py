@@ -37,6 +37,7 @@ from popsim.store.run_folder import read_description
 
 __all__ = ["RunInfo", "read_run_info", "verify_run"]
 
+DAMAGE = (CorruptDataError, MismatchError)
 LONGEST = 1e9
 """The longest plausible training in seconds: thirty years."""
 
@@ -272,25 +273,17 @@ def _checkpoints(folder: RunFolder, run_id: str) -> list[CheckpointInfo]:
     checkpoints, found = Checkpoints(folder.checkpoints, run_id=run_id), []
     for step in checkpoints.steps():
         with contextlib.suppress(FileNotFoundError, ValueError):
-            damage = _damage(lambda step=step: checkpoints.check(step))
+            damage = _complaint(lambda step=step: checkpoints.check(step), DAMAGE)
             written = checkpoints.folder(step).stat().st_mtime
             found.append(CheckpointInfo(step, written, checkpoints.size(step), damage))
     return found
-
-
-def _damage(check: Callable[[], None]) -> str:
-    try:
-        check()
-    except (CorruptDataError, MismatchError) as error:
-        return str(error)
-    return ""
 
 
 def _history(folder: RunFolder, run_id: str) -> tuple[list[ListedArray], Mapping[str, Any], str]:
     """Return the arrays, the values kept with them, and the damage of the history as a whole."""
     try:
         return *list_arrays(folder.history, run_id=run_id), ""
-    except (CorruptDataError, MismatchError) as error:
+    except DAMAGE as error:
         return [], {}, str(error)
     except ValueError:
         return [], {}, ""
@@ -396,10 +389,12 @@ def _damaged_history(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     return {f"{name}/{file}": "is damaged, missing, or a part of another run" for file in files}
 
 
-def _complaint(read: Callable[[], object]) -> str:
-    """Return the error message of a read; empty if it succeeds."""
+def _complaint(
+    read: Callable[[], object], errors: tuple[type[Exception], ...] = (ValueError, OSError)
+) -> str:
+    """Return the message of the error that a read raises; empty if it succeeds."""
     try:
         read()
-    except (ValueError, OSError) as error:
+    except errors as error:
         return str(error)
     return ""

@@ -161,10 +161,17 @@ class _Opened:
         return lines
 
     def models(self, *, batch: int) -> Any:
-        """Return the ensemble, or the model, after a batch (counted from 0) whose trainables were kept.
+        """Return the ensemble, or the model, after a training batch whose trainables were kept.
 
-        **Raises:** `ValueError` if they were not kept after `batch`.
+        **Arguments:**
+
+        - `batch`: the number of the batch, from 0; -1 for the ensemble of an experiment before training.
+
+        **Raises:** `ValueError` if they were not kept after `batch`, or it is -1 for a script, whose initial
+        model is not saved.
         """
+        if batch == -1:
+            return self._initial()
         dataset = self._dataset
         kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
         if batch not in kept:
@@ -178,7 +185,11 @@ class _Opened:
                 return leaf
             return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
 
-        return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=_is_none)
+        return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=lambda x: x is None)
+
+    def _initial(self) -> Any:
+        """Return what the training began with, or raise `ValueError`."""
+        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -230,18 +241,8 @@ class Run(_Opened):
                 f"{source} must be a summary of {self.experiment.name}: {error!r}"
             ) from error
 
-    def models(self, *, batch: int) -> Any:
-        """Return the ensemble after a training batch whose trainables were kept, counted from 0.
-
-        **Arguments:**
-
-        - `batch`: the number of the batch; -1 for the ensemble before training.
-
-        **Raises:** `ValueError` if they were not kept after `batch`.
-        """
-        if batch == -1:
-            return self.experiment.build_ensemble()
-        return super().models(batch=batch)
+    def _initial(self) -> Any:
+        return self.experiment.build_ensemble()
 
     def training_trials(self, batch: int) -> Trial:
         """Return the training trials of all members in a batch, with axes (member, trial, ...)."""
@@ -320,18 +321,11 @@ class ScriptRun(_Opened):
     def _must_give(self, argument: str) -> str:
         return f"`{argument}` must give what was trained in {self.folder.path}"
 
-    def models(self, *, batch: int) -> Any:
-        """Return the ensemble, or the model, after a batch (counted from 0) whose trainables were kept.
-
-        **Raises:** `ValueError` if they were not kept after `batch`, or it is -1: the initial model of a
-        script is not saved.
-        """
-        if batch == -1:
-            raise ValueError(
-                "`batch` must be 0 or more for a script's training, got -1: what it began with is not saved, "
-                "it is the ensemble, or the model, that its trainer was given."
-            )
-        return super().models(batch=batch)
+    def _initial(self) -> Any:
+        raise ValueError(
+            "`batch` must be 0 or more for a script's training, got -1: what it began with is not saved, "
+            "it is the ensemble, or the model, that its trainer was given."
+        )
 
     def evaluate(
         self, ensemble: Any = None, *, trials: Trial | None = None, key: Key[Array, ""]
@@ -339,10 +333,6 @@ class ScriptRun(_Opened):
         """Call `popsim.evaluate_ensemble`, or `popsim.evaluate` for a single model, with this task."""
         run = evaluate if self._n_members is None else evaluate_ensemble
         return run(self.ensemble if ensemble is None else ensemble, self.task, trials=trials, key=key)
-
-
-def _is_none(node: Any) -> bool:
-    return node is None
 
 
 @overload

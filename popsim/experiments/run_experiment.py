@@ -27,6 +27,8 @@ from popsim.version import __version__
 
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
+Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+
 
 def check_size(experiment: AbstractExperiment) -> None:
     """Check that the ensemble and the validation trials of an experiment fit into the memory of the machine.
@@ -39,17 +41,13 @@ def check_size(experiment: AbstractExperiment) -> None:
         "ensemble": experiment.build_ensemble,
     }
     for name, build in parts.items():
-        n_bytes = _n_bytes(eqx.filter_eval_shape(build))
+        leaves = jax.tree.leaves(eqx.filter_eval_shape(build))
+        n_bytes = sum(x.size * x.dtype.itemsize for x in leaves if isinstance(x, jax.ShapeDtypeStruct))
         if memory is not None and n_bytes > memory:
             raise ValueError(
                 f"the settings of {experiment.name} must fit into the {memory / 1e9:.3g} GB of memory: its "
                 f"{name} would take {n_bytes / 1e9:.3g} GB."
             )
-
-
-def _n_bytes(tree: Any) -> int:
-    leaves = [leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.ShapeDtypeStruct)]
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
 
 class RunStopped(Exception):
@@ -76,7 +74,7 @@ def run_experiment(
     overwrite: bool = False,
     quiet: bool = False,
     recording: Recording | None = None,
-    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]
+    devices: Devices | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
@@ -131,7 +129,7 @@ def resume_run(
     *,
     build: Callable[..., AbstractExperiment] | None = None,
     quiet: bool = False,
-    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]
+    devices: Devices | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Finish an interrupted run: the result equals that of an uninterrupted run bit for bit.
@@ -157,7 +155,7 @@ def finish_run(
     run: Run,
     *,
     quiet: bool,
-    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
+    devices: Devices | None,
     checkpoint_seconds: float | None = None,
     stop: Callable[[], bool] | None,
 ) -> Run:
@@ -188,10 +186,7 @@ def finish_run(
         return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop)
 
 
-def _circumstances(
-    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
-    experiment: AbstractExperiment,
-) -> dict[str, Any]:
+def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> dict[str, Any]:
     """Return the software and hardware of a run, which affect the last digits of its result, or more."""
     return {
         "popsim": __version__,
@@ -202,11 +197,7 @@ def _circumstances(
     }
 
 
-def _write_circumstances(
-    run: Run,
-    devices: Sequence[jax.Device] | None,  # pyright: ignore[reportInvalidTypeForm]
-    n_batches: int,
-) -> None:
+def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:
     """Record in run.json the batch after which a run continues under changed circumstances."""
     description = read_description(run.folder.description)
     resumed, now = description.get("resumed", []), _circumstances(devices, run.experiment)
@@ -312,7 +303,7 @@ def run_or_resume(
     *,
     quiet: bool = False,
     recording: Recording | None = None,
-    devices: Sequence[jax.Device] | None = None,  # pyright: ignore[reportInvalidTypeForm]
+    devices: Devices | None = None,
     checkpoint_seconds: float | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Run:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
@@ -15,7 +14,7 @@ from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import AbstractNetwork
 from popsim.networks.base import check_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.senses import SensoryChannel, n_network_inputs, network_input
+from popsim.senses import SensoryChannel, n_network_inputs
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, StepInput, Trial
 
@@ -97,10 +96,7 @@ def agent_alone(task: AbstractTask) -> NetworkModel:
             "`task` must have outputs as its targets, or be given with the model of a body (`agent_loop`), "
             f"got targets of type {type(targets).__name__}."
         )
-    received = jax.eval_shape(
-        lambda inputs: network_input(inputs, {}, {}), jax.tree.map(lambda leaf: leaf[0, 0], trials.inputs)
-    )
-    return NetworkModel(Agent(received.shape[0], targets.shape[-1]), dt=trials.timeline.dt)
+    return NetworkModel(Agent(n_network_inputs(trials), targets.shape[-1]), dt=trials.timeline.dt)
 
 
 def default_limits(model: AgentModel) -> tuple[float, float]:

@@ -138,11 +138,7 @@ def terms_paid_each_step(
 
 @eqx.filter_jit
 def _exchanged(
-    term: AbstractLossTerm,
-    model: AgentModel,
-    trials: Trial,
-    limits: tuple[float, float],
-    key: Key[Array, ""],
+    term: AbstractLossTerm, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
 ) -> tuple[Float[Array, "course trial"], Float[Array, "course trial"]]:
     """Return a loss term of two trajectories of each trial, before and after they swap time steps."""
     n_outputs = model.network.n_outputs

@@ -240,10 +240,7 @@ def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Arra
 
 
 def weighted_sum(
-    profile: AbstractTimeProfile,
-    timeline: Timeline,
-    away: Float[Array, " time"],
-    distance: AbstractDistance,
+    profile: AbstractTimeProfile, timeline: Timeline, away: Float[Array, " time"], distance: AbstractDistance
 ) -> Float[Array, ""]:
     """Return Σ_t w_t d_t, where w is the weights of a profile and d (`away`) the distance at each time step.
 
