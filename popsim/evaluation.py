@@ -94,11 +94,19 @@ def evaluate_ensemble(
     ids = jnp.arange(count) if member_ids is None else jnp.asarray(member_ids)
     if ids.shape != (count,):
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
+    return _evaluate_ensemble(ensemble, task, *checked_trials(ensemble, task, trials), key, ids)
+
+
+def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | None) -> tuple[Trial, bool]:
+    """Return the trials of an ensemble, by default for validation, and whether each member has its own.
+
+    **Raises:** `ValueError` if the model rejects them; as `validation_trials`.
+    """
     each_its_own = trials is None and differs_between_members(task)
-    trials = validation_trials(task, count) if trials is None else trials
+    trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
     flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials) if each_its_own else trials
     member(ensemble, 0).check(flat)
-    return _evaluate_ensemble(ensemble, task, trials, each_its_own, key, ids)
+    return trials, each_its_own
 
 
 def validation_trials(task: AbstractTask, n_members: int) -> Trial:

@@ -11,13 +11,13 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis.trainables.recorded import arrays_by_name, grouped, recorded_arrays, with_arrays
-from popsim.ensemble import member, n_members
-from popsim.evaluation import validation_trials
+from popsim.ensemble import n_members
+from popsim.evaluation import checked_trials
 from popsim.model import AbstractModel, simulate
 from popsim.parameters import picked_parameters
 from popsim.per_member import member_values, with_member_values
 from popsim.randomness import trial_keys
-from popsim.task import AbstractTask, differs_between_members
+from popsim.task import AbstractTask
 from popsim.trial import Trial, n_trials
 
 __all__ = [
@@ -51,10 +51,7 @@ def over_members(
     **Returns:** a function of arrays with a leading member axis.
     """
     count = n_members(ensemble)
-    each_its_own = trials is None and differs_between_members(task)
-    drawn = validation_trials(task, count) if trials is None else trials
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), drawn) if each_its_own else drawn
-    member(ensemble, 0).check(flat)
+    drawn, each_its_own = checked_trials(ensemble, task, trials)
     own_values = member_values(task, count, "task")
 
     def one_member(arrays, values, own_trials, member_id):

@@ -99,15 +99,14 @@ class ResultTable:
         names = _padded(["", *(row.label for row in self.rows)], 19, "<")
         members = ["member", *("" if row.member is None else str(row.member) for row in self.rows)]
         parts = [names, _padded(members, 7, ">") if self.has_members else [""] * len(members)]
-        columns = [_text_column(column, [row.values[i] for row in self.rows]) for i, column in self._numbered]
+        columns = [
+            _text_column(column, [row.values[i] for row in self.rows])
+            for i, column in enumerate(self.columns)
+        ]
         lines = ["".join(line).rstrip() for line in zip(*parts, *columns, strict=True)]
         caption = [self.caption] if self.caption else []
         left = sum(len(part[0]) for part in parts)
         return "\n".join([*caption, *self._headings(left, [len(column[0]) for column in columns]), *lines])
-
-    @property
-    def _numbered(self) -> list[tuple[int, Column]]:
-        return list(enumerate(self.columns))
 
     def spans(self) -> list[tuple[str, int]]:
         """Return the headings from left to right, with the number of columns below each; empty if none."""

@@ -33,6 +33,7 @@ from popsim.task_description import innermost_task
 __all__ = ["compare_runs"]
 
 LONGEST = 24
+MISSING = "-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +65,23 @@ class ComparedRun:
         if self.run.is_finished:
             return "finished"
         return f"not finished, {self.info.n_saved} of {self.info.n_batches} batches: it has no results yet"
+
+    def has(self, column: Column) -> bool:
+        """Whether there are results with this column."""
+        return self.results is not None and column in self.results.columns
+
+    def of_members(self, column: Column) -> Float[np.ndarray, " member"]:
+        """Return the values of the members, none if there is no such column."""
+        return self.results.of_members(column) if self.results and self.has(column) else np.zeros(0)
+
+    def known(self, column: Column) -> Float[np.ndarray, " known"]:
+        """Return the finite values of the members."""
+        values = self.of_members(column)
+        return values[np.isfinite(values)]
+
+    def last(self, say: Callable[[LoggedLosses], str]) -> str:
+        """Format the last logging point."""
+        return MISSING if self.info.losses is None else say(self.info.losses)
 
 
 def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None) -> list[ComparedRun]:
@@ -114,9 +132,6 @@ def _check_one_task(runs: Sequence[ComparedRun]) -> None:
         raise ValueError(f"`runs` must be of one task, as losses of others do not compare: got {said}.")
 
 
-MISSING = "-"
-
-
 def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return the settings that differ between runs, with one column per run."""
     given = [
@@ -134,26 +149,23 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
 
 def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return losses and figures of merit with one column per run: the mean over members and the range."""
-    rows = [
-        Row("members", [str(each.run.experiment.n_members) for each in runs]),
-        Row("batches", [str(each.info.n_saved) for each in runs]),
-        Row(
-            "training took", [_of_losses(each, lambda losses: duration_text(losses.seconds)) for each in runs]
-        ),
-        Row(
-            "last training loss",
-            [_of_losses(each, lambda losses: spread_text(losses.training)) for each in runs],
-        ),
-        Row(
-            "last validation loss",
-            [_of_losses(each, lambda losses: spread_text(losses.validation)) for each in runs],
-        ),
-    ]
+    told: dict[str, Callable[[ComparedRun], str]] = {
+        "members": lambda each: str(each.run.experiment.n_members),
+        "batches": lambda each: str(each.info.n_saved),
+        "training took": lambda each: each.last(lambda losses: duration_text(losses.seconds)),
+        "last training loss": lambda each: each.last(lambda losses: spread_text(losses.training)),
+        "last validation loss": lambda each: each.last(lambda losses: spread_text(losses.validation)),
+    }
+    rows = [Row(name, [say(each) for each in runs]) for name, say in told.items()]
     rows += [
         Row(name, [spread_text(values, digits=column.digits) for values in own])
         for name, column, own in merits(runs)
     ]
-    rows += [Row(name, [_count(each, column) for each in runs]) for name, column in _verdicts(runs)]
+    rows += [
+        Row(_merit_name(column), [_count(each.known(column)) for each in runs])
+        for column in _all_columns(runs, numeric=False)  # of yes and no, leaving out those of text
+        if any(each.known(column).size for each in runs)
+    ]
     rows += _limits(runs)
     caption = "Mean over members (lowest to highest member)"
     return ResultTable(_columns(runs), rows, caption)
@@ -166,7 +178,7 @@ def merits(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np
     """
     found = []
     for column in _all_columns(runs, numeric=True):
-        values = [_of_members(each, column) for each in runs]
+        values = [each.of_members(column) for each in runs]
         if any(own.size for own in values):
             found.append((_merit_name(column), column, values))
     return found
@@ -196,11 +208,6 @@ def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
     return [Column(each.name) for each in runs]
 
 
-def _of_losses(each: ComparedRun, say: Callable[[LoggedLosses], str]) -> str:
-    """Format the last logging point."""
-    return MISSING if each.info.losses is None else say(each.info.losses)
-
-
 def _all_columns(runs: Sequence[ComparedRun], *, numeric: bool) -> list[Column]:
     """Return the distinct columns of all results that are numeric, or those that are not."""
     found: dict[Column, None] = {}
@@ -217,20 +224,6 @@ def _merit_name(column: Column) -> str:
     return f"{column.title}, {column.heading}" if column.heading else column.title
 
 
-def _of_members(each: ComparedRun, column: Column) -> Float[np.ndarray, " member"]:
-    if each.results is None or column not in each.results.columns:
-        return np.zeros(0)
-    return each.results.of_members(column)
-
-
-def _verdicts(runs: Sequence[ComparedRun]) -> list[tuple[str, Column]]:
-    """Return the columns of yes and no, leaving out those of text."""
-    columns = _all_columns(runs, numeric=False)
-    return [
-        (_merit_name(column), column) for column in columns if any(_known(each, column).size for each in runs)
-    ]
-
-
 def _limits(runs: Sequence[ComparedRun]) -> list[Row]:
     """Return the limits on figures of merit that differ between runs."""
     rows = []
@@ -242,21 +235,15 @@ def _limits(runs: Sequence[ComparedRun]) -> list[Row]:
 
 
 def _limit(each: ComparedRun, column: Column) -> str:
-    if each.results is None or column not in each.results.columns:
+    if each.results is None or not each.has(column):
         return MISSING
     place = list(each.results.columns).index(column)
     found = [row.values[place] for row in each.results.rows if row.label == LIMITS]
     return cell_text(found[0], column) if found else MISSING
 
 
-def _known(each: ComparedRun, column: Column) -> Float[np.ndarray, " known"]:
-    values = _of_members(each, column)
-    return values[np.isfinite(values)]
-
-
-def _count(each: ComparedRun, column: Column) -> str:
-    """Count the members for which it is true, among those with a known value, such as "4 of 5"."""
-    values = _known(each, column)
+def _count(values: Float[np.ndarray, " known"]) -> str:
+    """Count the members for which it is true, such as "4 of 5"."""
     return f"{values.sum():.0f} of {values.size}" if values.size else MISSING
 
 
