@@ -1,8 +1,3 @@
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,7 +5,6 @@ import numpy as np
 import optax
 import pytest
 
-import popsim
 from popsim.training import TrainState, eval_step, sgd, train_step, train_step_post
 
 
@@ -88,26 +82,3 @@ def test_a_bad_batch_is_refused(problem, change, message):
     state, batch = problem
     with pytest.raises(ValueError, match=message):
         eval_step(state, change(batch), criterion, metrics_fn)
-
-
-def test_a_sharded_batch_is_trained_on_by_all_devices():
-    """On two virtual devices: the same step, and no device holds the whole batch."""
-    code = """
-import equinox as eqx, jax, jax.numpy as jnp, numpy as np
-from popsim.training import TrainState, sgd, train_step
-state = TrainState.initial_state(eqx.nn.Linear(3, 2, key=jax.random.key(0)), sgd(0.1), jax.random.key(1))
-images = jax.random.normal(jax.random.key(2), (16, 3))
-batch = {"image": images, "label": images[:, :2]}
-mesh = jax.make_mesh((2,), ("examples",), axis_types=(jax.sharding.AxisType.Auto,))
-sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("examples"))
-sharded = jax.device_put(batch, sharding)
-assert {shard.data.shape for shard in sharded["image"].addressable_shards} == {(8, 3)}
-loss = lambda output, label: jnp.mean((output - label) ** 2)
-step = eqx.filter_jit(lambda s, b: train_step(s, b, lambda t: 0.1, loss, lambda o, l, c: {"loss": c(o, l)}))
-one, other = (step(state, b)[0].params.weight for b in (batch, sharded))
-np.testing.assert_allclose(one, other, rtol=1e-6)
-assert len(other.devices()) == 2
-"""
-    environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    root = Path(popsim.__file__).parents[1]
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env=environment)
