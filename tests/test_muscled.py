@@ -103,24 +103,6 @@ def test_muscles_and_paths_that_do_not_fit_are_refused(as_users_run):
         )
 
 
-def test_any_parameter_may_be_trained(float64):
-    """The gradient reaches masses, lengths, forces, time constants and moment arms."""
-
-    def end(body):
-        return jnp.sum(plants.simulate_plant(body, jnp.full((20, 6), 0.4), dt=0.01).hand.position[-1])
-
-    gradient = eqx.filter_jit(eqx.filter_grad(end))(plants.arm26())
-    for leaf in (
-        gradient.skeleton.mass,
-        gradient.skeleton.length,
-        gradient.muscle.max_isometric_force,
-        gradient.muscle.optimal_length,
-        gradient.muscle.activation.rise_time,
-        gradient.path.linear,
-    ):
-        assert jnp.all(jnp.isfinite(leaf)) and jnp.any(leaf != 0)
-
-
 def test_members_may_have_other_muscles(float64):
     members = popsim.member_grid(1, strength=[0.5, 1.0, 2.0])
 

@@ -114,6 +114,7 @@ def test_activation_settles_at_its_drive_whatever_the_mechanics(body):
 
 
 def test_gradients_agree_with_central_differences_in_a_joint_stop(float64, getkey):
+    """They reach masses, lengths, forces, time constants and moment arms."""
     body = plants.arm26()
     joints = plants.JointState(
         jnp.array([1.0, body.skeleton.joint_limits[1, 1] + 0.1]), jnp.array([-1.0, 1.0])
@@ -127,7 +128,10 @@ def test_gradients_agree_with_central_differences_in_a_joint_stop(float64, getke
 
     commands = jnp.full((4, 6), 0.5)
     without = assert_gradients_agree(end, (body, start, commands), getkey(), steps=(1e-3, 1e-5, 1e-6, 1e-7))
+    reached = ("skeleton.mass", "skeleton.length", "path.linear", "rise_time")
+    reached += ("max_isometric_force", "optimal_length")
     assert not any("joint_stop" in path or "commands" in path for path in without)
+    assert not any(path.endswith(reached) for path in without)
 
 
 def test_gradients_agree_with_central_differences(body, getkey):
