@@ -71,18 +71,12 @@ def test_an_update_equals_a_loop_over_trials(float64, getkey, name, build, netwo
     for i, normal in enumerate(drawn(key, name, 6, (7, 5) if name == "node" else (5, 5))):
         trial = jax.tree.map(lambda leaf, i=i: leaf[i], trials)
         if name == "node":
-            states = run_with_bias(model, trial, 0.02 * normal, key=batch.keys[i])
+            loss = loss_with_bias(batch.loss, model, trial, 0.02 * normal, key=batch.keys[i])
             direction = sum(np.outer(0.02 * normal[t], pre[i, t]) for t in range(7))
         else:
             direction = 0.02 * normal * (1 - np.eye(5))
-            other = eqx.tree_at(
-                recurrent_array,
-                model,
-                recurrent_array(model).at[-5:].add(direction),
-            )
-            states = popsim.simulate(other, trial, key=batch.keys[i])
-        increase = batch.loss(states, trial, model).total - batch.losses.total[i]
-        expected -= 0.3 / 0.02**2 * float(increase) * direction / 6
+            loss = loss_with_weights(batch.loss, model, trial, direction, key=batch.keys[i])
+        expected -= 0.3 / 0.02**2 * float(loss - batch.losses.total[i]) * direction / 6
     (changed,) = jax.tree.leaves(update)
     assert changed is recurrent_array(update)
     np.testing.assert_allclose(changed[-5:], expected * (1 - np.eye(5)), rtol=1e-6)
@@ -94,22 +88,30 @@ def recurrent_array(model):
     return model.network.recurrent_weights if leaky else model.network.cell.weight_hh
 
 
-def run_with_bias(model, trial, shifts, *, key):
-    """A simulation with the shifts of each step put into the bias by hand."""
+@eqx.filter_jit
+def loss_with_weights(loss, model, trial, change, *, key):
+    other = eqx.tree_at(recurrent_array, model, recurrent_array(model).at[-5:].add(change))
+    return loss(popsim.simulate(other, trial, key=key), trial, model).total
+
+
+@eqx.filter_jit
+def loss_with_bias(loss, model, trial, shifts, *, key):
+    """Of a simulation with the shifts of each step put into the bias by hand."""
 
     def bias(model):
         network = model.network
         return network.bias if isinstance(network, LeakyRNN) else network.cell.bias_n
 
-    state = initial_state(model, trial, key=key)
-    rows = []
-    for t in range(trial.timeline.n_steps):
-        shifted = eqx.tree_at(bias, model, bias(model) + shifts[t])
-        inputs = jax.tree.map(lambda leaf, t=t: leaf[t], trial.inputs)
+    def step(state, now):
+        shift, t, inputs = now
+        shifted = eqx.tree_at(bias, model, bias(model) + shift)
         step_key = jax.random.fold_in(key_stream(key, "steps"), t)
         state = shifted.step(trial.at_step(inputs, {}), state, key=step_key)
-        rows.append(model.record(state))
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+        return state, model.record(state)
+
+    now = shifts, jnp.arange(trial.timeline.n_steps), trial.inputs
+    _, states = jax.lax.scan(step, initial_state(model, trial, key=key), now)
+    return loss(states, trial, model).total
 
 
 @pytest.mark.parametrize(
