@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -137,10 +138,11 @@ def test_the_loss_is_the_one_that_all_tasks_have(as_users_run):
 def test_a_choice_with_one_output_is_refused_beside_tasks_with_several(draw, getkey, as_users_run):
     one, two = ContextIntegration(), ContextIntegration(n_outputs=2)
     options = {"trial": {"batch": 0, "key": getkey()}, "validation_trials": {}}[draw]
+    drawn_by = eqx.filter_jit(lambda task: getattr(task, draw)(**options))
     match = r"`tasks` must not mix.*\['context'\] with \['decide'\].*`n_outputs=2`"
     with pytest.raises(ValueError, match=match):
-        getattr(MultiTask({"context": one, "decide": TASKS["decide"]}, loss=one.loss), draw)(**options)
-    mixed = getattr(MultiTask({"context": two, "decide": TASKS["decide"]}, loss=one.loss), draw)(**options)
+        drawn_by(MultiTask({"context": one, "decide": TASKS["decide"]}, loss=one.loss))
+    mixed = drawn_by(MultiTask({"context": two, "decide": TASKS["decide"]}, loss=one.loss))
     choice = popsim.right_choice(mixed.targets)
     np.testing.assert_array_equal(choice, mixed.conditions["choice"])
 
@@ -165,7 +167,7 @@ def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
         ({"disturbed": WithInterventions(SineGeneration(), (plan,))}, "interventions"),
     ):
         with pytest.raises(ValueError, match=message):
-            MultiTask(tasks, loss=1.0 * OutputError()).trial(batch=0, key=getkey())
+            eqx.filter_jit(MultiTask(tasks, loss=1.0 * OutputError()).trial)(batch=0, key=getkey())
     for options, message in (
         ({"shares": [1.0, 1.0]}, "`shares`"),
         ({"shares": [1.0, -1.0, 1.0]}, "`shares`"),

@@ -16,16 +16,22 @@ REACH = popsim.tasks.RandomReaches(PLANT.workspace, duration=0.1)
 LOOP = agent_loop(REACH, PLANT, {}, motor_noise=popsim.MotorNoise(0.1, 0.01))
 
 
+@eqx.filter_jit
 def drawn(task, key, n):
     return jax.vmap(lambda k: task.trial(batch=0, key=k))(jax.random.split(key, n))
+
+
+@eqx.filter_jit
+def reference_of(model, trial, key):
+    return reference_states(model, initial_state(model, trial, key=key), trial)
 
 
 def rewards_of(task, model, loss, key):
     """The rewards of all steps of a trial with random actions, its states, and the trial."""
     trial = jax.tree.map(lambda leaf: leaf[0], drawn(task, key, 1))
     actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
-    states = act_out(model, trial, actions, key=key)
-    reference = reference_states(model, initial_state(model, trial, key=key), trial)
+    states = eqx.filter_jit(act_out)(model, trial, actions, key=key)
+    reference = reference_of(model, trial, key)
     each = terms_paid_each_step(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
     step_rewards = StepRewards(loss, each)
 
@@ -110,7 +116,7 @@ def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
 def test_a_reward_looks_at_its_own_step_alone(getkey):
     loss = losses.PositionError() + 1e-3 * losses.Effort()
     rewards, states, trial, each = rewards_of(REACH, LOOP, loss, getkey())
-    reference = reference_states(LOOP, initial_state(LOOP, trial, key=getkey()), trial)
+    reference = reference_of(LOOP, trial, getkey())
     unknown = jax.tree.map(lambda leaf: leaf.at[5:].set(jnp.nan), states)
     step = StepRewards(loss, each).reward(
         jnp.asarray(4), unknown, reference, trial, LOOP, jnp.asarray(rewards[:4].sum())
