@@ -19,16 +19,20 @@ def error(states, trial, model):
     return jnp.mean((states.network.output - 1.0) ** 2)
 
 
-def train_batch(model, trials, error=error, *, number=0, key):
-    """What the forward pass of a training batch leaves, as `TrainedBatch` describes it."""
-    loss = 1.0 * popsim.loss.FunctionTerm("error", error)
-    keys = trial_keys(key, popsim.trial.n_trials(trials), member_id=None)
-
+@eqx.filter_jit
+def _simulated(model, trials, loss, keys):
     def one_trial(trial, key):
         states = simulate(model, trial, key=key)
         return initial_state(model, trial, key=key), states, loss(states, trial, model)
 
-    starts, states, losses = jax.vmap(one_trial)(trials, keys)
+    return jax.vmap(one_trial)(trials, keys)
+
+
+def train_batch(model, trials, error=error, *, number=0, key):
+    """What the forward pass of a training batch leaves, as `TrainedBatch` describes it."""
+    loss = 1.0 * popsim.loss.FunctionTerm("error", error)
+    keys = trial_keys(key, popsim.trial.n_trials(trials), member_id=None)
+    starts, states, losses = _simulated(model, trials, loss, keys)
     return TrainedBatch(model, trials, keys, starts, states, losses, loss, jnp.asarray(number))
 
 
