@@ -13,6 +13,7 @@ from popsim.parameters import Constants
 
 __all__ = ["AbstractMuscle", "AbstractRigidTendonMuscle", "ReluMuscle"]
 
+Muscles = Float[Array, " muscles"]
 MuscleType = TypeVar("MuscleType", bound="AbstractMuscle")
 
 
@@ -69,7 +70,7 @@ class AbstractMuscle(eqx.Module):
     activation: eqx.AbstractVar[FirstOrderActivation]
 
     @abc.abstractmethod
-    def init(self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]) -> PyTree[Array]:
+    def init(self, activation: Muscles, length: Muscles) -> PyTree[Array]:
         """Return the internal state in equilibrium at rest.
 
         **Arguments:**
@@ -82,22 +83,12 @@ class AbstractMuscle(eqx.Module):
 
     @abc.abstractmethod
     def rate(
-        self,
-        state: PyTree[Array],
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
+        self, state: PyTree[Array], activation: Muscles, length: Muscles, velocity: Muscles
     ) -> PyTree[Array]:
         """Return d state / dt, with the structure of `state`. Arguments as for `force`."""
 
     @abc.abstractmethod
-    def force(
-        self,
-        state: PyTree[Array],
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force(self, state: PyTree[Array], activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         """Return the muscle force in N, zero or more.
 
         **Arguments:**
@@ -110,12 +101,8 @@ class AbstractMuscle(eqx.Module):
 
     @abc.abstractmethod
     def fibre(
-        self,
-        state: PyTree[Array],
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> tuple[Float[Array, " muscles"], Float[Array, " muscles"]]:
+        self, state: PyTree[Array], activation: Muscles, length: Muscles, velocity: Muscles
+    ) -> tuple[Muscles, Muscles]:
         """Return fibre length in optimal lengths, and fibre velocity in optimal lengths per second."""
 
     def with_muscle(self: MuscleType, other: "AbstractMuscle") -> MuscleType:
@@ -164,12 +151,7 @@ class AbstractRigidTendonMuscle(AbstractMuscle):
     tendon_length: eqx.AbstractVar[Float[Array, "..."]]
 
     @abc.abstractmethod
-    def force_share(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         """Return the force as a fraction of the maximal isometric force, zero or more.
 
         **Arguments:**
@@ -179,35 +161,19 @@ class AbstractRigidTendonMuscle(AbstractMuscle):
         - `velocity`: of the fibre, in optimal lengths per second.
         """
 
-    def init(self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]) -> None:
+    def init(self, activation: Muscles, length: Muscles) -> None:
         return None
 
-    def rate(
-        self,
-        state: None,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> None:
+    def rate(self, state: None, activation: Muscles, length: Muscles, velocity: Muscles) -> None:
         return None
 
-    def force(
-        self,
-        state: None,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force(self, state: None, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         fibre_length, fibre_velocity = self.fibre(state, activation, length, velocity)
         return self.max_isometric_force * self.force_share(activation, fibre_length, fibre_velocity)
 
     def fibre(
-        self,
-        state: None,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> tuple[Float[Array, " muscles"], Float[Array, " muscles"]]:
+        self, state: None, activation: Muscles, length: Muscles, velocity: Muscles
+    ) -> tuple[Muscles, Muscles]:
         fibre_length = jnp.maximum(length - self.tendon_length, 0.0)
         return fibre_length / self.optimal_length, velocity / self.optimal_length
 
@@ -236,10 +202,5 @@ class ReluMuscle(AbstractRigidTendonMuscle):
             self, positive=("max_isometric_force", "optimal_length"), non_negative=("tendon_length",)
         )
 
-    def force_share(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         return activation

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, check_finite, check_positive
 from popsim.muscles.activation import FirstOrderActivation, check_parameters
-from popsim.muscles.base import AbstractRigidTendonMuscle
+from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
 __all__ = ["BrownLoebMuscle"]
 
@@ -134,12 +134,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
             **options,
         )
 
-    def force_share(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         exponent, width, steepness = self.length_curve
         isometric = jnp.exp(-(jnp.abs((length**exponent - 1) / width) ** steepness))
         height, slope, reference = self.push
@@ -147,9 +142,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         active = isometric * self.force_velocity(length, velocity) + push
         return self.recruited(activation, length) * jnp.maximum(active, 0.0)
 
-    def recruited(
-        self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def recruited(self, activation: Muscles, length: Muscles) -> Muscles:
         """Return A, from zero to one."""
         n0, n1 = self.recruitment
         sigmoid = n0 + n1 * (1 / jnp.maximum(length, SHORTEST_RECRUITED) - 1)
@@ -158,9 +151,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         straight = jnp.minimum(activation / LEAST_CURVED, 1.0)
         return -jnp.expm1(-(curved**sigmoid)) * straight
 
-    def force_velocity(
-        self, length: Float[Array, " muscles"], velocity: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def force_velocity(self, length: Muscles, velocity: Muscles) -> Muscles:
         """Return V, the active force as a fraction of the isometric force."""
         c0, c1 = self.shortening
         shortening = jnp.clip(-velocity / self.max_velocity, 0.0, 1.0)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array
 from popsim.muscles.activation import FirstOrderActivation, check_above, check_parameters
-from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonMuscle
+from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonMuscle, Muscles
 from popsim.parameters import Constants
 
 __all__ = ["HillCurves", "RigidTendonHillMuscle", "CompliantTendonHillMuscle"]
@@ -67,21 +67,16 @@ class HillCurves(eqx.Module):
         check_above("plateau", self.plateau, 1.0)
         check_above("passive_limit", self.passive_limit, self.passive_slack)
 
-    def isometric_force(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+    def isometric_force(self, length: Muscles) -> Muscles:
         """Return F, the active force at full activation and v = 0."""
         return jnp.maximum(1 - ((length - 1) / self.width) ** 2, WEAKEST)
 
-    def passive_force(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+    def passive_force(self, length: Muscles) -> Muscles:
         """Return the force of the parallel elastic element."""
         stretch = jnp.maximum(length - self.passive_slack, 0.0)
         return (stretch / (self.passive_limit - self.passive_slack)) ** 2
 
-    def active_force(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def active_force(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         """Return the force of the contractile element."""
         hill_a, hill_b, isometric, half_speed = self._hyperbolas(activation, length)
         shortening = jnp.minimum(velocity, 0.0)
@@ -90,12 +85,7 @@ class HillCurves(eqx.Module):
         surplus = (self.plateau - 1) * isometric * lengthening / (lengthening + half_speed)
         return jnp.maximum(shortened, 0.0) + surplus
 
-    def velocity(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        active_force: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def velocity(self, activation: Muscles, length: Muscles, active_force: Muscles) -> Muscles:
         """Return the velocity at a given force of the contractile element, the inverse of `active_force`.
 
         In lengthening the velocity would be infinite at the plateau. From nine tenths of the way to it, the
@@ -158,12 +148,7 @@ class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
             self, positive=("max_isometric_force", "optimal_length"), non_negative=("tendon_length",)
         )
 
-    def force_share(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         active = self.curves.active_force(activation, length, velocity)
         return active + self.curves.passive_force(length)
 
@@ -212,9 +197,7 @@ class CompliantTendonHillMuscle(AbstractMuscle):
         names = ("max_isometric_force", "optimal_length", "tendon_length", "tendon_strain")
         check_parameters(self, positive=names)
 
-    def init(
-        self, activation: Float[Array, " muscles"], length: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def init(self, activation: Muscles, length: Muscles) -> Muscles:
         """Return the fibre length (m) at which, at rest, tendon force equals active plus passive force.
 
         It is zero if the tendon is slack at any fibre length. The gradient is that of the equilibrium, by the
@@ -237,39 +220,21 @@ class CompliantTendonHillMuscle(AbstractMuscle):
         correction = self.imbalance(activation, length, found) / jnp.where(taut, slope, 1.0)
         return jnp.where(taut, found - correction, 0.0) * self.optimal_length
 
-    def rate(
-        self,
-        state: Float[Array, " muscles"],
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def rate(self, state: Muscles, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         """Return the fibre velocity, in m/s."""
         return self.fibre(state, activation, length, velocity)[1] * self.optimal_length
 
-    def force(
-        self,
-        state: Float[Array, " muscles"],
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force(self, state: Muscles, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         return self.max_isometric_force * self.tendon_force(length, state / self.optimal_length)
 
     def fibre(
-        self,
-        state: Float[Array, " muscles"],
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> tuple[Float[Array, " muscles"], Float[Array, " muscles"]]:
+        self, state: Muscles, activation: Muscles, length: Muscles, velocity: Muscles
+    ) -> tuple[Muscles, Muscles]:
         fibre_length = state / self.optimal_length
         active = self.tendon_force(length, fibre_length) - self.curves.passive_force(fibre_length)
         return fibre_length, self.curves.velocity(jnp.maximum(activation, RESTING), fibre_length, active)
 
-    def tendon_force(
-        self, length: Float[Array, " muscles"], fibre_length: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def tendon_force(self, length: Muscles, fibre_length: Muscles) -> Muscles:
         """Return the tendon force, in maximal isometric forces.
 
         **Arguments:**
@@ -280,12 +245,7 @@ class CompliantTendonHillMuscle(AbstractMuscle):
         stretch = length - fibre_length * self.optimal_length - self.tendon_length
         return (jnp.maximum(stretch, 0.0) / (self.tendon_length * self.tendon_strain)) ** 2
 
-    def imbalance(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        fibre_length: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def imbalance(self, activation: Muscles, length: Muscles, fibre_length: Muscles) -> Muscles:
         """Return tendon force minus fibre force at rest, in maximal isometric forces.
 
         Arguments as for `tendon_force`, and the activation.

@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, is_traced
 from popsim.muscles.activation import FirstOrderActivation, check_above, check_parameters
-from popsim.muscles.base import AbstractRigidTendonMuscle
+from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
 __all__ = ["MujocoMuscle"]
 
@@ -67,23 +67,18 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
         check_above("longest", self.longest, 1.0)
         check_above("plateau", self.plateau, 1.0)
 
-    def force_share(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         active = activation * self.force_length(length) * self.force_velocity(velocity)
         stretch = jnp.maximum(length - 1, 0.0) / ((self.longest - 1) / 2)
         curved = jnp.minimum(stretch, 1.0)
         return active + self.passive_force / 4 * (curved**3 + 3 * (stretch - curved))
 
-    def force_length(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+    def force_length(self, length: Muscles) -> Muscles:
         """Return F, the active force at full activation and v = 0."""
         second = _bump(length, self.shortest, (self.shortest + SECOND_LONGEST) / 2, SECOND_LONGEST)
         return _bump(length, self.shortest, 1.0, self.longest) + self.second_bump * second
 
-    def force_velocity(self, velocity: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+    def force_velocity(self, velocity: Muscles) -> Muscles:
         """Return V, the active force as a fraction of the isometric force."""
         relative = velocity / self.max_velocity
         shortened = jnp.maximum(1 + jnp.minimum(relative, 0.0), 0.0) ** 2

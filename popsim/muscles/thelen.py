@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array
 from popsim.muscles.activation import FirstOrderActivation, check_above, check_parameters
-from popsim.muscles.base import AbstractRigidTendonMuscle
+from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
 __all__ = ["ThelenMuscle"]
 
@@ -64,18 +64,11 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
         )
         check_above("plateau", self.plateau, 1.0)
 
-    def force_share(
-        self,
-        activation: Float[Array, " muscles"],
-        length: Float[Array, " muscles"],
-        velocity: Float[Array, " muscles"],
-    ) -> Float[Array, " muscles"]:
+    def force_share(self, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         active = activation * jnp.exp(-((length - 1) ** 2) / self.width)
         return active * self.force_velocity(activation, velocity) + self.passive_force(length)
 
-    def force_velocity(
-        self, activation: Float[Array, " muscles"], velocity: Float[Array, " muscles"]
-    ) -> Float[Array, " muscles"]:
+    def force_velocity(self, activation: Muscles, velocity: Muscles) -> Muscles:
         """Return V, the active force as a fraction of the isometric force."""
         relative = velocity / ((0.25 + 0.75 * activation) * self.max_velocity)
         shortening = jnp.minimum(relative, 0.0)
@@ -83,7 +76,7 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
         shortened = jnp.maximum(1 + shortening, 0.0) / (1 - shortening / self.curvature)
         return shortened + (self.plateau - 1) * lengthening / (self.plateau - 1 + lengthening)
 
-    def passive_force(self, length: Float[Array, " muscles"]) -> Float[Array, " muscles"]:
+    def passive_force(self, length: Muscles) -> Muscles:
         """Return P, in maximal isometric forces."""
         steepness = self.passive_steepness / self.passive_strain
         stretch = jnp.maximum(length - 1, 0.0)

@@ -19,6 +19,7 @@ from popsim.training.rules.reward_modulated import (
     RunningBaseline,
 )
 from popsim.training.rules.synapses import (
+    AbstractSynapticRule,
     Synapses,
     TrialActivity,
     input_synapses,
@@ -30,6 +31,7 @@ from popsim.training.rules.synapses import (
 __all__ = [
     "AbstractLocalRule",
     "AbstractRewardBaseline",
+    "AbstractSynapticRule",
     "AntiHebb",
     "BCM",
     "BatchBaseline",

@@ -6,10 +6,10 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
-from popsim._checks import as_float_array, check_non_negative, check_one_number, check_positive
+from popsim._checks import as_float_array, check_positive
 from popsim.model import AbstractModel
-from popsim.training.rules.synapses import Synapses
-from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
+from popsim.training.rules.synapses import AbstractSynapticRule
+from popsim.training.steps.model_updates import TrainedBatch
 
 __all__ = [
     "RunningAverage",
@@ -49,15 +49,15 @@ class RunningAverage(eqx.Module):
         return RunningAverage(self.value + fraction * (value - self.value), jnp.asarray(True))
 
 
-class AbstractLocalRule(AbstractModelUpdate):
+Pre = Float[Array, "trial time pre"]
+Post = Float[Array, "trial time post"]
+Weights = Float[Array, "post pre"]
+
+
+class AbstractLocalRule(AbstractSynapticRule):
     """The update dW = rate * change(pre, post, W) after each training batch. A subclass supplies `change`.
 
-    **Arguments:**
-
-    - `synapses`: the weights and the activity on both sides, such as `recurrent_synapses()`.
-    - `rate`: the learning rate; an array leaf.
-
-    **Raises:** `ValueError` if `rate` is negative or not finite.
+    Arguments as for `AbstractSynapticRule`.
 
     !!! example
 
@@ -74,20 +74,8 @@ class AbstractLocalRule(AbstractModelUpdate):
         ```
     """
 
-    synapses: Synapses
-    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
-
-    def __check_init__(self):
-        check_one_number("rate", self.rate)
-        check_non_negative("rate", self.rate)
-
     @abc.abstractmethod
-    def change(
-        self,
-        pre: Float[Array, "trial time pre"],
-        post: Float[Array, "trial time post"],
-        weights: Float[Array, "post pre"],
-    ) -> Float[Array, "post pre"]:
+    def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
         """Return the change of the weights at a rate of one.
 
         **Arguments:**
@@ -110,9 +98,7 @@ class AbstractLocalRule(AbstractModelUpdate):
         return self.synapses.update(model, self.rate * change), state
 
 
-def mean_product(
-    post: Float[Array, "trial time post"], pre: Float[Array, "trial time pre"]
-) -> Float[Array, "post pre"]:
+def mean_product(post: Post, pre: Pre) -> Weights:
     """Return <post pre^T>, the mean over trials and time: the sum divided by n_trials n_steps."""
     n_trials, n_steps, _ = post.shape
     return jnp.einsum("kti,ktj->ij", post, pre) / (n_trials * n_steps)
@@ -125,12 +111,7 @@ class Hebb(AbstractLocalRule):
     Organization of Behavior.
     """
 
-    def change(
-        self,
-        pre: Float[Array, "trial time pre"],
-        post: Float[Array, "trial time post"],
-        weights: Float[Array, "post pre"],
-    ) -> Float[Array, "post pre"]:
+    def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
         return mean_product(post, pre)
 
 
@@ -141,12 +122,7 @@ class AntiHebb(AbstractLocalRule):
     whose rule, -rate (post pre - p²), keeps the correlation that units of mean activity p have by chance).
     """
 
-    def change(
-        self,
-        pre: Float[Array, "trial time pre"],
-        post: Float[Array, "trial time post"],
-        weights: Float[Array, "post pre"],
-    ) -> Float[Array, "post pre"]:
+    def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
         return -mean_product(post, pre)
 
 
@@ -157,12 +133,7 @@ class Oja(AbstractLocalRule):
     vector along the first principal component of its input. Oja 1982, J Math Biol 15:267-273.
     """
 
-    def change(
-        self,
-        pre: Float[Array, "trial time pre"],
-        post: Float[Array, "trial time post"],
-        weights: Float[Array, "post pre"],
-    ) -> Float[Array, "post pre"]:
+    def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
         decay = jnp.mean(post**2, axis=(0, 1))
         return mean_product(post, pre) - decay[:, None] * weights
 
@@ -174,12 +145,7 @@ class CovarianceHebb(AbstractLocalRule):
     Westerman & Miranda 2002, J New Music Res 31:367-375.
     """
 
-    def change(
-        self,
-        pre: Float[Array, "trial time pre"],
-        post: Float[Array, "trial time post"],
-        weights: Float[Array, "post pre"],
-    ) -> Float[Array, "post pre"]:
+    def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
         return mean_product(
             post - jnp.mean(post, axis=(0, 1)),
             pre - jnp.mean(pre, axis=(0, 1)),
@@ -195,18 +161,13 @@ class DifferentialHebb(AbstractLocalRule):
     **Raises:** `ValueError` in training if trials have a single time step.
     """
 
-    def change(
-        self,
-        pre: Float[Array, "trial time pre"],
-        post: Float[Array, "trial time post"],
-        weights: Float[Array, "post pre"],
-    ) -> Float[Array, "post pre"]:
+    def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
         if pre.shape[1] < 2:
             raise ValueError("`n_steps` of trials must be at least 2 for DifferentialHebb, got 1.")
         return mean_product(jnp.diff(post, axis=1), jnp.diff(pre, axis=1))
 
 
-class BCM(AbstractModelUpdate):
+class BCM(AbstractSynapticRule):
     """The BCM rule dW_ij = rate <post_i (post_i - theta_i) pre_j>, < > the mean over trials and time.
 
     A unit more active than its threshold strengthens its active inputs, a less active one weakens them. The
@@ -224,13 +185,9 @@ class BCM(AbstractModelUpdate):
     **Raises:** `ValueError` if `rate` is negative or `time_constant` is not positive.
     """
 
-    synapses: Synapses
-    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
     time_constant: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
 
     def __check_init__(self):
-        check_one_number("rate", self.rate)
-        check_non_negative("rate", self.rate)
         check_positive("time_constant", self.time_constant)
 
     def init(self, model: AbstractModel) -> RunningAverage:

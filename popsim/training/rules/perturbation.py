@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, DTypeLike, Float, Int, Key, PyTree
 
-from popsim._checks import as_float_array, check_non_negative, check_one_number, check_positive
+from popsim._checks import as_float_array, check_positive
 from popsim.model import AbstractModel, simulate
 from popsim.randomness import key_stream, trial_keys
-from popsim.training.rules.synapses import Synapses
-from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
+from popsim.training.rules.synapses import AbstractSynapticRule, Synapses
+from popsim.training.steps.model_updates import TrainedBatch
 from popsim.trial import StepInput, Trial
 
 __all__ = ["NodePerturbation", "PerturbedNodes", "WeightPerturbation"]
@@ -47,7 +47,22 @@ def increase_of_loss(
     return jax.vmap(total)(batch.trials, batch.keys, perturbations) - jnp.asarray(batch.losses.total)
 
 
-class NodePerturbation(AbstractModelUpdate):
+class AbstractPerturbation(AbstractSynapticRule):
+    """Base class of rules that perturb trials, and change weights by what that did to their loss."""
+
+    std: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
+
+    def __check_init__(self):
+        check_positive("std", self.std)
+
+    def update(
+        self, model: AbstractModel, increase: Float[Array, " trial"], products: Float[Array, "post pre"]
+    ) -> PyTree:
+        """Return the update; `products` are increase times perturbation, summed over trials."""
+        return self.synapses.update(model, -self.rate / self.std**2 * products / increase.size)
+
+
+class NodePerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(xi) - E(0)] sum_t xi_t pre_t^T>, where < > is the mean over trials.
 
     At every time step xi_t ~ N(0, std² I) is added to the input of the units through their bias. E(xi) is the
@@ -66,15 +81,6 @@ class NodePerturbation(AbstractModelUpdate):
     **Raises:** `ValueError` if `rate` is negative or `std` is not positive.
     """
 
-    synapses: Synapses
-    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
-    std: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
-
-    def __check_init__(self):
-        check_one_number("rate", self.rate)
-        check_non_negative("rate", self.rate)
-        check_positive("std", self.std)
-
     def __call__(
         self, model: AbstractModel, batch: TrainedBatch, state: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[PyTree, PyTree[Array]]:
@@ -88,8 +94,7 @@ class NodePerturbation(AbstractModelUpdate):
 
         increase = increase_of_loss(perturbed, xi, batch)
         products = jnp.einsum("k,kti,ktj->ij", increase, xi, self.synapses.pre_activity(batch))
-        change = -self.rate / self.std**2 * products / increase.size
-        return self.synapses.update(model, change), state
+        return self.update(model, increase, products), state
 
 
 class PerturbedNodesState(eqx.Module):
@@ -131,7 +136,7 @@ class PerturbedNodes(AbstractModel):
         self.model.check(trials)
 
 
-class WeightPerturbation(AbstractModelUpdate):
+class WeightPerturbation(AbstractPerturbation):
     """The rule dW = -(rate / std²) <[E(W + psi) - E(W)] psi>, where < > is the mean over trials.
 
     Each trial draws one psi ~ N(0, std²) per weight. E is the total loss of the trial, run with the same key,
@@ -150,15 +155,6 @@ class WeightPerturbation(AbstractModelUpdate):
     **Raises:** `ValueError` if `rate` is negative or `std` is not positive.
     """
 
-    synapses: Synapses
-    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
-    std: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)
-
-    def __check_init__(self):
-        check_one_number("rate", self.rate)
-        check_non_negative("rate", self.rate)
-        check_positive("std", self.std)
-
     def __call__(
         self, model: AbstractModel, batch: TrainedBatch, state: PyTree[Array], *, key: Key[Array, ""]
     ) -> tuple[PyTree, PyTree[Array]]:
@@ -171,5 +167,4 @@ class WeightPerturbation(AbstractModelUpdate):
             return model, model
 
         increase = increase_of_loss(perturbed, psi, batch)
-        change = -self.rate / self.std**2 * jnp.einsum("k,kij->ij", increase, psi) / increase.size
-        return self.synapses.update(model, change), state
+        return self.update(model, increase, jnp.einsum("k,kij->ij", increase, psi)), state

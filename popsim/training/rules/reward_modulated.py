@@ -10,14 +10,12 @@ from jaxtyping import Array, Float, Key, PyTree
 from popsim._checks import (
     as_float_array,
     check_fraction,
-    check_non_negative,
-    check_one_number,
     check_positive,
 )
 from popsim.model import AbstractModel
 from popsim.training.rules.hebbian import RunningAverage
-from popsim.training.rules.synapses import Synapses
-from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
+from popsim.training.rules.synapses import AbstractSynapticRule
+from popsim.training.steps.model_updates import TrainedBatch
 
 __all__ = ["AbstractRewardBaseline", "RunningBaseline", "BatchBaseline", "RewardModulatedHebb"]
 
@@ -96,7 +94,7 @@ class BatchBaseline(AbstractRewardBaseline):
         return jnp.mean(rewards), state
 
 
-class RewardModulatedHebb(AbstractModelUpdate):
+class RewardModulatedHebb(AbstractSynapticRule):
     """The three-factor rule dW = rate <(R - baseline) e_T>, where < > is the mean over trials.
 
     e_t = decay e_{t-1} + (post_t - average_{t-1}) pre_t^T, from e_0 = 0 to the last time step T,
@@ -127,15 +125,11 @@ class RewardModulatedHebb(AbstractModelUpdate):
     `baseline` is not an `AbstractRewardBaseline`.
     """
 
-    synapses: Synapses
-    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
     baseline: AbstractRewardBaseline = eqx.field(kw_only=True)
     decay: Float[Array, ""] = eqx.field(converter=as_float_array, default=1.0, kw_only=True)
     average_decay: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.9, kw_only=True)
 
     def __check_init__(self):
-        check_one_number("rate", self.rate)
-        check_non_negative("rate", self.rate)
         check_fraction("decay", self.decay)
         check_fraction("average_decay", self.average_decay)
         if not isinstance(self.baseline, AbstractRewardBaseline):

@@ -9,15 +9,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from popsim._checks import as_float_array, check_non_negative, check_one_number
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork, NetworkStep, Projection
 from popsim.parameters import picked_parameters
-from popsim.training.steps.model_updates import TrainedBatch
+from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.trial import Trial
 
 __all__ = [
     "TrialActivity",
     "Synapses",
+    "AbstractSynapticRule",
     "network_steps",
     "recurrent_synapses",
     "input_synapses",
@@ -157,6 +159,25 @@ class Synapses(eqx.Module):
         if where_bias is None:
             raise ValueError("`where_bias` of Synapses must be given for a rule that perturbs units.")
         return eqx.tree_at(where_bias, model, where_bias(model).at[self.bias_rows(model)].add(shift))
+
+
+class AbstractSynapticRule(AbstractModelUpdate):
+    """Base class of rules that change synapses at a learning rate.
+
+    **Arguments:**
+
+    - `synapses`: the weights and the activity on both sides, such as `recurrent_synapses()`.
+    - `rate`: the learning rate; an array leaf.
+
+    **Raises:** `ValueError` if `rate` is negative or not finite.
+    """
+
+    synapses: Synapses
+    rate: Float[Array, ""] = eqx.field(converter=as_float_array)
+
+    def __check_init__(self):
+        check_one_number("rate", self.rate)
+        check_non_negative("rate", self.rate)
 
 
 def network_steps(activity: TrialActivity) -> NetworkStep:
