@@ -1,7 +1,7 @@
 """Visual perturbations: the cursor is rotated, scaled or shifted relative to the hand."""
 
+import abc
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -20,7 +20,38 @@ def _place(center: Any) -> Array | None:
     return None if center is None else as_float_array(center)
 
 
-class CursorRotation(AbstractIntervention):
+class AbstractCursorMap(AbstractIntervention):
+    """A linear map of the cursor's displacement from a center, and of its velocity."""
+
+    center: Float[Array, "*members space"] | None = eqx.field(converter=_place, default=None)
+
+    def __check_init__(self):
+        if self.center is not None:
+            check_finite("center", self.center)
+
+    @abc.abstractmethod
+    def mapped(self, parameters: Float[Array, ""], vector: Float[Array, " space"]) -> Float[Array, " space"]:
+        """Return the map of a displacement (m) or a velocity (m/s)."""
+
+    def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
+        if self.center is not None:
+            return state
+        return dataclasses.replace(state, start=state.hand.position)
+
+    def apply(self, parameters: Float[Array, ""], state: LoopState, *, key: Key[Array, ""]) -> LoopState:
+        check_parameter(self.name, parameters, ())
+        center = state.start if self.center is None else self.center
+        if center is None or center.shape != state.hand.position.shape:
+            raise ValueError(
+                f"`center` of {self.name!r} must have shape {state.hand.position.shape}, "
+                f"got {None if center is None else center.shape}."
+            )
+        position = center + self.mapped(parameters, state.cursor.position - center)
+        velocity = self.mapped(parameters, state.cursor.velocity)
+        return dataclasses.replace(state, cursor=HandState(position, velocity))
+
+
+class CursorRotation(AbstractCursorMap):
     """A counter-clockwise rotation of the position and velocity of the cursor about a center, in the plane.
 
     The parameter is the angle, in rad. Visuomotor rotation after Krakauer et al. 2000, J Neurosci
@@ -34,54 +65,28 @@ class CursorRotation(AbstractIntervention):
     hand, or the hand does not move in a plane.
     """
 
-    center: Float[Array, "*members space"] | None = eqx.field(converter=_place, default=None)
     name: str = eqx.field(static=True, default="cursor rotation")
     after_stage: Stage = eqx.field(static=True, default="move")
 
-    def __check_init__(self):
-        _check_place(self.center)
-
-    def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
-        return _with_start(state, self.center)
-
-    def apply(self, parameters: Float[Array, ""], state: LoopState, *, key: Key[Array, ""]) -> LoopState:
-        check_parameter(self.name, parameters, ())
-        if state.cursor.position.shape != (2,):
-            raise ValueError(f"`hand` must move in a plane, got {state.cursor.position.shape[0]} axes.")
+    def mapped(self, parameters: Float[Array, ""], vector: Float[Array, " space"]) -> Float[Array, " space"]:
+        if vector.shape != (2,):
+            raise ValueError(f"`hand` must move in a plane, got {vector.shape[0]} axes.")
         cos, sin = jnp.cos(parameters), jnp.sin(parameters)
-
-        def turned(vector: Float[Array, " space"]) -> Float[Array, " space"]:
-            x, y = vector
-            return jnp.stack([cos * x - sin * y, sin * x + cos * y])
-
-        return _mapped_about(state, _center(self.name, self.center, state), turned)
+        x, y = vector
+        return jnp.stack([cos * x - sin * y, sin * x + cos * y])
 
 
-class CursorGain(AbstractIntervention):
+class CursorGain(AbstractCursorMap):
     """A scaling of the cursor's displacement from a center, and of its velocity, by the parameter, a number.
 
-    **Arguments:**
-
-    - `center`: the center, in m; None for the position of the hand at the start of the trial.
-
-    **Raises:** `ValueError` if `center` is not finite and, when applied, if it has another dimension than the
-    hand.
+    `center` is as in `CursorRotation`.
     """
 
-    center: Float[Array, "*members space"] | None = eqx.field(converter=_place, default=None)
     name: str = eqx.field(static=True, default="cursor gain")
     after_stage: Stage = eqx.field(static=True, default="move")
 
-    def __check_init__(self):
-        _check_place(self.center)
-
-    def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
-        return _with_start(state, self.center)
-
-    def apply(self, parameters: Float[Array, ""], state: LoopState, *, key: Key[Array, ""]) -> LoopState:
-        check_parameter(self.name, parameters, ())
-        center = _center(self.name, self.center, state)
-        return _mapped_about(state, center, lambda vector: parameters * vector)
+    def mapped(self, parameters: Float[Array, ""], vector: Float[Array, " space"]) -> Float[Array, " space"]:
+        return parameters * vector
 
 
 class CursorShift(AbstractIntervention):
@@ -96,32 +101,3 @@ class CursorShift(AbstractIntervention):
         check_parameter(self.name, parameters, state.cursor.position.shape)
         moved = HandState(state.cursor.position + parameters, state.cursor.velocity)
         return dataclasses.replace(state, cursor=moved)
-
-
-def _check_place(center: Array | None) -> None:
-    if center is not None:
-        check_finite("center", center)
-
-
-def _with_start(state: LoopState, center: Array | None) -> LoopState:
-    return state if center is not None else dataclasses.replace(state, start=state.hand.position)
-
-
-def _center(name: str, center: Array | None, state: LoopState) -> Array:
-    center = state.start if center is None else center
-    if center is None or center.shape != state.hand.position.shape:
-        raise ValueError(
-            f"`center` of {name!r} must have shape {state.hand.position.shape}, "
-            f"got {None if center is None else center.shape}."
-        )
-    return center
-
-
-def _mapped_about(
-    state: LoopState,
-    center: Float[Array, " space"],
-    function: Callable[[Float[Array, " space"]], Float[Array, " space"]],
-) -> LoopState:
-    """Apply a linear function to the position (relative to `center`) and velocity of the cursor."""
-    position = center + function(state.cursor.position - center)
-    return dataclasses.replace(state, cursor=HandState(position, function(state.cursor.velocity)))
