@@ -1,43 +1,19 @@
 """Plants: the bodies that motor commands move."""
 
-from popsim.plants.base import AbstractPlant, AbstractSkeleton, Load, check_carries_mass, check_feels_torque
-from popsim.plants.joints import AbstractArm, AbstractJointLimit, HardJointLimit, JointState, SoftJointLimit
-from popsim.plants.musculoskeletal import (
-    MuscleReadings,
-    MusculoskeletalPlant,
-    MusculoskeletalState,
-    arm26,
-    li_todorov_arm,
-    muscled_point_mass,
-)
-from popsim.plants.n_link_arm import NLinkArm
-from popsim.plants.point_mass import PointMass, PointMassState
-from popsim.plants.simulate import PlantTrajectory, advance, simulate_plant, simulate_plant_adaptively
-from popsim.plants.two_link_arm import TwoLinkArm
+from popsim.plants import base, joints, musculoskeletal, n_link_arm, point_mass, simulate, two_link_arm
+from popsim.plants.base import *
+from popsim.plants.joints import *
+from popsim.plants.musculoskeletal import *
+from popsim.plants.n_link_arm import *
+from popsim.plants.point_mass import *
+from popsim.plants.simulate import *
+from popsim.plants.two_link_arm import *
 
-__all__ = [
-    "AbstractArm",
-    "AbstractJointLimit",
-    "AbstractPlant",
-    "AbstractSkeleton",
-    "HardJointLimit",
-    "JointState",
-    "Load",
-    "MuscleReadings",
-    "MusculoskeletalPlant",
-    "MusculoskeletalState",
-    "NLinkArm",
-    "PlantTrajectory",
-    "PointMass",
-    "PointMassState",
-    "SoftJointLimit",
-    "TwoLinkArm",
-    "advance",
-    "arm26",
-    "check_carries_mass",
-    "check_feels_torque",
-    "li_todorov_arm",
-    "muscled_point_mass",
-    "simulate_plant",
-    "simulate_plant_adaptively",
-]
+__all__: list[str] = []
+__all__ += base.__all__
+__all__ += joints.__all__
+__all__ += musculoskeletal.__all__
+__all__ += n_link_arm.__all__
+__all__ += point_mass.__all__
+__all__ += simulate.__all__
+__all__ += two_link_arm.__all__

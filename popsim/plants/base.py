@@ -18,10 +18,11 @@ from popsim.parameters import Constants
 
 __all__ = ["Load", "AbstractPlant", "AbstractSkeleton", "check_carries_mass", "check_feels_torque"]
 
-HandLoad = Callable[[HandState], Float[Array, " space"]]
-CoordinateLoad = Callable[
-    [Float[Array, " coordinates"], Float[Array, " coordinates"]], Float[Array, " coordinates"]
-]
+Position = Float[Array, " space"]
+Coordinates = Float[Array, " coordinates"]
+Commands = Float[Array, " commands"]
+HandLoad = Callable[[HandState], Position]
+CoordinateLoad = Callable[[Coordinates, Coordinates], Coordinates]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Load:
     on_coordinates: CoordinateLoad | None = None
     hand_mass: Float[Array, ""] | None = None
 
-    def hand_force(self, hand: HandState) -> Float[Array, " space"]:
+    def hand_force(self, hand: HandState) -> Position:
         """Return the force on the hand, in N, without the inertial force of `hand_mass`."""
         return jnp.zeros_like(hand.position) if self.on_hand is None else self.on_hand(hand)
 
@@ -71,7 +72,7 @@ class AbstractPlant(eqx.Module):
 
     @abc.abstractmethod
     def vector_field(
-        self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
+        self, t: ArrayLike, state: PyTree[Array], command: Commands, load: Load
     ) -> PyTree[Array]:
         """Return the time derivative of the state.
 
@@ -86,9 +87,7 @@ class AbstractPlant(eqx.Module):
         """
 
     @abc.abstractmethod
-    def end_step(
-        self, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float
-    ) -> PyTree[Array]:
+    def end_step(self, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
         """Return the state at the end of a time step, after updates that the equation does not make.
 
         **Arguments:**
@@ -99,16 +98,14 @@ class AbstractPlant(eqx.Module):
         """
 
     @abc.abstractmethod
-    def rest_state(self, position: Float[Array, " space"]) -> PyTree[Array]:
+    def rest_state(self, position: Position) -> PyTree[Array]:
         """Return the state at rest with the hand at `position` (m).
 
         If the position is out of reach (see `reachable`), return the nearest posture.
         """
 
     @abc.abstractmethod
-    def coordinates(
-        self, state: PyTree[Array]
-    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+    def coordinates(self, state: PyTree[Array]) -> tuple[Coordinates, Coordinates]:
         """Return coordinates and velocities: joint angles (rad, rad/s) or a position (m, m/s).
 
         `Load.on_coordinates` acts on them.
@@ -119,7 +116,7 @@ class AbstractPlant(eqx.Module):
         """Return position (m) and velocity (m/s) of the hand."""
 
     @abc.abstractmethod
-    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+    def reachable(self, position: Position) -> Bool[Array, ""]:
         """Return whether the hand can reach `position` (m)."""
 
     @abc.abstractmethod
@@ -128,7 +125,7 @@ class AbstractPlant(eqx.Module):
 
 
 def checked_rate(
-    plant: AbstractPlant, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
+    plant: AbstractPlant, t: ArrayLike, state: PyTree[Array], command: Commands, load: Load
 ) -> PyTree[Array]:
     """Return the result of `plant.vector_field`, checked.
 
@@ -141,9 +138,7 @@ def checked_rate(
     return rate
 
 
-def checked_end(
-    plant: AbstractPlant, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float
-) -> PyTree[Array]:
+def checked_end(plant: AbstractPlant, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
     """Return the result of `plant.end_step`, checked.
 
     **Raises:** `ValueError` if it raises an error, or its structure or shapes differ from the state's.
@@ -155,7 +150,7 @@ def checked_end(
     return end
 
 
-def checked_rest(plant: AbstractPlant, position: Float[Array, " space"]) -> tuple[PyTree[Array], HandState]:
+def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
     """Return the state of a plant at rest and its hand, checked.
 
     **Raises:** `ValueError` if either cannot be computed, or the hand is not a `HandState` with the shape of
@@ -234,12 +229,7 @@ class AbstractSkeleton(AbstractPlant):
     """
 
     @abc.abstractmethod
-    def dynamics(
-        self,
-        state: PyTree[Array],
-        force: Float[Array, " coordinates"],
-        external_force: Float[Array, " space"],
-    ) -> PyTree[Array]:
+    def dynamics(self, state: PyTree[Array], force: Coordinates, external_force: Position) -> PyTree[Array]:
         """Return the time derivative of the state, an affine function of the forces.
 
         **Arguments:**
@@ -256,7 +246,7 @@ class AbstractSkeleton(AbstractPlant):
         """Return the state after a time step, moved back within the limits where it exceeds them."""
 
     def vector_field(
-        self, t: ArrayLike, state: PyTree[Array], command: Float[Array, " commands"], load: Load
+        self, t: ArrayLike, state: PyTree[Array], command: Commands, load: Load
     ) -> PyTree[Array]:
         """Return the time derivative of the state under the command and the load.
 
@@ -281,10 +271,7 @@ class AbstractSkeleton(AbstractPlant):
         return jax.tree.map(jnp.add, rate, push(of_mass))
 
     def _checked_dynamics(
-        self,
-        state: PyTree[Array],
-        force: Float[Array, " coordinates"],
-        external_force: Float[Array, " space"],
+        self, state: PyTree[Array], force: Coordinates, external_force: Position
     ) -> PyTree[Array]:
         name = f"`dynamics` of {type(self).__name__}"
         with naming_errors(name, "(state, force, external_force)"):
@@ -292,9 +279,7 @@ class AbstractSkeleton(AbstractPlant):
         check_like_state(name, state, rate)
         return rate
 
-    def end_step(
-        self, state: PyTree[Array], command: Float[Array, " commands"], *, dt: float
-    ) -> PyTree[Array]:
+    def end_step(self, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
         return self.within_limits(state)
 
     def proprioception(self, state: PyTree[Array]) -> Float[Array, " features"]:
@@ -331,7 +316,7 @@ def _at_rest(plant: AbstractPlant, load: Load) -> tuple[PyTree[Array], PyTree[Ar
 def _carries_mass(plant: AbstractPlant) -> Bool[Array, ""]:
     """Compare accelerations along each axis with and without one kilogram."""
 
-    def acceleration(push: Float[Array, " space"], mass: float) -> Float[Array, " space"]:
+    def acceleration(push: Position, mass: float) -> Position:
         load = Load(lambda hand: push, hand_mass=jnp.asarray(mass, push.dtype))
         body, rate = _at_rest(plant, load)
         return jax.jvp(lambda state: plant.hand(state).velocity, (body,), (rate,))[1]

@@ -18,7 +18,7 @@ from popsim._checks import (
     is_traced,
 )
 from popsim.parameters import Constants
-from popsim.plants.base import AbstractSkeleton
+from popsim.plants.base import AbstractSkeleton, Position
 
 __all__ = ["JointState", "AbstractJointLimit", "SoftJointLimit", "HardJointLimit", "AbstractArm"]
 
@@ -116,11 +116,11 @@ class AbstractArm(AbstractSkeleton):
     joint_stop: eqx.AbstractVar[AbstractJointLimit]
 
     @abc.abstractmethod
-    def hand_position(self, angle: Joints) -> Float[Array, " space"]:
+    def hand_position(self, angle: Joints) -> Position:
         """Return the position of the hand, in m from the first joint."""
 
     @abc.abstractmethod
-    def joint_angles(self, position: Float[Array, " space"]) -> Joints:
+    def joint_angles(self, position: Position) -> Joints:
         """Return joint angles (rad) with the hand at `position` (m)."""
 
     def within_limits(self, state: JointState) -> JointState:
@@ -130,7 +130,7 @@ class AbstractArm(AbstractSkeleton):
         """Return joint angles (rad) and joint velocities (rad/s)."""
         return state.angle, state.velocity
 
-    def rest_state(self, position: Float[Array, " space"]) -> JointState:
+    def rest_state(self, position: Position) -> JointState:
         angle = self.joint_angles(position)
         return JointState(angle, jnp.zeros_like(angle))
 

@@ -28,7 +28,7 @@ from popsim.muscles import (
     li_todorov_path,
 )
 from popsim.muscles.paths import AbstractMusclePath, PointMassPlacement, StraightPath, moment_arms
-from popsim.plants.base import AbstractPlant, AbstractSkeleton, Load
+from popsim.plants.base import AbstractPlant, AbstractSkeleton, Commands, Coordinates, Load, Position
 from popsim.plants.joints import AbstractJointLimit, SoftJointLimit
 from popsim.plants.point_mass import PointMass
 from popsim.plants.two_link_arm import TwoLinkArm
@@ -154,7 +154,7 @@ class MusculoskeletalPlant(AbstractPlant):
         )
 
     def vector_field(
-        self, t: ArrayLike, state: MusculoskeletalState, command: Float[Array, " commands"], load: Load
+        self, t: ArrayLike, state: MusculoskeletalState, command: Commands, load: Load
     ) -> MusculoskeletalState:
         activation = self.muscle.activation.after(t, state.activation, command)
         length, velocity, arms = self._stretch(state)
@@ -167,9 +167,7 @@ class MusculoskeletalPlant(AbstractPlant):
             self.muscle.rate(state.fibre, activation, length, velocity),
         )
 
-    def end_step(
-        self, state: MusculoskeletalState, command: Float[Array, " commands"], *, dt: float
-    ) -> MusculoskeletalState:
+    def end_step(self, state: MusculoskeletalState, command: Commands, *, dt: float) -> MusculoskeletalState:
         activation = self.muscle.activation.after(dt, state.activation, command)
         skeleton = self.skeleton.within_limits(state.skeleton)
         return MusculoskeletalState(skeleton, activation, state.fibre)
@@ -182,9 +180,7 @@ class MusculoskeletalPlant(AbstractPlant):
         force = self.muscle.force(*measured)
         return MuscleReadings(length, velocity, fibre_length, fibre_velocity, state.activation, force, arms)
 
-    def coordinates(
-        self, state: MusculoskeletalState
-    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+    def coordinates(self, state: MusculoskeletalState) -> tuple[Coordinates, Coordinates]:
         """Return the coordinates of the skeleton and their velocities."""
         return self.skeleton.coordinates(state.skeleton)
 
@@ -196,7 +192,7 @@ class MusculoskeletalPlant(AbstractPlant):
         arms = moment_arms(self.path, coordinates)
         return self.path.length(coordinates), jnp.sum(arms * velocities, axis=1), arms
 
-    def rest_state(self, position: Float[Array, " space"]) -> MusculoskeletalState:
+    def rest_state(self, position: Position) -> MusculoskeletalState:
         """Return the skeleton at rest, with minimal activations and fibres in equilibrium.
 
         Passive muscle forces are not balanced: without commands, the plant moves.
@@ -209,7 +205,7 @@ class MusculoskeletalPlant(AbstractPlant):
     def hand(self, state: MusculoskeletalState) -> HandState:
         return self.skeleton.hand(state.skeleton)
 
-    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+    def reachable(self, position: Position) -> Bool[Array, ""]:
         return self.skeleton.reachable(position)
 
     def proprioception(self, state: MusculoskeletalState) -> Float[Array, " features"]:
@@ -219,7 +215,7 @@ class MusculoskeletalPlant(AbstractPlant):
 
 
 def _n_muscles(skeleton: AbstractSkeleton, path: AbstractMusclePath) -> int:
-    def length(position: Float[Array, " space"]) -> Array:
+    def length(position: Position) -> Array:
         return path.length(skeleton.coordinates(skeleton.rest_state(position))[0])
 
     return jax.eval_shape(length, skeleton.workspace.center).shape[0]

@@ -9,6 +9,7 @@ from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int, is_traced
 from popsim.hand import HandState, Workspace
+from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
     AbstractArm,
     AbstractJointLimit,
@@ -137,7 +138,7 @@ class NLinkArm(AbstractArm):
         """Return the ends of the segments, in m from the first joint; the last one is the hand."""
         return self._along(angle, self.length)
 
-    def hand_position(self, angle: Float[Array, " joint"]) -> Float[Array, " space"]:
+    def hand_position(self, angle: Float[Array, " joint"]) -> Position:
         """Return the position of the hand, in m from the first joint."""
         return self.joints(angle)[-1]
 
@@ -150,9 +151,7 @@ class NLinkArm(AbstractArm):
         by_mass = jnp.einsum("s,sxi,sxj->ij", self.mass, jacobians, jacobians)
         return by_mass + turning.T @ (self.inertia[:, None] * turning)
 
-    def dynamics(
-        self, state: JointState, force: Float[Array, " coordinates"], external_force: Float[Array, " space"]
-    ) -> JointState:
+    def dynamics(self, state: JointState, force: Coordinates, external_force: Position) -> JointState:
         """Return the time derivative of the state; `force` is the joint torques, in N m."""
         angle, velocity = state.angle, state.velocity
         jacobians = jax.jacfwd(self.centers)(angle)
@@ -168,7 +167,7 @@ class NLinkArm(AbstractArm):
         acceleration = jnp.linalg.solve(self._inertia(jacobians), torque)
         return JointState(velocity, acceleration)
 
-    def joint_angles(self, position: Float[Array, " space"]) -> Float[Array, " joint"]:
+    def joint_angles(self, position: Position) -> Float[Array, " joint"]:
         """Return joint angles (rad) within the limits with the hand at `position` (m).
 
         Damped least squares, starting from `posture`: q <- q + J' (J J' + damping I)^-1 (position - hand),
@@ -190,7 +189,7 @@ class NLinkArm(AbstractArm):
     def hand(self, state: JointState) -> HandState:
         return HandState(*jax.jvp(self.hand_position, (state.angle,), (state.velocity,)))
 
-    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+    def reachable(self, position: Position) -> Bool[Array, ""]:
         """Return whether `joint_angles` brings the hand within 0.1 mm of `position` (m)."""
         missing = self.hand_position(self.joint_angles(position)) - position
         return jnp.sum(missing**2) < REACHED**2

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_non_negative, check_of_one_body, check_positive, check_positive_int
 from popsim.hand import HandState, Workspace
-from popsim.plants.base import AbstractSkeleton
+from popsim.plants.base import AbstractSkeleton, Coordinates, Position
 
 __all__ = ["PointMassState", "PointMass"]
 
@@ -62,29 +62,22 @@ class PointMass(AbstractSkeleton):
         self.n_substeps = n_substeps
         self.n_commands = self.workspace.low.shape[0]
 
-    def dynamics(
-        self,
-        state: PointMassState,
-        force: Float[Array, " coordinates"],
-        external_force: Float[Array, " space"],
-    ) -> PointMassState:
+    def dynamics(self, state: PointMassState, force: Coordinates, external_force: Position) -> PointMassState:
         total = force + external_force - self.damping * state.velocity
         return PointMassState(state.velocity, total / self.mass)
 
     def within_limits(self, state: PointMassState) -> PointMassState:
         return state
 
-    def coordinates(
-        self, state: PointMassState
-    ) -> tuple[Float[Array, " coordinates"], Float[Array, " coordinates"]]:
+    def coordinates(self, state: PointMassState) -> tuple[Coordinates, Coordinates]:
         """Return position (m) and velocity (m/s)."""
         return state.position, state.velocity
 
-    def rest_state(self, position: Float[Array, " space"]) -> PointMassState:
+    def rest_state(self, position: Position) -> PointMassState:
         return PointMassState(position, jnp.zeros_like(position))
 
     def hand(self, state: PointMassState) -> HandState:
         return HandState(state.position, state.velocity)
 
-    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+    def reachable(self, position: Position) -> Bool[Array, ""]:
         return jnp.all(jnp.isfinite(position))

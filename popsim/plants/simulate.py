@@ -11,7 +11,15 @@ from jaxtyping import Array, Float, PyTree
 
 from popsim._checks import as_float_array, check_positive
 from popsim.hand import HandState
-from popsim.plants.base import AbstractPlant, Load, checked_end, checked_rate, checked_rest
+from popsim.plants.base import (
+    AbstractPlant,
+    Commands,
+    Load,
+    Position,
+    checked_end,
+    checked_rate,
+    checked_rest,
+)
 from popsim.plants.musculoskeletal import MuscleReadings, MusculoskeletalPlant
 
 __all__ = ["advance", "PlantTrajectory", "simulate_plant", "simulate_plant_adaptively"]
@@ -20,12 +28,7 @@ UNROLLED = 4
 
 
 def advance(
-    plant: AbstractPlant,
-    state: PyTree[Array],
-    command: Float[Array, " commands"],
-    load: Load,
-    *,
-    dt: float,
+    plant: AbstractPlant, state: PyTree[Array], command: Commands, load: Load, *, dt: float
 ) -> PyTree[Array]:
     """Advance the state of a plant by one time step, with a constant command.
 
@@ -84,7 +87,7 @@ def simulate_plant(
     commands: Float[Array, "time commands"],
     *,
     initial_state: PyTree[Array] = None,
-    external_force: Float[Array, "time space"] | Float[Array, " space"] | None = None,
+    external_force: Float[Array, "time space"] | Position | None = None,
     dt: float,
 ) -> PlantTrajectory:
     """Simulate a plant under given commands.
@@ -109,7 +112,7 @@ def simulate_plant_adaptively(
     commands: Float[Array, "time commands"],
     *,
     initial_state: PyTree[Array] = None,
-    external_force: Float[Array, "time space"] | Float[Array, " space"] | None = None,
+    external_force: Float[Array, "time space"] | Position | None = None,
     dt: float,
     rtol: float = 1e-9,
     atol: float = 1e-11,

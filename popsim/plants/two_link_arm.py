@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int
 from popsim.hand import HandState, Workspace
+from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
     AbstractArm,
     AbstractJointLimit,
@@ -149,14 +150,14 @@ class TwoLinkArm(AbstractArm):
         to_hand = lower * jnp.stack([-jnp.sin(reach), jnp.cos(reach)])
         return jnp.stack([to_elbow + to_hand, to_hand], axis=1)
 
-    def hand_position(self, angle: Float[Array, " joint"]) -> Float[Array, " space"]:
+    def hand_position(self, angle: Float[Array, " joint"]) -> Position:
         """Return the position of the hand, in m from the shoulder."""
         shoulder, reach = angle[0], angle[0] + angle[1]
         upper, lower = self.length
         elbow_position = upper * jnp.stack([jnp.cos(shoulder), jnp.sin(shoulder)])
         return elbow_position + lower * jnp.stack([jnp.cos(reach), jnp.sin(reach)])
 
-    def joint_angles(self, position: Float[Array, " space"]) -> Float[Array, " joint"]:
+    def joint_angles(self, position: Position) -> Float[Array, " joint"]:
         """Return the joint angles (rad) with the hand at `position` (m) and a non-negative elbow angle.
 
         Among shoulder angles that differ by full turns, choose the one nearest the middle of the limits. If
@@ -172,9 +173,7 @@ class TwoLinkArm(AbstractArm):
         turns = jnp.round((shoulder - jnp.mean(self.joint_limits[0])) / (2 * jnp.pi))
         return jnp.stack([shoulder - 2 * jnp.pi * turns, elbow])
 
-    def dynamics(
-        self, state: JointState, force: Float[Array, " coordinates"], external_force: Float[Array, " space"]
-    ) -> JointState:
+    def dynamics(self, state: JointState, force: Coordinates, external_force: Position) -> JointState:
         """Return the time derivative of the state; `force` is the torques at shoulder and elbow, in N m."""
         torque = force + self.jacobian(state.angle).T @ external_force
         torque = torque - self.coriolis(state) - self.friction @ state.velocity
@@ -186,7 +185,7 @@ class TwoLinkArm(AbstractArm):
     def hand(self, state: JointState) -> HandState:
         return HandState(self.hand_position(state.angle), self.jacobian(state.angle) @ state.velocity)
 
-    def reachable(self, position: Float[Array, " space"]) -> Bool[Array, ""]:
+    def reachable(self, position: Position) -> Bool[Array, ""]:
         angle = self.joint_angles(position)
         close = jnp.linalg.norm(self.hand_position(angle) - position) < 1e-5
         within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])
