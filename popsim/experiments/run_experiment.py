@@ -4,6 +4,7 @@ import dataclasses
 import platform
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +179,7 @@ def finish_run(
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
     with lock_folder(run.folder.path):
         check_size(run.experiment)
-        untrained = run.experiment.build_ensemble()
-
-        def on_begin(n_batches: int) -> None:
-            _write_circumstances(run, devices, n_batches)
-
+        untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
         return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop)
 
 
@@ -326,15 +323,9 @@ def run_or_resume(
     folder.check_plain()
     recording = recording or Recording()
     if not folder.description.exists():
-        return run_experiment(
-            experiment,
-            out,
-            quiet=quiet,
-            recording=recording,
-            devices=devices,
-            checkpoint_seconds=CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds,
-            stop=stop,
-        )
+        seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
+        how: Any = {"quiet": quiet, "devices": devices, "checkpoint_seconds": seconds, "stop": stop}
+        return run_experiment(experiment, out, recording=recording, **how)
     description = read_description(folder.description)
     _check_same(description, experiment, recording, folder)
     run = Run(folder, experiment)

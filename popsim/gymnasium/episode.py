@@ -1,6 +1,7 @@
 """Trials as episodes: steps, observations and rewards."""
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -64,19 +65,14 @@ class StepRewards(eqx.Module):
         """
         n_steps = trial.timeline.n_steps
         at_step = jax.tree.map(lambda own, ideal: ideal.at[step].set(own[step]), states, reference)
-        cost = jnp.zeros_like(paid)
+        cost, weights = jnp.zeros_like(paid), self.loss.at_batch(LAST_BATCH).weights
         for term in self.loss.terms:
             if term.name in self.each_step:
                 ideal = term(reference, trial, model)
-                weight = self._weights[term.name]
+                weight: Any = weights[term.name]
                 cost += weight * (term(at_step, trial, model) - ideal + ideal / n_steps)
         rest = -self.loss(states, trial, model).total - paid
         return jnp.where(step == n_steps - 1, rest, -cost)
-
-    @property
-    def _weights(self) -> dict[str, Float[Array, ""]]:
-        weights: dict = self.loss.at_batch(LAST_BATCH).weights
-        return weights
 
 
 def reference_states(model: AgentModel, state: PyTree[Array], trial: Trial) -> PyTree[Array]:
