@@ -45,14 +45,19 @@ def build_task(request):
 
 @pytest.mark.parametrize("build_body", BODIES)
 def test_every_body_can_do_it(build_task, build_body, getkey):
+    """In trials for training and for validation, which hold the same."""
     plant = build_body()
     task = build_task(plant.workspace)
     channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.03)}
-    for trials in (validation(task), many_trials(task, getkey(), 100)):
+    fixed, training = validation(task), many_trials(task, getkey(), 100)
+    for trials in (fixed, training):
         n_inputs = popsim.n_network_inputs(trials, plant, channels)
         network = popsim.networks.GRUNetwork(n_inputs, 4, plant.n_commands, key=getkey())
         loop = popsim.SensorimotorLoop(network, plant, channels, dt=0.01)
         loop.check(trials)
+    assert jax.tree.structure(training) == jax.tree.structure(fixed)
+    for drawn, leaf in zip(jax.tree.leaves(training), jax.tree.leaves(fixed), strict=True):
+        assert (drawn.shape[1:], drawn.dtype) == (leaf.shape[1:], leaf.dtype)
 
     def loss_of_one(trial, key):
         return task.loss(popsim.simulate(loop, trial, key=key), trial, loop).total
@@ -69,14 +74,6 @@ def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getke
     for all_of, own in zip(jax.tree.leaves(many), jax.tree.leaves(few), strict=True):
         np.testing.assert_array_equal(all_of[2:4], own)
     assert len(np.unique(np.asarray(many.targets.position).reshape(7, -1), axis=0)) == 7
-
-
-def test_training_and_validation_trials_hold_the_same(build_task, getkey):
-    task = build_task(PLANE)
-    training, fixed = many_trials(task, getkey(), 3), validation(task)
-    assert jax.tree.structure(training) == jax.tree.structure(fixed)
-    for drawn, leaf in zip(jax.tree.leaves(training), jax.tree.leaves(fixed), strict=True):
-        assert (drawn.shape[1:], drawn.dtype) == (leaf.shape[1:], leaf.dtype)
 
 
 @pytest.mark.parametrize(
