@@ -144,7 +144,7 @@ def per_joint(
     """Return `value` as an array of shape (n, *axes), or raise `ValueError`."""
     check_of_one_body(**{name: value})
     if value is None:
-        raise ValueError(f"`{name}` of an arm must be given, as in TwoLinkArm.arm26_skeleton().")
+        raise ValueError(f"`{name}` of an arm must be given; TwoLinkArm.arm26_skeleton() has all.")
     array = jnp.asarray(value, jnp.result_type(float))
     if array.shape != (n, *axes):
         raise ValueError(
