@@ -166,11 +166,7 @@ class ForceChannelParameters(eqx.Module):
     damping: Float[Array, "*trial"]
 
     def __init__(
-        self,
-        start: Place,
-        direction: Place,
-        stiffness: ArrayLike = 2000.0,
-        damping: ArrayLike = 50.0,
+        self, start: Place, direction: Place, stiffness: ArrayLike = 2000.0, damping: ArrayLike = 50.0
     ):
         self.start, self.direction = as_float_array(start), as_float_array(direction)
         check_finite("start", self.start)

@@ -1,55 +1,13 @@
 """Learning rules: updates of the model that do not come from gradients."""
 
-from popsim.training.rules.hebbian import (
-    BCM,
-    AbstractLocalRule,
-    AntiHebb,
-    CovarianceHebb,
-    DifferentialHebb,
-    Hebb,
-    Oja,
-    RunningAverage,
-    mean_product,
-)
-from popsim.training.rules.perturbation import NodePerturbation, PerturbedNodes, WeightPerturbation
-from popsim.training.rules.reward_modulated import (
-    AbstractRewardBaseline,
-    BatchBaseline,
-    RewardModulatedHebb,
-    RunningBaseline,
-)
-from popsim.training.rules.synapses import (
-    AbstractSynapticRule,
-    Synapses,
-    TrialActivity,
-    input_synapses,
-    network_steps,
-    readout_synapses,
-    recurrent_synapses,
-)
+from popsim.training.rules import hebbian, perturbation, reward_modulated, synapses
+from popsim.training.rules.hebbian import *
+from popsim.training.rules.perturbation import *
+from popsim.training.rules.reward_modulated import *
+from popsim.training.rules.synapses import *
 
-__all__ = [
-    "AbstractLocalRule",
-    "AbstractRewardBaseline",
-    "AbstractSynapticRule",
-    "AntiHebb",
-    "BCM",
-    "BatchBaseline",
-    "CovarianceHebb",
-    "DifferentialHebb",
-    "Hebb",
-    "NodePerturbation",
-    "Oja",
-    "PerturbedNodes",
-    "RewardModulatedHebb",
-    "RunningAverage",
-    "RunningBaseline",
-    "Synapses",
-    "TrialActivity",
-    "WeightPerturbation",
-    "input_synapses",
-    "mean_product",
-    "network_steps",
-    "readout_synapses",
-    "recurrent_synapses",
-]
+__all__: list[str] = []
+__all__ += hebbian.__all__
+__all__ += perturbation.__all__
+__all__ += reward_modulated.__all__
+__all__ += synapses.__all__

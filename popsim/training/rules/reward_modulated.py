@@ -151,10 +151,7 @@ class RewardModulatedHebb(AbstractSynapticRule):
         return self.synapses.update(model, self.rate * change), state
 
     def trace(
-        self,
-        pre: Float[Array, "time pre"],
-        post: Float[Array, "time post"],
-        start: Float[Array, " post"],
+        self, pre: Float[Array, "time pre"], post: Float[Array, "time post"], start: Float[Array, " post"]
     ) -> Float[Array, "post pre"]:
         """Return e_T, the eligibility trace of the weights at the end of one trial.
 
