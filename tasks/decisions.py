@@ -145,8 +145,7 @@ class PerceptualDecision(AbstractGoTask):
     - `noise`: sigma of each stream, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if `noise` is negative, a coherence is outside [-1, 1], `n_streams` is not 1 or
@@ -217,8 +216,7 @@ class ContextIntegration(AbstractTask):
         default.
     - `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `n_outputs`: the number of outputs, 1 or 2.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if `noise` is negative, `n_outputs` is not 1 or 2, or `duration` is not a

@@ -50,8 +50,7 @@ class DelayedResponse(AbstractGoTask):
     - `noise`: sigma of each unit, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
     - `fixation`, `stimulus`, `delay`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if `n_directions` is odd, `noise` is negative, a probability is outside [0, 1],
@@ -131,8 +130,7 @@ class DelayedMatchToSample(AbstractGoTask):
     - `fixation`, `sample`, `delay`, `test`: durations of these epochs, in seconds; the decision takes the
         rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if there are fewer than two directions, `yes_to` is unknown, `noise` is negative,
@@ -210,8 +208,7 @@ class DelayedComparison(AbstractGoTask):
     - `noise`: sigma of the stimulus, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
     - `fixation`, `f1`, `delay`, `f2`: durations of these epochs, in seconds; the decision takes the rest.
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
-    - `duration`: the duration of a trial, in seconds.
-    - `dt`: the time step of the model, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
 
     **Raises:** `ValueError` if `pairs` are not two different positive frequencies each, `noise` is
