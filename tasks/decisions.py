@@ -289,10 +289,7 @@ class ContextIntegration(AbstractTask):
         decides = timeline.in_epoch("decision")
         return Trial(
             init=(),
-            inputs={
-                "evidence": evidence,
-                "context": jnp.broadcast_to(jax.nn.one_hot(context, 2), shape),
-            },
+            inputs={"evidence": evidence, "context": jnp.broadcast_to(jax.nn.one_hot(context, 2), shape)},
             targets=OutputTarget(jnp.where(decides[:, None], values, 0.0), decides.astype(float)),
             timeline=timeline,
             conditions={

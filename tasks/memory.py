@@ -8,13 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_positive,
-    check_positive_int,
-    is_traced,
-)
+from popsim._checks import as_float_array, check_fraction, check_positive, check_positive_int, is_traced
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream

@@ -189,9 +189,7 @@ class TargetJump(AbstractTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.4)
     )
     displacement: AbstractDistribution = eqx.field(
-        kw_only=True,
-        converter=as_distribution,
-        default_factory=lambda: Choice([[0.0, -0.03], [0.0, 0.03]]),
+        kw_only=True, converter=as_distribution, default_factory=lambda: Choice([[0.0, -0.03], [0.0, 0.03]])
     )
     jump_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
     duration: float = eqx.field(static=True, kw_only=True, default=1.2)

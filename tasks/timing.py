@@ -4,13 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_non_negative,
-    check_positive,
-    is_traced,
-)
+from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, is_traced
 from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError

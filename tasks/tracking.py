@@ -207,10 +207,7 @@ class Tracking(AbstractTask):
     @property
     def plan(self) -> TrialPlan:
         """The plan from which each trial draws its timeline."""
-        epochs = (
-            Epoch("start", self.start, event="target on"),
-            Epoch("pursuit", event="target moves"),
-        )
+        epochs = (Epoch("start", self.start, event="target on"), Epoch("pursuit", event="target moves"))
         return TrialPlan(epochs, duration=self.duration, dt=self.dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:

@@ -34,12 +34,7 @@ from popsim.model import AbstractModel, DelayBuffer
 from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.noise import AbstractNoise, NoNoise
-from popsim.plants import (
-    AbstractPlant,
-    advance,
-    check_carries_mass,
-    check_feels_torque,
-)
+from popsim.plants import AbstractPlant, advance, check_carries_mass, check_feels_torque
 from popsim.randomness import key_stream
 from popsim.senses import Scaling, SensoryChannel, inputs_by_name, n_network_inputs, network_input
 from popsim.trial import StepInput, Trial

@@ -58,9 +58,7 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "width", "max_velocity", "curvature", "plateau")
         check_parameters(
-            self,
-            positive=(*names, "passive_steepness", "passive_strain"),
-            non_negative=("tendon_length",),
+            self, positive=(*names, "passive_steepness", "passive_strain"), non_negative=("tendon_length",)
         )
         check_above("plateau", self.plateau, 1.0)
 

@@ -276,12 +276,7 @@ def arm26(
         n_substeps = N_COMPLIANT_SUBSTEPS if is_compliant else N_SUBSTEPS
     skeleton = TwoLinkArm.arm26_skeleton(joint_stop=MUSCLE_STOP() if joint_stop is None else joint_stop)
     return MusculoskeletalPlant(
-        skeleton,
-        path,
-        muscles,
-        muscle_names=ARM26_MUSCLES,
-        solver=solver,
-        n_substeps=n_substeps,
+        skeleton, path, muscles, muscle_names=ARM26_MUSCLES, solver=solver, n_substeps=n_substeps
     )
 
 

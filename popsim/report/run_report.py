@@ -86,10 +86,7 @@ def draw_population(run: Run) -> dict[str, RunFigure] | None:
     n_components = min(MOST_COMPONENTS, hidden.shape[-1])
     found = principal_components(hidden, n_components=n_components)
     with figure_style():
-        return {
-            "explained_variance": _dimensions(hidden, found),
-            "state_space": _course(run, found),
-        }
+        return {"explained_variance": _dimensions(hidden, found), "state_space": _course(run, found)}
 
 
 def _dimensions(hidden: np.ndarray, found: PrincipalComponents) -> RunFigure:

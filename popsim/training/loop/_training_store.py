@@ -146,10 +146,7 @@ class TrainingStore:
             self.folder.log.unlink(missing_ok=True)
         self._use(
             GrowingArrays.create(
-                self.folder.history,
-                fixed=self._fixed,
-                attributes=self._attributes,
-                run_id=self._parts.run_id,
+                self.folder.history, fixed=self._fixed, attributes=self._attributes, run_id=self._parts.run_id
             )
         )
 

@@ -7,11 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import (
-    as_float_array,
-    check_fraction,
-    check_positive,
-)
+from popsim._checks import as_float_array, check_fraction, check_positive
 from popsim.model import AbstractModel
 from popsim.training.rules.hebbian import RunningAverage
 from popsim.training.rules.synapses import AbstractSynapticRule
