@@ -1,13 +1,12 @@
 """Saving, comparing and forging checkpoints."""
 
-import json
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from saving_process import expected_arrays, saved_arrays
 
-from popsim.store._manifest import MANIFEST, write_manifest
+from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
+from popsim.store.checkpoints import FORMAT
 
 
 def save_steps(checkpoints, *steps: int) -> None:
@@ -40,8 +39,14 @@ def assert_intact(checkpoints, step):
     assert bits_of(restored.arrays) == bits_of(saved_arrays(step))
 
 
-def reseal(folder, **changes):
-    """Write the manifest of a folder anew, as one who forges it would."""
-    content = json.loads((folder / MANIFEST).read_bytes())["details"] | changes
-    (folder / MANIFEST).unlink()
-    write_manifest(folder, content)
+def file_name(step) -> str:
+    """The name of the file of a step."""
+    return f"{step:09d}.safetensors"
+
+
+def reseal(file, forms=None, **changes):
+    """Write a checkpoint anew, as one who forges it would; `forms` are said of its arrays."""
+    with open_array_file(file, FORMAT, "a checkpoint") as (opened, content):
+        arrays = {name: read_array(file, opened, name, form) for name, form in content["arrays"].items()}
+    told = {name: describe(array) for name, array in arrays.items()} | (forms or {})
+    write_array_file(file, arrays, told, content | changes)

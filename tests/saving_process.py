@@ -132,7 +132,7 @@ def _forked(command: dict) -> dict:
 
 
 if __name__ == "__main__":
-    import orbax.checkpoint  # noqa: F401
+    import safetensors.numpy  # noqa: F401
 
     import popsim.store.checkpoints  # noqa: F401
 

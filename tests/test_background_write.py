@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from popsim.store import _checkpoint_arrays as background_write
-from popsim.store._checkpoint_arrays import BackgroundWrite
+from popsim.store import checkpoints as background_write
+from popsim.store.checkpoints import BackgroundWrite
 
 
 def _fail(message):

@@ -33,7 +33,7 @@ from popsim.training import open_history
 
 pytestmark = pytest.mark.slow
 SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
-SAVED, CHUNK = "checkpoints/000000002", "history.zarr/loss/c.0.0.0"
+SAVED, CHUNK = "checkpoints/000000002.safetensors", "history.zarr/loss/c.0.0.0"
 LINKED = (
     *("run.json", "training.json", "log.jsonl", "summary.json", "run.lock", "run.lock.json"),
     *(f"{name}.0123abcd.partial" for name in ("run.json", "summary.json", "run.lock.json")),
@@ -41,15 +41,16 @@ LINKED = (
     *("history.zarr", "history.zarr.0123abcd.partial", "history.zarr/zarr.json"),
     "history.zarr/zarr.json.0123abcd.partial",
     *("history.zarr/loss", CHUNK),
-    *("checkpoints", SAVED, f"{SAVED}/manifest.json", f"{SAVED}/arrays", "checkpoints/.partial-000000004"),
+    *("history.zarr/loss/zarr.json", "history.zarr/member"),
+    *("checkpoints", SAVED, "checkpoints/000000004.safetensors.0123abcd.partial"),
 )
 SPECIAL = (
     *((name, kind) for name in ("run.json", "training.json", "summary.json") for kind in ("pipe", "folder")),
     *(("log.jsonl", kind) for kind in ("pipe", "folder", "device", "socket")),
     *(("run.lock", kind) for kind in ("pipe", "folder")),
     *((name, "pipe") for name in ("run.lock.json", "history.zarr", "checkpoints", "figures")),
-    *((name, "pipe") for name in ("history.zarr/zarr.json", CHUNK, f"{SAVED}/manifest.json")),
-    (f"{SAVED}/arrays/d", "device"),
+    *((name, "pipe") for name in ("history.zarr/zarr.json", CHUNK, SAVED)),
+    (SAVED, "device"),
 )
 USES = {
     "open": lambda run: open_run(run, build=Sum),

@@ -114,7 +114,7 @@ def test_training_in_memory_needs_no_package_of_the_store():
     """Also on a machine that lacks them: the import of each is made to fail."""
     code = """
 import sys
-for name in ("tensorstore", "xarray", "tyro", "orbax", "matplotlib", "tensorboardX"):
+for name in ("tensorstore", "safetensors", "xarray", "tyro", "matplotlib", "tensorboardX"):
     sys.modules[name] = None
 import jax, popsim
 plant = popsim.plants.PointMass()

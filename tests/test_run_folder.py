@@ -7,15 +7,15 @@ from popsim.store.run_folder import FORMAT
 def test_a_run_is_not_overwritten_unless_told_to(tmp_path):
     folder = RunFolder.create(tmp_path / "run")
     write_sealed_json(folder.description, {"format": FORMAT, "popsim": "0"})
-    ours = ["000000064", ".partial-000000064", ".deleted-000000032", ".replaced-000000064"]
-    for name in ours:
-        (folder.checkpoints / name).mkdir(parents=True)
+    folder.checkpoints.mkdir()
+    for name in ("000000064.safetensors", "000000032.safetensors.0123abcd.partial"):
+        (folder.checkpoints / name).touch()
     notes = [folder.path / "notes.txt", folder.checkpoints / "notes.txt"]
     for mine in notes:
         mine.write_text("mine")
     with pytest.raises(ValueError, match="out.*--overwrite.*popsim resume"):
         RunFolder.create(tmp_path / "run")
-    assert (folder.checkpoints / "000000064").exists()
+    assert (folder.checkpoints / "000000064.safetensors").exists()
     RunFolder.create(tmp_path / "run", overwrite=True)
     assert not folder.description.exists() and [*folder.checkpoints.iterdir()] == [notes[1]]
     assert all(mine.read_text() == "mine" for mine in notes)

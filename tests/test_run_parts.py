@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from small_experiment import Sum, stopping_after
 from small_training import OPTIMIZER, train
 
@@ -80,10 +81,8 @@ def change_log(change):
 CHUNK = "history.zarr/loss/c.0.0.0"
 MIXED = {
     "all checkpoints": (copy("checkpoints"), "checkpoints/00000000"),
-    "the newest checkpoint": (copy("checkpoints/000000008"), "checkpoints/000000008"),
-    "an older checkpoint": (copy("checkpoints/000000004"), "checkpoints/000000004"),
-    "the arrays of a checkpoint": (copy("checkpoints/000000008/arrays"), "checkpoints/000000008"),
-    "the manifest of a checkpoint": (copy("checkpoints/000000008/manifest.json"), "checkpoints/000000008"),
+    "the newest checkpoint": (copy("checkpoints/000000008.safetensors"), "checkpoints/000000008"),
+    "an older checkpoint": (copy("checkpoints/000000004.safetensors"), "checkpoints/000000004"),
     "the history": (copy("history.zarr"), "history.zarr/zarr.json"),
     "the commit record": (copy("history.zarr/zarr.json"), "history.zarr/zarr.json"),
     "an array": (copy("history.zarr/loss"), CHUNK),
@@ -97,7 +96,7 @@ MIXED = {
     "the description": (copy("run.json"), "training.json"),
 }
 LOST = {
-    "a checkpoint": (lose("checkpoints/000000008"), "checkpoints"),
+    "a checkpoint": (lose("checkpoints/000000008.safetensors"), "checkpoints"),
     "all checkpoints": (lose("checkpoints"), "checkpoints"),
     "the history": (lose("history.zarr"), "history.zarr"),
     "an array": (lose("history.zarr/loss"), "history.zarr/loss"),
@@ -110,7 +109,10 @@ LOST = {
 SWAPPED = {
     "two arrays": (swap("history.zarr/batch", "history.zarr/validation_batch"), "history.zarr"),
     "two chunks": (swap("history.zarr/batch/c.0", "history.zarr/trainables_batch/c.0"), "history.zarr"),
-    "two checkpoints": (swap("checkpoints/000000004", "checkpoints/000000008"), "checkpoints/00000000"),
+    "two checkpoints": (
+        swap("checkpoints/000000004.safetensors", "checkpoints/000000008.safetensors"),
+        "checkpoints/00000000",
+    ),
 }
 CASES = {
     f"{what}: {name}": case
@@ -191,12 +193,13 @@ def test_every_run_has_another_identity_which_all_of_its_parts_carry(pair):
     found = set()
     for own in (RunFolder(pair / "0"), RunFolder(pair / "1")):
         record = json.loads((own.history / "zarr.json").read_text())["attributes"]["popsim_arrays"]
-        manifests = [
-            json.loads(path.read_text())["details"] for path in own.checkpoints.glob("*/manifest.json")
-        ]
+        checkpoints = []
+        for path in own.checkpoints.iterdir():
+            with safe_open(path, framework="numpy") as file:
+                checkpoints.append(json.loads(file.metadata()["popsim"]))
         lines = [json.loads(line) for line in own.log.read_text().splitlines()]
         sealed = [read_sealed_json(file) for file in (own.description, own.training, own.summary)]
-        ids = {part[RUN_ID] for part in [record, *manifests, *lines, *sealed]}
+        ids = {part[RUN_ID] for part in [record, *checkpoints, *lines, *sealed]}
         assert len(ids) == 1
         found |= ids
     assert len(found) == 2

@@ -36,7 +36,7 @@ COMMANDS = {
 }
 IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
 LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
-LIBRARIES |= {"optimistix", "orbax", "tensorstore", "tqdm", "tyro", "xarray"}
+LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarray"}
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 UNREADABLE = (errno.EACCES, errno.EPERM, *_NOT_THERE)
 PIPE_CLOSED = 141  # the exit status that shells report for SIGPIPE

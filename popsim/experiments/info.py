@@ -274,8 +274,8 @@ def _checkpoints(folder: RunFolder, run_id: str) -> list[CheckpointInfo]:
     for step in checkpoints.steps():
         with contextlib.suppress(FileNotFoundError, ValueError):
             damage = _complaint(lambda step=step: checkpoints.check(step), DAMAGE)
-            written = checkpoints.folder(step).stat().st_mtime
-            found.append(CheckpointInfo(step, written, checkpoints.size(step), damage))
+            file = checkpoints.file(step).stat()
+            found.append(CheckpointInfo(step, file.st_mtime, file.st_size, damage))
     return found
 
 
@@ -351,16 +351,14 @@ def verify_run(path: str | Path) -> dict[str, str]:
 
 
 def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:
-    checkpoints, damage = Checkpoints(folder.checkpoints, run_id=parts.run_id), {}
-    for step in checkpoints.steps():
-        if said := _complaint(lambda step=step: checkpoints.verify(step)):
-            damage[f"{folder.checkpoints.name}/{step:09d}"] = said
+    checkpoints = Checkpoints(folder.checkpoints, run_id=parts.run_id)
+    told = {step: _complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
     there = checkpoints.steps()
-    damage = {name: said for name, said in damage.items() if int(name[-9:]) in there}
     if not there and (folder.is_finished or parts.checkpoints):
-        return damage | {folder.checkpoints.name: "there must be a checkpoint; there is none"}
-    lost = [f"{folder.checkpoints.name}/{step:09d}" for step in missing_checkpoints(folder, parts)]
-    return damage | dict.fromkeys(lost, "must be there; it is missing")
+        return {folder.checkpoints.name: "there must be a checkpoint; there is none"}
+    told = {step: said for step, said in told.items() if said and step in there}
+    told |= dict.fromkeys(missing_checkpoints(folder, parts), "must be there; it is missing")
+    return {f"{folder.checkpoints.name}/{step:09d}.safetensors": said for step, said in told.items()}
 
 
 def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:

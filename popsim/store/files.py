@@ -1,7 +1,6 @@
 """Files that are written atomically, and never through a link."""
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -158,16 +157,6 @@ def saving(path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise SaveError(error.errno, f"could not be saved: {error.strerror or error}", str(path)) from error
-
-
-def lacks_handles(error: BaseException | None) -> bool:
-    """Whether a library failed because the process may open no more files."""
-    said = os.strerror(errno.EMFILE)
-    while error is not None:
-        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE) or said in str(error):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 @contextlib.contextmanager

@@ -66,6 +66,17 @@ def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
     write_json(path, {**plain, CHECKSUM: digest(plain)})
 
 
+def plain_json(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return JSON values as they will be read again, with text keys and lists in place of tuples.
+
+    **Raises:** `ValueError` naming the argument `name` if they are not finite JSON values.
+    """
+    try:
+        return json.loads(json.dumps(dict(values), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`{name}` must be finite JSON values by name: {error}.") from None
+
+
 def parse_json(content: bytes | str) -> Any:
     """Parse JSON text from an untrusted source.
 

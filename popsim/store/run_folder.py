@@ -37,7 +37,7 @@ class RunFolder:
         training begins and after each checkpoint;
     - `log.jsonl`: one line per logging point;
     - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
-    - `checkpoints/`: the last states of the training, each in a folder named by its number of batches;
+    - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
     - `summary.json`: the figures of merit, in SI units; written when the run is finished;
     - `figures/`: PNG and PDF;
     - `run.lock`: held by the process that writes the folder.

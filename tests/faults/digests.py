@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines, read_sealed_json
-from popsim.store._manifest import read_manifest
+from popsim.store._array_file import open_array_file, read_array
+from popsim.store.checkpoints import FORMAT
 from popsim.store.identity import RUN_ID
 
 
@@ -41,24 +41,9 @@ def _described(file: Path) -> dict[str, Any]:
 
 def checkpoint_arrays(checkpoints: Checkpoints, step: int) -> dict[str, np.ndarray]:
     """All arrays of a checkpoint, whatever they are; of typed keys, their data."""
-    entries = read_manifest(checkpoints.path / f"{step:09d}")["arrays"]
-    wanted = {name: _struct(entry) for name, entry in entries.items()}
-    found = checkpoints.restore(lambda details: wanted, step=step)
-    assert found is not None
-    return {name: _plain(array) for name, array in found.arrays.items()}
-
-
-def _struct(entry: dict[str, Any]) -> jax.ShapeDtypeStruct:
-    dtype = entry["dtype"]
-    if dtype.startswith("key<"):
-        implementation = dtype[len("key<") : -1]
-        dtype = jax.eval_shape(lambda: jax.random.key(0, impl=implementation)).dtype
-    return jax.ShapeDtypeStruct(tuple(entry["shape"]), dtype)
-
-
-def _plain(array: Any) -> np.ndarray:
-    is_key = jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
-    return np.asarray(jax.random.key_data(array) if is_key else array)
+    file = checkpoints.file(step)
+    with open_array_file(file, FORMAT, "a checkpoint") as (opened, content):
+        return {name: read_array(file, opened, name, form) for name, form in content["arrays"].items()}
 
 
 def history_arrays(path: Path) -> dict[str, np.ndarray]:

@@ -21,9 +21,8 @@ LEFT_FILES = (
     "history.zarr/zarr.json.0123abcd.partial",
     "history.zarr/loss/c.0.0.0.0123abcd.partial",
     "history.zarr/loss/zarr.json.0123abcd.partial",
-    "checkpoints/.partial-000000007/arrays/d/half",
-    "checkpoints/.partial-000000024/manifest.json.0123abcd.partial",
-    "checkpoints/.deleted-000000001/manifest.json",
+    "checkpoints/000000007.safetensors.0123abcd.partial",
+    "checkpoints/000000024.safetensors.0123abcd.partial",
     "figures/loss.png.0123abcd.partial",
 )
 

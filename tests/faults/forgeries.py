@@ -77,8 +77,7 @@ FORGERIES: dict[str, Forge] = {
     "pickles: log.jsonl": pickled("log.jsonl"),
     "pickles: history, descriptions": pickled("history.zarr/**/zarr.json"),
     "pickles: history, arrays": pickled("history.zarr/*/c.*"),
-    "pickles: checkpoints, manifests": pickled("checkpoints/*/manifest.json"),
-    "pickles: checkpoints, arrays": pickled("checkpoints/*/arrays/**/*"),
+    "pickles: checkpoints": pickled("checkpoints/*"),
     "pickles beside the arrays": beside,
 }
 

@@ -178,7 +178,7 @@ def _work(command: dict[str, Any], reporting: int, saying: int) -> None:
 def _serve() -> None:
     # All that the jobs need, imported once.
     import matplotlib.pyplot  # noqa: F401
-    import orbax.checkpoint  # noqa: F401
+    import safetensors.numpy  # noqa: F401
     import xarray  # noqa: F401
 
     import popsim.cli  # noqa: F401

@@ -96,9 +96,4 @@ def judge(
 
 def _newest(path: str) -> int:
     """The newest complete checkpoint that a killed process left."""
-    names = (entry.name for entry in Path(path, "checkpoints").glob("*"))
-    return max((int(name.removeprefix(".replaced-")) for name in names if _is_complete(name)), default=0)
-
-
-def _is_complete(name: str) -> bool:
-    return name.removeprefix(".replaced-").isdigit()
+    return max((int(entry.stem) for entry in Path(path, "checkpoints").glob("*.safetensors")), default=0)

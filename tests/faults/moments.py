@@ -17,8 +17,8 @@ MOMENTS = {
     "description": ("open", "/run.json.partial"),
     "compiling": ("begun", ""),
     "training": ("open", "/log.jsonl"),
-    "saving": ("open", "/manifest.json.partial"),
-    "saving, twice": ("open", "/manifest.json.partial"),
+    "saving": ("open", ".safetensors.partial"),
+    "saving, twice": ("open", ".safetensors.partial"),
 }
 """By name what happens then. At "saving, twice" it gets a second signal as the checkpoint is renamed."""
 
@@ -57,7 +57,7 @@ def send_signal(report: Callable[..., None], path: str, name: str, moment: str) 
             seen += 1
             if seen == (1 if moment in ("start", "description") else 2):
                 send()
-        twice = moment == "saving, twice" and event == "os.rename" and "/.partial-" in file
+        twice = moment == "saving, twice" and event == "os.rename" and file.endswith(ending)
         if twice and seen == 2:
             os.kill(os.getpid(), number)
 

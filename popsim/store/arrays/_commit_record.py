@@ -1,7 +1,6 @@
 """The record of committed rows, and checks of appended arrays."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from popsim.store.arrays._layout import DTYPES, ArrayLayout, Shape
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.files import CorruptDataError, digest
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id
-from popsim.store.json_files import read_json, write_json
+from popsim.store.json_files import plain_json, read_json, write_json
 
 FORMAT = 3
 KEY = "popsim_arrays"
@@ -118,10 +117,7 @@ def check_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """
     if KEY in attributes:
         raise ValueError(f"`attributes` must not use the name {KEY!r}.")
-    try:
-        return json.loads(json.dumps(dict(attributes), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`attributes` must be finite JSON values: {error}.") from None
+    return plain_json("attributes", attributes)
 
 
 def is_plain_name(name: str) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 from popsim._checks import memory_of_machine
 from popsim.store.arrays._layout import ArrayLayout, Place, Shape
-from popsim.store.files import CorruptDataError, lacks_handles, read_plain, write_file
+from popsim.store.files import CorruptDataError, read_plain, write_file
 from popsim.store.json_files import read_json
 
 LARGEST_COMPRESSION = 2**15
@@ -154,8 +154,8 @@ class StoredArray:
             tensorstore.array(values).write(found).result()  # takes half the time of `found.read()`
             return values
         except ValueError as error:
-            if lacks_handles(error):
-                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(self.folder)) from error
+            if (told := os.strerror(errno.EMFILE)) in str(error):
+                raise OSError(errno.EMFILE, told, str(self.folder)) from error
             damaged = next((file for file in files if f'{file.name}"' in str(error)), self.folder)
             raise CorruptDataError(
                 f"{damaged}, a part of the array {self.folder.name!r}, is damaged: {error}"

@@ -80,7 +80,7 @@ def _may_go(name: str) -> bool:
 
 
 def _is_own(name: str) -> bool:
-    return name in ("zarr.json", "c") or name.startswith("c.") or finished_name(name) is not None
+    return name == "zarr.json" or name.startswith("c.") or finished_name(name) is not None
 
 
 def verify_arrays(path: str | Path, *, run_id: str | None = None) -> list[str]:

@@ -191,7 +191,12 @@ class TensorBoardWriter(Observer):
         check_tensorboard()
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(logdir), purge_step=first_batch or None, flush_secs=FLUSH_SECONDS)
+        self._writer = SummaryWriter(
+            str(logdir),
+            purge_step=first_batch or None,
+            flush_secs=FLUSH_SECONDS,
+            filename_suffix=f".{first_batch}",  # else the same within a second
+        )
         self._validation_figures = validation_figures
 
     def __call__(self, entry: LogEntry) -> None:

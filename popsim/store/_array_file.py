@@ -1,0 +1,196 @@
+"""Arrays and JSON values in one safetensors file, with a checksum of each array and of all else."""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Shaped
+
+from popsim.store.files import CorruptDataError, MismatchError, write_file
+
+MAX_HEADER_BYTES = 2**22
+"""Parsed JSON takes up to about thirty times its size, so files with larger headers are rejected unread."""
+
+_METADATA = "popsim"
+_SAFETENSORS_NAMES = {
+    **{"bool": "BOOL", "complex64": "C64"},
+    **{"int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64"},
+    **{"uint8": "U8", "uint16": "U16", "uint32": "U32", "uint64": "U64"},
+    **{"bfloat16": "BF16", "float16": "F16", "float32": "F32", "float64": "F64"},
+}
+
+AnyArray: TypeAlias = Shaped[Array | np.ndarray, "..."]
+Form: TypeAlias = dict[str, Any]
+"""Dtype and shape of a stored array; `"key"` is the kind of random keys whose data it is, else None."""
+
+
+def is_key(array: Any) -> bool:
+    """Whether an array holds typed random keys."""
+    return jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+
+
+def describe(array: AnyArray | jax.ShapeDtypeStruct) -> Form:
+    """Return the form in which an array is stored."""
+    kind = None
+    if is_key(array):
+        kind = str(jax.random.key_impl(jnp.empty((), array.dtype)))
+        array = jax.eval_shape(jax.random.key_data, array)
+    return {"dtype": jnp.dtype(array.dtype).name, "shape": list(array.shape), "key": kind}
+
+
+def as_numpy(array: AnyArray) -> np.ndarray:
+    """Return an array, or the data of random keys, in C order and native byte order."""
+    values = np.asarray(jax.random.key_data(array) if is_key(array) else array)
+    return np.asarray(values, values.dtype.newbyteorder("="), order="C")
+
+
+def check_storable(name: str, form: Form) -> None:
+    """**Raises:** `ValueError` if safetensors knows no such name or dtype."""
+    if name == "__metadata__" or form["dtype"] not in _SAFETENSORS_NAMES:
+        raise ValueError(
+            f"array {name!r} must have a name and a dtype that safetensors knows, "
+            f"{', '.join(_SAFETENSORS_NAMES)}, got {form['dtype']}."
+        )
+
+
+def check_forms(
+    found: Mapping[str, Any], expected: Mapping[str, Form], *, source: str, subset: bool = False
+) -> None:
+    """Check that arrays have the expected forms.
+
+    **Arguments:**
+
+    - `found`: the forms of the arrays; other entries of a form are ignored.
+    - `expected`: the expected forms.
+    - `source`: the origin of the arrays, for the error message.
+    - `subset`: whether there may be further arrays.
+
+    **Raises:** `MismatchError` naming the array.
+    """
+    missing, unexpected = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    if missing or (unexpected and not subset):
+        raise MismatchError(
+            f"{source} must hold the arrays of the model: missing {missing}, unexpected {unexpected}."
+        )
+    for name, form in expected.items():
+        given = {key: found[name].get(key) for key in form}
+        if given != form:
+            raise MismatchError(
+                f"array {name!r} of {source} must be {_in_words(form)}, got {_in_words(given)}."
+            )
+
+
+def _in_words(form: Form) -> str:
+    keys = f", the data of {form['key']} keys" if form["key"] else ""
+    return f"{form['dtype']} of shape {form['shape']}{keys}"
+
+
+def write_array_file(
+    path: Path, arrays: Mapping[str, np.ndarray], forms: Mapping[str, Form], content: Mapping[str, Any]
+) -> None:
+    """Write a file atomically.
+
+    **Arguments:**
+
+    - `path`: the file; its folder must exist.
+    - `arrays`: from `as_numpy`.
+    - `forms`: from `describe`, by the same names.
+    - `content`: JSON values, among them its `"format"` and `"details"`.
+
+    **Raises:** `ValueError` if `content` is too long; `SaveError` if the file cannot be written.
+    """
+    from safetensors.numpy import save
+
+    described = {name: {**forms[name], "sha256": _digest(array)} for name, array in arrays.items()}
+    content = {**content, "arrays": described}
+    data = save(dict(arrays), {_METADATA: json.dumps({**content, "sha256": _digest_of_json(content)})})
+    if int.from_bytes(data[:8], "little") > MAX_HEADER_BYTES:
+        raise ValueError(f"`details` and names must be shorter than {MAX_HEADER_BYTES} bytes.")
+    write_file(path, [data])
+
+
+@contextlib.contextmanager
+def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Open a file and yield it with its content, without reading any array.
+
+    **Arguments:**
+
+    - `path`: the file, from an untrusted source.
+    - `expected_format`: its `"format"`.
+    - `kind`: the kind of file, for error messages.
+
+    **Raises:** `CorruptDataError` naming the file if it is missing, not of this kind or changed since it was
+    written; `MismatchError` if it was written by something else or has another format.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    if not path.is_file():
+        raise CorruptDataError(f"there must be a file {path}; it is missing.")
+    with path.open("rb") as raw:
+        if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
+            raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: its header is too long.")
+    try:  # fails, too, if the arrays of the header do not exactly fill the rest of the file
+        file = safe_open(path, framework="numpy")
+    except SafetensorError as error:
+        raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: {error}") from None
+    with file:
+        metadata = file.metadata() or {}
+        if _METADATA not in metadata:
+            raise MismatchError(f"{path} must be {kind} that popsim wrote; it is of something else.")
+        yield file, _content(path, metadata[_METADATA], expected_format)
+
+
+def _content(path: Path, metadata: str, expected_format: int) -> dict[str, Any]:
+    try:
+        content = json.loads(metadata)
+        found, digest = content.get("format"), content.pop("sha256", None)
+        if found == expected_format and digest == _digest_of_json(content) and _is_described(content):
+            return content
+    except (AttributeError, RecursionError, ValueError):
+        found = expected_format
+    if found != expected_format:
+        raise MismatchError(f"{path} must have format {expected_format}, got {found!r}: use another popsim.")
+    raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
+
+
+def _is_described(content: Mapping[str, Any]) -> bool:
+    arrays, details = content.get("arrays"), content.get("details")
+    forms = arrays.values() if isinstance(arrays, dict) else [None]
+    return isinstance(details, dict) and all(isinstance(form, dict) for form in forms)
+
+
+def read_array(path: Path, file: Any, name: str, form: Form) -> np.ndarray:
+    """Read an array of an opened file and check that it is unchanged.
+
+    **Raises:** `CorruptDataError` naming it if it is not.
+    """
+    stored = file.get_slice(name) if name in file.keys() else None  # noqa: SIM118
+    declared = (_SAFETENSORS_NAMES.get(str(form.get("dtype"))), form.get("shape"))
+    if stored is None or (stored.get_dtype(), list(stored.get_shape())) != declared:
+        raise CorruptDataError(
+            f"{path} must be as popsim wrote it; array {name!r} is not what its metadata says."
+        )
+    array = file.get_tensor(name)
+    if _digest(array) != form.get("sha256"):
+        raise CorruptDataError(f"{path} must be as popsim wrote it; array {name!r} is damaged.")
+    return array
+
+
+def as_keys(data: np.ndarray, kind: str) -> Array:
+    """Return random keys of a kind from their data."""
+    return jax.random.wrap_key_data(jnp.asarray(data), impl=kind)
+
+
+def _digest(array: np.ndarray) -> str:
+    return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
+
+
+def _digest_of_json(content: Mapping[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
