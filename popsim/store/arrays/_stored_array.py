@@ -56,8 +56,9 @@ class StoredArray:
             store[block].write(
                 rows[(slice(None), *block[1:])], can_reference_source_data_indefinitely=True
             ).result()
-            write_file(self.folder / name, [store.kvstore[name], self._seal(name, len(rows))])
+            content = store.kvstore[name]
             del store.kvstore[name]
+            write_file(self.folder / name, [content, self._seal(name, len(rows))])
 
     def check_description(self) -> None:
         """Check that the folder has a zarr.json that describes the array as the group does.
@@ -200,6 +201,8 @@ def _opened(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any
     """Return an array of tensorstore, in which nothing missing passes for data."""
     import tensorstore
 
+    # A shard in memory is encoded by one thread, as each keeps what it once took.
+    limit = 1 if kvstore["driver"] == "memory" else "shared"
     return tensorstore.open(
         {
             "driver": "zarr3",
@@ -208,6 +211,6 @@ def _opened(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any
             "store_data_equal_to_fill_value": True,
             "fill_missing_data_reads": False,
         },
-        context=tensorstore.Context(),
+        context=tensorstore.Context({"data_copy_concurrency": {"limit": limit}}),
         **options,
     ).result()
