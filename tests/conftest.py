@@ -63,9 +63,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_finish():
-    """Have the collector of garbage pass over what was imported, which is never freed."""
+    """Have the collector of garbage pass over what was imported, and seldom over what has lived for long."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(700, 10, 100)
 
 
 def pytest_unconfigure():
