@@ -140,10 +140,10 @@ def _lengths(values: Any, *, smallest: int) -> tuple[int, ...]:
 
 
 CHUNK_BYTES = 2**19
-CHUNK_ROWS = 2**13
+CHUNK_ROWS = 2**12
 LARGEST_CHUNK_BYTES = 2**23
 SHARD_BYTES = 2**24
-SHARD_ROWS = 2**14
+SHARD_ROWS = 2**12  # encoded anew at each commit: what that takes must settle early in a training
 BUFFERED_BYTES = 3 * 2**23
 
 

@@ -201,8 +201,6 @@ def _opened(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any
     """Return an array of tensorstore, in which nothing missing passes for data."""
     import tensorstore
 
-    # A shard in memory is encoded by one thread, as each keeps what it once took.
-    limit = 1 if kvstore["driver"] == "memory" else "shared"
     return tensorstore.open(
         {
             "driver": "zarr3",
@@ -211,6 +209,6 @@ def _opened(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any
             "store_data_equal_to_fill_value": True,
             "fill_missing_data_reads": False,
         },
-        context=tensorstore.Context({"data_copy_concurrency": {"limit": limit}}),
+        context=tensorstore.Context(),
         **options,
     ).result()
