@@ -149,6 +149,8 @@ def _own_lines(
         number += 1
         found = line.get(RUN_ID) if isinstance(line, dict) else None
         check_run_id(found, parts.run_id, f"line {number} of {folder.log}")
+        if type(line.get("batch")) is not int:
+            raise CorruptDataError(f"line {number} of {folder.log} must have its batch; it is damaged.")
         yield line
     if number < parts.n_log_lines:
         raise CorruptDataError(f"{folder.log} must have {parts.n_log_lines} lines, got {number}.")
