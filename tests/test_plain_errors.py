@@ -295,6 +295,9 @@ def test_a_mistake_is_named(mistake, as_users_run):
     assert "Traced" not in str(refused.value)
 
 
-def test_a_batch_size_of_numpy_is_taken(as_users_run):
-    _, history = train(1, n_members=0, batch_size=np.int64(4))
-    assert history.loss.total.shape == (1,)
+def test_whole_numbers_of_numpy_are_taken(as_users_run, tmp_path):
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
+    _, history = train(
+        np.int64(3), n_members=0, batch_size=np.int64(4), start_batch=np.int64(2), trainer=trainer
+    )
+    assert history.batch.tolist() == [2]

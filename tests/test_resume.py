@@ -18,7 +18,7 @@ from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
 import popsim
-from popsim.store import Checkpoints, CorruptDataError, MismatchError, RunFolder, SaveError
+from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchError, RunFolder, SaveError
 from popsim.store._run_parts import run_id_of
 from popsim.training import TaskTrainer, _plan, adam, open_history, rules
 from popsim.training.loop._batch_loop import BatchLoop
@@ -191,6 +191,11 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
         None,
         lambda patch: in_call(3, press_ctrl_c_twice, HistoryRecorder, "on_batches", patch),
     ),
+    "Ctrl-C in a commit": (
+        KeyboardInterrupt,
+        None,
+        lambda patch: in_call(4, press_ctrl_c, GrowingArrays, "_write", patch),
+    ),
     "Ctrl-C in a callback": (KeyboardInterrupt, 6, lambda patch: {"batch_callbacks": {5: [press_ctrl_c]}}),
     "validation": (
         RuntimeError,
@@ -201,10 +206,13 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
 }
 
 
-@pytest.mark.parametrize("end", mostly_in_full(ENDS, short=("Ctrl-C", "a log function that saves elsewhere")))
+SHORT_ENDS = ("Ctrl-C", "Ctrl-C in a commit", "a log function that saves elsewhere")
+
+
+@pytest.mark.parametrize("end", mostly_in_full(ENDS, short=SHORT_ENDS))
 def test_whatever_ends_a_training_what_is_finished_is_saved(end, tmp_path, whole, monkeypatch):
     raised, n_saved, arrange = ENDS[end]
-    checkpointed_at_log_points(monkeypatch, seconds=1e9)
+    checkpointed_at_log_points(monkeypatch, seconds=0.0 if end == "Ctrl-C in a commit" else 1e9)
     seen = []
 
     def log(entry):
@@ -529,3 +537,7 @@ def test_metrics_are_checked(as_users_run):
         train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: {"one": 1.0}))
     with pytest.raises(ValueError, match="by name"):
         train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: [1.0]))
+    given = iter([{"one": np.ones(2)}, {"another": np.ones(2)}])
+    with pytest.raises(ValueError, match="`validation_metrics` must return the same names.*another.*after"):
+        trainer = TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: next(given))
+        train(2, trainer=trainer, log_step=1)

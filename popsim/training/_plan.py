@@ -62,7 +62,7 @@ class TrainingPlan:
     - `trainer`: the options of the trainer.
     - `training`: the options of the training.
 
-    **Raises:** `ValueError` naming what does not fit together, before anything is compiled.
+    **Raises:** `ValueError` naming what does not fit together, before the training loop is compiled.
     """
 
     trainer: TrainerOptions

@@ -127,7 +127,7 @@ class TrainerOptions:
             )
         check_callables("post_step_fns", self.post_step_fns)
         check_callables("log_fns", self.log_fns)
-        for name in ("loss_update_func", "validation_metrics", "stop"):
+        for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):
             if getattr(self, name) is not None:
                 check_callables(name, [getattr(self, name)])
         if self.nonfinite not in ("freeze", "raise"):
@@ -187,7 +187,8 @@ class Training:
         those of that training, except for what begins later (more batches, say) and the batches that are
         recorded.
     - `disable_tqdm`: whether to hide the progress bar and the losses.
-    - `batch_callbacks`: by batch number, functions without arguments to call right after that batch.
+    - `batch_callbacks`: by batch number, functions without arguments to call after that batch and its logging
+        point, if any. The batch counts as done: if one of them raises, a resumed training goes on after it.
     - `opt_state`: the initial optimizer state, such as `history.opt_state` of an earlier call. It includes
         the injected hyperparameters: a constant learning rate is that of the earlier call. The carry of model
         updates and weights changed by `loss_update_func` start anew.
@@ -199,7 +200,7 @@ class Training:
     - `members`: the members (see `member_grid`), which label the history by their settings; two with the same
         id draw the same numbers. A single model has one. None numbers the members from 0.
     - `on_begin`: called once with the number of batches done so far, after the checkpoint, if any, has been
-        accepted and before anything is compiled.
+        accepted and before the training loop is compiled.
     - `key`: the key of the training. The draws of member i in batch b depend only on it, b and i.
 
     **Raises:** `ValueError` naming an argument that is out of range.
@@ -243,6 +244,7 @@ class Training:
                 f"`start_batch` must be a whole number from 0 to {self.n_batches - 1}, "
                 f"got {self.start_batch!r}."
             )
+        object.__setattr__(self, "start_batch", int(self.start_batch))
         if self.trainables_dtype is not None and jnp.dtype(self.trainables_dtype).name not in KEPT_TYPES:
             raise ValueError(
                 f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."

@@ -75,7 +75,7 @@ class TaskTrainer(TrainerOptions):
         resumed training starts at its first batch.
 
         **Raises:** `ValueError` naming an argument that is out of range or does not fit the others, before
-        anything is compiled; `NonfiniteError` if a member is not finite and `nonfinite` is "raise";
+        the training loop is compiled; `NonfiniteError` if a member is not finite and `nonfinite` is "raise";
         `MismatchError` naming the differences if the checkpoint is of another training; `CorruptDataError` if
         no checkpoint is intact; `SaveError` if a checkpoint cannot be written.
         """
@@ -89,8 +89,8 @@ class TaskTrainer(TrainerOptions):
             began = time.perf_counter() - (0.0 if store is None else store.seconds_before)
             rows = RowsInMemory({TRAINABLES: plan.kept_batches.size}) if store is None else store.rows
             recorder = HistoryRecorder(rows, plan.spec_batches, plan.trials_of, training.trainables_dtype)
-            observers = self._observers(plan, store, int(state.step), began)
             state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
+            observers = self._observers(plan, store, int(state.step), began)
             state = HostLoop(plan, [recorder, *observers]).run(state, began)
             history = recorder.history(
                 trials_like=plan.first_trials,
@@ -104,16 +104,11 @@ class TaskTrainer(TrainerOptions):
         self, plan: TrainingPlan, store: TrainingStore | None, first_batch: int, began: float
     ) -> list[Observer]:
         """Return what shows and saves a training, in the order in which it is told."""
-        n_batches = plan.training.n_batches
-        observers: list[Observer] = [BatchCallbacks(plan.callbacks)]
-        if store is not None:
-            observers.append(Saving(store, plan.layout, began))
-        observers.append(ProgressBar(n_batches, first_batch, disable=plan.training.disable_tqdm))
-        observers.append(LogFunctions(self.log_fns))
-        if self.tensorboard_logdir is not None:
-            figures = self.validation_figures
-            observers.append(TensorBoardWriter(self.tensorboard_logdir, figures, first_batch=first_batch))
-        return observers
+        events, figures = self.tensorboard_logdir, self.validation_figures
+        written = [] if events is None else [TensorBoardWriter(events, figures, first_batch=first_batch)]
+        saved = [] if store is None else [Saving(store, plan.layout, began)]
+        bar = ProgressBar(plan.training.n_batches, first_batch, disable=plan.training.disable_tqdm)
+        return [BatchCallbacks(plan.callbacks), *saved, bar, LogFunctions(self.log_fns), *written]
 
 
 def _own_copy(leaf: Any) -> Any:

@@ -5,7 +5,7 @@ import dataclasses
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -47,8 +47,14 @@ class HostLoop:
         """
         with contextlib.ExitStack() as ends:
             for observer in reversed(self.observers):
-                ends.push(lambda kind, error, trace, observer=observer: observer.on_end(error))
+                ends.push(lambda _, error, __, own=observer: self._tell([own], lambda o: o.on_end(error)))
             return self._run(state, began)
+
+    def _tell(self, observers: Sequence[Observer], tell: Callable[[Observer], None]) -> None:
+        """Call a method of each observer; Ctrl-C waits for those that record."""
+        for observer in observers:
+            with _interrupts_wait() if observer.is_recording else contextlib.nullcontext():
+                tell(observer)
 
     def _run(self, state: TrainState, began: float) -> TrainState:
         plan = self.plan
@@ -56,7 +62,7 @@ class HostLoop:
             int(state.step),
             plan.training.n_batches,
             {*plan.log_batches, *plan.callbacks, *(batch - 1 for batch in (*plan.resets, *plan.loops))},
-            capacity=min(loop.capacity for loop in plan.loops.values()),
+            capacity=next(iter(plan.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
@@ -75,10 +81,8 @@ class HostLoop:
             finishes_calls = plan.trainer.folder is not None
             if batches.logs:
                 entry = self._log_entry(batches, began)
-                for observer in self.observers:
-                    observer.on_log_point(entry)
-            for observer in self.observers:
-                observer.on_pause(batches.last)
+                self._tell(self.observers, lambda observer, entry=entry: observer.on_log_point(entry))
+            self._tell(self.observers, lambda observer, last=batches.last: observer.on_pause(last))
             if np.all(frozen_from != NOT_FROZEN) or (plan.trainer.stop is not None and plan.trainer.stop()):
                 break
         return state

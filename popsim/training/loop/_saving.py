@@ -1,5 +1,6 @@
 """Saving of a training in its folder."""
 
+import contextlib
 import dataclasses
 import time
 
@@ -25,6 +26,8 @@ class Saving(Observer):
     - `layout`: the layout of the members on the devices.
     - `began`: when the training began, on the clock of `time.perf_counter`.
     """
+
+    is_recording = True
 
     def __init__(self, store: TrainingStore, layout: MemberLayout, began: float):
         self._store = store
@@ -69,11 +72,13 @@ class Saving(Observer):
 
     def _save_before_leaving(self, error: BaseException) -> None:
         """Save what is finished, and add a note on it to `error`; a failure to save is only noted."""
+        with contextlib.suppress(SaveError):  # of an earlier checkpoint: the last one may still be written
+            self._store.wait()
         try:
             self._save()
             self._store.wait()
         except Exception as failed:
-            if self._finished is not None and not isinstance(error, SaveError):
+            if self._finished is not None and str(failed) != str(error):
                 batch = int(self._finished.state.step) - 1
                 error.add_note(f"The training after batch {batch} was not saved: {failed}")
         error.add_note(self._store.saved)

@@ -80,7 +80,7 @@ class TrainingStore:
         self._saved_at = time.monotonic()
         self._saved_step = -1
         self._logged: list[int] = []  # batch numbers
-        self._pending: RunParts | None = None
+        self._pending: tuple[int, RunParts] | None = None  # the checkpoint that is being written
         self._arrays: GrowingArrays | None = None
         self.rows: RowsOnDisk
 
@@ -186,9 +186,9 @@ class TrainingStore:
         **Raises:** `SaveError` if it cannot be written, or the previous checkpoint could not.
         """
         step = int(state.step)
+        self.wait()
         if step == self._saved_step:
             return
-        self.wait()
         self.rows.commit(n_rows, frozen_from=np.asarray(state.loss_fn_state.frozen_from).tolist())
         details = {
             "step": step,
@@ -200,16 +200,16 @@ class TrainingStore:
             "seconds": seconds,
         }
         self._checkpoints.save(step, named_state(state), details)
-        self._saved_step, self._saved_at = step, time.monotonic()
-        self._pending = dataclasses.replace(
-            self._parts, history=details["history"], n_log_lines=details["n_log_lines"]
-        )
+        self._saved_at = time.monotonic()
+        parts = {"history": details["history"], "n_log_lines": details["n_log_lines"]}
+        self._pending = step, dataclasses.replace(self._parts, **parts)
 
     def wait(self) -> None:
         """Wait until the last checkpoint is written; raises `SaveError` if that failed."""
-        parts, self._pending = self._pending, None
+        pending, self._pending = self._pending, None
         self._checkpoints.wait()
-        if parts is not None:
+        if pending is not None:
+            self._saved_step, parts = pending
             self._write_parts(parts)
 
     def _write_parts(self, parts: RunParts) -> None:
@@ -224,11 +224,11 @@ class TrainingStore:
     def saved(self) -> str:
         """A message on what is saved of the training and how to resume."""
         where, is_run = self.folder.path, self.folder.description.exists()
-        if not self._parts.checkpoints:
+        if self._saved_step < 0:
             how = f"{self.folder.resume_command} begins it anew" if is_run else "it may begin anew there"
             return f"Nothing of the training in {where} is saved: {how}."
         how = self.folder.resume_command if is_run else "restore_checkpoint=True"
-        last = self._parts.checkpoints[-1] - 1
+        last = self._saved_step - 1
         return f"The training in {where} is saved after batch {last}: {how} goes on from there."
 
     def close(self) -> None:

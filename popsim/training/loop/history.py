@@ -144,6 +144,8 @@ class HistoryRecorder(Observer):
     - `trainables_dtype`: the dtype in which trainables are kept; None for their own.
     """
 
+    is_recording = True
+
     def __init__(
         self,
         rows: AbstractHistoryRows,
@@ -155,6 +157,7 @@ class HistoryRecorder(Observer):
         self._spec_batches = spec_batches
         self._trials_of = trials_of
         self._trainables_dtype = trainables_dtype
+        self._metrics: dict[str, tuple[int, ...]] | None = None
 
     def on_batches(self, batches: FinishedBatches) -> None:
         numbers = np.arange(batches.first, batches.last + 1)
@@ -167,6 +170,13 @@ class HistoryRecorder(Observer):
             self._rows.append(TRIALS, batch[None], row)
 
     def on_log_point(self, entry: LogEntry) -> None:
+        metrics = {name: values.shape for name, values in entry.metrics.items()}
+        if (before := self._metrics or metrics) != metrics:
+            raise ValueError(
+                "`validation_metrics` must return the same names and shapes at each logging point, "
+                f"got {metrics} after {before}."
+            )
+        self._metrics = metrics
         record = ValidationRecord(entry.validation_loss, entry.metrics)
         row = jax.tree.map(lambda leaf: leaf[None], record)
         self._rows.append(VALIDATION, np.array([entry.batch]), row)

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jax.typing import ArrayLike
@@ -111,9 +111,13 @@ class LogEntry:
 class Observer:
     """What is told about a training as it goes on; a subclass overrides the methods that it needs.
 
+    Ctrl-C waits for the methods of one that `is_recording`, which must not be left half done.
+
     After each call of the compiled loop, which ends where the host has work to do and after about a second,
     all observers get `on_batches`, then `on_log_point` if there is one, then `on_pause`.
     """
+
+    is_recording: ClassVar[bool] = False
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Act on finished batches; Ctrl-C waits for all observers to do so if the training is saved."""
@@ -164,7 +168,8 @@ def check_tensorboard() -> None:
 class TensorBoardWriter(Observer):
     """A writer of TensorBoard events during training: losses, learning rate, figures.
 
-    An entry of `log_fns` of `TaskTrainer`, added by `enable_tensorboard`. The scalars are "training/total",
+    `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at logging points, as
+    one of the `log_fns`, and closed by its owner. The scalars are "training/total",
     "training/<term>", the same for "validation", and "learning_rate" if it is known: means over members that
     are not frozen. An ensemble also has the total of each member, "training/total/member_3". The step is the
     batch number. Events are on disk after ten seconds, or when the writer is closed. TensorBoard shows
@@ -280,8 +285,8 @@ class ProgressBar(Observer):
         validation = entry.validation_loss
         terms = validation.terms if len(validation.terms) > 1 else {}
         columns: tuple[str, ...] = ("batch", "loss", "validation", *terms)
-        losses = (entry.loss.total, validation.total, *terms.values())
-        row = (str(entry.batch), *(_mean_of_finite(loss) or "frozen" for loss in losses))
+        losses = [np.asarray(loss) for loss in (entry.loss.total, validation.total, *terms.values())]
+        row = (str(entry.batch), *(_mean_of_finite(loss[~entry.frozen]) or "frozen" for loss in losses))
         rows = [row] if columns == self._columns else [columns, row]
         for one in rows:
             cells = (text.rjust(max(10, len(name))) for name, text in zip(columns, one, strict=True))

@@ -94,7 +94,6 @@ class CallSchedule:
         self._n_calls = 0
         self._n_batches = n_batches
         self.next_batch = first_batch
-        self.last_count = 0
 
     @property
     def finished(self) -> bool:
@@ -109,7 +108,6 @@ class CallSchedule:
     def made(self, count: int, seconds: float) -> None:
         """Record the batches and time of a call. The first call is not timed, as it compiles."""
         self.next_batch += count
-        self.last_count = count
         self._n_calls += 1
         if self._n_calls > 1:
             fitting = self._seconds / max(seconds / count, 1e-9)
