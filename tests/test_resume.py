@@ -537,6 +537,9 @@ def test_metrics_are_checked(as_users_run):
         train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: {"one": 1.0}))
     with pytest.raises(ValueError, match="by name"):
         train(2, trainer=TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: [1.0]))
+    with pytest.raises(ValueError, match="`validation_metrics` must return plain names"):
+        named = TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: {"a..b": np.ones(2)})
+        train(2, trainer=named)
     given = iter([{"one": np.ones(2)}, {"another": np.ones(2)}])
     with pytest.raises(ValueError, match="`validation_metrics` must return the same names.*another.*after"):
         trainer = TaskTrainer(OPTIMIZER, validation_metrics=lambda states, trials: next(given))

@@ -119,6 +119,8 @@ def test_what_cannot_be_saved_or_opened_is_refused(trained, ensemble, tmp_path):
     )
     with pytest.raises(ValueError, match="untrained"):
         save_history(tmp_path / "none.zarr", without, untrained=ensemble)
+    with pytest.raises(ValueError, match=r"a\.\.b"):
+        save_history(tmp_path / "none.zarr", dataclasses.replace(history, metrics={"a..b": np.zeros((2, 3))}))
     with pytest.raises(ValueError, match="there is none"):
         open_history(tmp_path / "none.zarr")
     (tmp_path / "other").mkdir()

@@ -218,3 +218,15 @@ def check_replaceable(path: Path, is_ours: Callable[[Path], bool], *, kind: str,
         raise ValueError(
             f"`path` must not hold anything but {kind} of popsim, got {path}: it is left as it is."
         )
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether an array may have this name, which is also that of its folder."""
+    return (
+        0 < len(name.encode(errors="replace")) <= 240
+        and name.isprintable()
+        and not any(mark in name for mark in ("/", "\\", ".."))
+        and not name.startswith((".", "__", " "))
+        and not name.endswith((".", " "))
+        and name != "zarr.json"
+    )

@@ -9,7 +9,7 @@ import numpy as np
 
 from popsim.store.arrays._layout import DTYPES, ArrayLayout, Shape
 from popsim.store.arrays._stored_array import StoredArray
-from popsim.store.files import CorruptDataError, digest
+from popsim.store.files import CorruptDataError, digest, is_plain_name
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id
 from popsim.store.json_files import plain_json, read_json, write_json
 
@@ -118,18 +118,6 @@ def check_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
     if KEY in attributes:
         raise ValueError(f"`attributes` must not use the name {KEY!r}.")
     return plain_json("attributes", attributes)
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether an array may have this name, which is also that of its folder."""
-    return (
-        0 < len(name.encode(errors="replace")) <= 240
-        and name.isprintable()
-        and not any(mark in name for mark in ("/", "\\", ".."))
-        and not name.startswith((".", "__", " "))
-        and not name.endswith((".", " "))
-        and name != "zarr.json"
-    )
 
 
 Values = Mapping[str, tuple[tuple[str, ...], np.ndarray]]

@@ -12,6 +12,7 @@ from jaxtyping import Int, PyTree
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_arrays
+from popsim.store.arrays.inspection import remove_arrays
 from popsim.training.loop.history import (
     BATCH,
     TRAINABLES,
@@ -206,12 +207,18 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         attributes=member_labels(history.members if is_ensemble else None),
     )
     by_member = {BATCH, VALIDATION, TRAINABLES} if is_ensemble else set()
-    for axis, (batches, tree) in rows.items():
-        if batches.size:
-            named = named_rows(axis, tree, lambda name: ("member",) if name in by_member else ())
-            arrays.append(axis, {axis: ((), batches), **named})
     told = {"terms": sorted(history.loss.terms), "frozen_from": history.frozen_from.tolist()}
-    arrays.commit(arrays.attributes | told)
+    try:
+        for axis, (batches, tree) in rows.items():
+            if batches.size:
+                named = named_rows(axis, tree, lambda name: ("member",) if name in by_member else ())
+                arrays.append(axis, {axis: ((), batches), **named})
+        arrays.commit(arrays.attributes | told)
+    except BaseException:
+        arrays.close()
+        remove_arrays(Path(path))
+        raise
+    arrays.close()
 
 
 def open_history(path: str | Path, *, run_id: str | None = None) -> Any:

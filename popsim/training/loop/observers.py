@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
+from popsim.store.files import is_plain_name
 from popsim.training.steps.member_step import BatchRecord
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
@@ -43,7 +44,7 @@ def checked_metrics(
             raise ValueError(
                 f"`validation_metrics` must return numbers by name, got {values.dtype} for {name!r}."
             )
-        if not name or "/" in name or name.startswith("."):  # they name arrays on disk
+        if not is_plain_name(name):  # they name arrays on disk
             raise ValueError(f"`validation_metrics` must return plain names without '/', got {name!r}.")
         if n_members is not None and values.shape[:1] != (n_members,):
             raise ValueError(
