@@ -68,7 +68,7 @@ def commands(server: ForkServer, table: Table, folder: Path, n: int) -> None:
         path = folder / f"command {i}"
         end = server.run("command", path=str(path), arguments=arguments_for(path), file_size=int(limit))
         lines = end["said"].strip().splitlines()
-        ours = [line for line in lines if line.startswith("popsim: ")]  # orbax logs, too
+        ours = [line for line in lines if line.startswith("popsim: ")]  # libraries may log, too
         if end["status"] == 1 and len(ours) == 1 and "error: " in ours[0] and str(path) in ours[0]:
             failed += 1
         elif end["status"] or not (path / "summary.json").exists():

@@ -46,7 +46,7 @@ _OWN_FILE = re.compile(r"(?P<step>\d{9,})\.safetensors")
 
 
 class BackgroundWrite:
-    """A queue of writes that run one after the other, each in its own thread.
+    """A write in a thread of its own, for which the next one waits.
 
     Signals and interrupts reach only the main thread, so a write that has started runs to its end. A failure
     that nobody waited for is printed when the process ends.
