@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +18,7 @@ from popsim.training._plan import TrainingPlan
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.loop.schedule import CallSchedule
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
-from popsim.training.steps.train_state import TrainState
+from popsim.training.steps.train_state import TrainState, copied
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +73,8 @@ class HostLoop:
         while not calls.finished:
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
                 state, batches = self._call(state, calls)
-                frozen_before, frozen_from = frozen_from, self._frozen_from(state)
-                self._report_frozen(frozen_before, frozen_from)
+                self._report_frozen(frozen_from, batches.frozen_from)
+                frozen_from = batches.frozen_from
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
@@ -116,6 +115,7 @@ class HostLoop:
             kept=kept,
             trainables=self._filled(buffers.trainables, kept.size),
             state=state,
+            frozen_from=frozen_from,
             logs=all_frozen or first + count - 1 in plan.log_batches,
         )
         calls.made(count, time.perf_counter() - began)
@@ -145,8 +145,7 @@ class HostLoop:
     def _log_entry(self, batches: FinishedBatches, began: float) -> LogEntry:
         """Return the logging point after some batches, with the results of the validation trials."""
         # Copied for the log functions: the next call of the loop donates the state's own arrays.
-        gathered = self.plan.layout.gather(batches.state.model)
-        model = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, gathered)
+        model = copied(self.plan.layout.gather(batches.state.model))
         validation, metrics = self.plan.validate(model)
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
@@ -157,7 +156,7 @@ class HostLoop:
             validation=validation,
             validation_loss=jax.device_get(jax.tree.map(lambda x: x.mean(axis=-1), validation.losses)),
             metrics=metrics,
-            frozen=np.asarray(self._frozen_from(batches.state) != NOT_FROZEN),
+            frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - began,
         )

@@ -4,14 +4,11 @@ import contextlib
 import dataclasses
 import time
 
-import equinox as eqx
-import jax
-
 from popsim.store import SaveError
 from popsim.training.loop._training_store import TrainingStore
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.steps._sharding import MemberLayout
-from popsim.training.steps.train_state import TrainState
+from popsim.training.steps.train_state import TrainState, copied
 
 
 class Saving(Observer):
@@ -62,7 +59,7 @@ class Saving(Observer):
 
     def _finish(self) -> None:
         """Keep what to save, copied: the next call of the compiled loop donates the arrays of the state."""
-        own = jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, self._batches.state)
+        own = copied(self._batches.state)
         self._finished = _Finished(own, time.perf_counter() - self._began, self._store.rows.n_rows)
 
     def _save(self) -> None:

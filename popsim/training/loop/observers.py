@@ -62,6 +62,7 @@ class FinishedBatches:
     - `records`: their records, with a leading batch axis.
     - `kept`, `trainables`: those after which the trainables are kept, and these, with a leading axis.
     - `state`: the state after the last one.
+    - `frozen_from`: the batch from which on each member is frozen; -1 if it is not.
     - `logs`: whether a logging point follows.
 
     Arrays may be views that the next call overwrites.
@@ -73,6 +74,7 @@ class FinishedBatches:
     kept: Int[np.ndarray, " kept"]
     trainables: PyTree[np.ndarray]
     state: TrainState
+    frozen_from: Int[np.ndarray, "*member"]
     logs: bool
 
     @property

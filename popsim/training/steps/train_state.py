@@ -217,6 +217,11 @@ def parts(state: TrainState, names: tuple[str, ...]) -> dict[str, PyTree]:
     return {name: getattr(state, name) for name in names}
 
 
+def copied(tree: Any) -> Any:
+    """Return a PyTree with copies of its arrays: the compiled loop donates those of its state."""
+    return jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, tree)
+
+
 MODEL = "model"
 NAMES = {
     "params": MODEL,  # both share the leaf names of the whole model
