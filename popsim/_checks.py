@@ -17,7 +17,8 @@ from jax import Array
 
 from popsim.per_member import PerMember
 
-OWN_FRAMES = ("popsim", "equinox", "jaxtyping", "contextlib", "functools")  # between the user and a warning
+# What lies between the user and a warning.
+OWN_FRAMES = ("popsim", "equinox", "jaxtyping", "xarray", "contextlib", "functools")
 
 
 def warn_caller(message: str) -> None:

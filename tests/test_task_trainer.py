@@ -264,6 +264,13 @@ def test_an_ensemble_whose_members_disagree_raises(module_setup):
         TRAINER(task, broken, 2, 4, network, ensembled=True, key=KEY)
 
 
+@pytest.mark.parametrize("option", [{"devices": jax.local_devices()[:1]}, {"member_batch_size": 1}])
+def test_options_about_members_are_refused_for_a_single_model(option, module_setup):
+    task, build = module_setup
+    with pytest.raises(ValueError, match=next(iter(option))):
+        TaskTrainer(adam(1e-3), **option)(task, build(key=KEY), 2, 4, network, key=KEY)
+
+
 def test_there_is_nothing_to_restore_without_a_folder(module_setup):
     with pytest.raises(ValueError, match="`restore_checkpoint` needs `chkpt_dir`"):
         train(module_setup, restore_checkpoint=True)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, overload
@@ -12,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
+from popsim._checks import warn_caller
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
@@ -311,10 +311,9 @@ class ScriptRun(_Opened):
                 raise
             raise MismatchError(f"{self._must_give('build')}, got another: {told}.") from error
         for argument, told in different.items():
-            warnings.warn(
+            warn_caller(
                 f"{self._must_give(argument)}, got another{told and f' ({told})'}: its results are not those "
-                "of the training.",
-                stacklevel=4,
+                "of the training."
             )
         return found
 

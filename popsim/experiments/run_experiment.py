@@ -2,7 +2,6 @@
 
 import dataclasses
 import platform
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import memory_of_machine
+from popsim._checks import memory_of_machine, warn_caller
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment, Recording
@@ -171,8 +170,7 @@ def finish_run(
         _mark_finished(run.folder)  # the process may have been killed after it wrote the summary
         return run
     if read_description(run.folder.description).get("finished"):
-        said = f"there must be a file {run.folder.summary}; it is missing: it is made again."
-        warnings.warn(said, stacklevel=3)
+        warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
     if (seconds := checkpoint_seconds) is None:
         seconds = _written_down(run.folder, "checkpoint_seconds", float)
     options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}

@@ -6,11 +6,11 @@ from another run is therefore detected, even if it is intact in itself.
 """
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from popsim._checks import warn_caller
 from popsim.store.arrays.inspection import check_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, MismatchError
@@ -110,10 +110,9 @@ def own_checkpoints(folder: RunFolder, parts: RunParts) -> Checkpoints:
         if not checkpoints.steps():
             raise CorruptDataError(f"there must be a checkpoint in {folder.checkpoints}; it is missing.")
         steps = ", ".join(map(str, missing))
-        warnings.warn(
+        warn_caller(
             f"there must be checkpoints after {steps} batches in {folder.checkpoints}; they are missing: "
-            "the newest of the others is taken.",
-            stacklevel=3,
+            "the newest of the others is taken."
         )
     return checkpoints
 
@@ -185,7 +184,7 @@ def check_parts(folder: RunFolder) -> RunParts:
             try:
                 checkpoints.verify(step)
             except CorruptDataError as error:
-                warnings.warn(f"a checkpoint is damaged: {error}", stacklevel=3)
+                warn_caller(f"a checkpoint is damaged: {error}")
     elif not checkpoints.steps():  # leftovers of an interrupted start are of no use
         return parts
     for _ in stream_log(folder, parts):

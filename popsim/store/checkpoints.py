@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from popsim._checks import warn_caller
 from popsim.store._array_file import (
     AnyArray,
     Form,
@@ -220,9 +220,7 @@ class Checkpoints:
             place = max(places)
             if damages:
                 last = [*damages.values()][-1]
-                warnings.warn(
-                    f"a checkpoint is passed over, that of step {place[0]} is tried: {last}", stacklevel=2
-                )
+                warn_caller(f"a checkpoint is passed over, that of step {place[0]} is tried: {last}")
             try:
                 return self._read(place[0], expected, subset)
             except CorruptDataError as error:

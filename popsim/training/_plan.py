@@ -80,6 +80,12 @@ class TrainingPlan:
                 f"`members` must be the {self.count or 1} of the model, got {training.members.n_members}."
             )
         if self.count is None:
+            for name in ("devices", "member_batch_size"):
+                if getattr(trainer, name) is not None:
+                    raise ValueError(
+                        f"`{name}` must be None for a single model, got {getattr(trainer, name)}: it divides "
+                        "the members of an ensemble, which is trained with `ensembled=True`."
+                    )
             check_of_one_member("task", training.task)
             check_of_one_member("model_update_funcs", trainer.model_update_funcs)
             check_of_one_member("post_step_fns", trainer.post_step_fns)

@@ -12,14 +12,13 @@ import hashlib
 import itertools
 import math
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from popsim._checks import memory_of_machine
+from popsim._checks import memory_of_machine, warn_caller
 from popsim.store.arrays._layout import ArrayLayout, Place, Shape
 from popsim.store.files import CorruptDataError, read_plain, write_file
 from popsim.store.json_files import read_json
@@ -175,11 +174,10 @@ class StoredArray:
             if memory is None or n_bytes <= memory:
                 values = np.empty(shape, self.layout.dtype)
                 if memory is not None and n_bytes > memory / TIMES_IN_MEAN:
-                    warnings.warn(
+                    warn_caller(
                         f"{read}, {n_bytes / 1e9:.3g} GB, is more than a third of the memory, and .mean() "
                         "and the like of xarray take three times its size: the system may end the process. "
-                        f"If so, {parts}",
-                        stacklevel=2,
+                        f"If so, {parts}"
                     )
                 return values
         raise MemoryError(f"{read} must fit into memory, got {n_bytes / 1e9:.3g} GB: {parts}")
