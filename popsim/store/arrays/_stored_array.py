@@ -149,7 +149,9 @@ class StoredArray:
             return values
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
         folder = {"driver": "file", "path": f"{self.folder.absolute()}/"}
-        found = _opened(layout, folder, assume_metadata=True).oindex[tuple(index for index, _, _ in parts)]
+        found = _opened(layout, folder, open=True, assume_metadata=True).oindex[
+            tuple(index for index, _, _ in parts)
+        ]
         try:
             tensorstore.array(values).write(found).result()  # takes half the time of `found.read()`
             return values
