@@ -141,5 +141,6 @@ def _number(value: Any) -> Any:
     if is_traced(value) or not (isinstance(value, float | int | complex) or hasattr(value, "__array__")):
         return None
     is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
-    array = np.asarray(jax.random.key_data(value) if is_key else value)
+    with jax.ensure_compile_time_eval():  # else the data of a known key would be traced
+        array = np.asarray(jax.random.key_data(value) if is_key else value)
     return array.shape, array.dtype.name, array.tobytes()

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 import small_training
 from conftest import small_reach_setup
+from small_training import KEY
 
 import popsim
 from popsim.analysis._arrays import numpy_generator
 from popsim.randomness import as_key, trial_keys
 from popsim.tasks.library import TASKS
 from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
+from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.supervised import supervised_batches
 
 
@@ -167,13 +169,22 @@ def test_members_that_are_built_outside_of_their_key_are_refused(draw):
 
 def test_what_is_drawn_once_and_for_all_is_given_to_all():
     """A number that is drawn before is a setting like any other, and nothing is drawn twice as often."""
-    calls, weights = [], jnp.asarray(np.random.randn(5), "f")
+    calls, fixed = [], {"key": jax.random.key(5), "weights": jnp.asarray(np.random.randn(5), "f")}
+
+    def masked():
+        return jnp.where(jax.random.bernoulli(fixed["key"], shape=(5,)), fixed["weights"], 0.0)
 
     def build(key):
         calls.append(key)
-        return eqx.tree_at(lambda m: m.network.bias, small_training.build(key), weights)
+        return eqx.tree_at(lambda m: m.network.bias, small_training.build(key), masked())
 
     for _ in range(2):
         ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
-        np.testing.assert_array_equal(ensemble.network.bias, np.stack([weights, weights]))
+        np.testing.assert_array_equal(ensemble.network.bias, np.stack([masked(), masked()]))
     assert len(calls) == 3  # compiled once
+    ids = jnp.arange(2)
+    usual, shifted = (
+        trials_of_batch(Outside(draw=draw), 2, ids[0], member_ids=ids, shared_trials=False, key=KEY).inputs
+        for draw in (float, lambda: jax.random.uniform(fixed["key"]))
+    )
+    np.testing.assert_array_equal(shifted, usual + jax.random.uniform(fixed["key"]))
