@@ -84,7 +84,7 @@ def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argu
     **Returns:** True or False for each leaf, in the structure of `model`.
 
     **Raises:** `ValueError` naming `argument` if the function returns something that is not a part of the
-    model, or selects nothing that can be learned; also as `is_parameter`.
+    model, or a Python number, or selects nothing that can be learned; also as `is_parameter`.
     """
     leaves, structure = jax.tree.flatten(model)
     learned = jax.tree.leaves(is_parameter(model))
@@ -152,6 +152,12 @@ def _picked_leaves(leaves: list[Any], structure: Any, learned: list[bool], where
         _collect_parts(own, 0, parts)
         picked = [False] * len(leaves)
         for place, by_itself in _picks(where(own), parts):
+            if by_itself and isinstance(leaves[place], float | complex) and not floating[place]:
+                path, number = jax.tree.leaves_with_path(own)[place]
+                raise ValueError(
+                    f"the Python number {number} at {jax.tree_util.keystr(path)}, of which there is one for "
+                    f"all members and which is not trained: store it as jnp.asarray({number})."
+                )
             picked[place] |= floating[place] if by_itself else learned[place]
         return picked
 

@@ -261,6 +261,15 @@ def test_a_pick_that_is_no_part_or_no_parameter_is_refused(where, message):
         jax.eval_shape(lambda weights: WeightPenalty(where)((), trial(), rates()), jnp.ones(2))
 
 
+def test_a_python_number_is_refused_where_it_is_picked_by_itself():
+    model = Bare(jnp.ones(2), Bare(jnp.ones(1), eqx.nn.Identity(), [5.0]), [0.5, 2])
+    both = {"weights", "inner.weights"}
+    assert picked(model, lambda m: m) == picked(model, lambda m: (m.weights, m.inner, m.others)) == both
+    assert picked(model, lambda m: (m.weights, None, m.others[1])) == {"weights"}
+    with pytest.raises(ValueError, match=r"Python number 5.0 at \.inner\.others\[0\].*asarray\(5.0\)"):
+        picked(model, lambda m: (m.weights, [m.inner.others[0]]))
+
+
 def trained(model, optimizer, where_train=small_training.network, *, n_steps=1, penalty=0.0):
     """After some steps of training on one trial, without a task."""
     of_weights = WeightPenalty(small_training.network)
