@@ -14,6 +14,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import PyTree
 
 from popsim.per_member import PerMember
 
@@ -197,6 +198,34 @@ def naming_errors(name: str, arguments: str) -> Iterator[None]:
         raise ValueError(
             f"{name}, called with {arguments}, raises {type(error).__name__}: {error}"
         ) from error
+
+
+def kind_of(value: Any) -> str:
+    """Return what a value is, for error messages: "an array of shape (3, 2)", "a HandState"."""
+    if isinstance(value, jax.Array | np.ndarray | jax.ShapeDtypeStruct):
+        return f"an array of shape {value.shape}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+
+
+def check_like(name: str, what: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
+    """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree.
+
+    **Arguments:**
+
+    - `name`: the name of the method.
+    - `what`: the name of the other PyTree, such as "the state".
+    - `expected`, `returned`: the other PyTree, and what the method returned.
+    """
+    own, other = (_kind_and_shapes(tree) for tree in (returned, expected))
+    if own != other:
+        raise ValueError(f"{name} must return what is like {what}, {other}, got {own}.")
+
+
+def _kind_and_shapes(tree: PyTree[Array]) -> str:
+    leaves = jax.tree.leaves_with_path(tree)
+    shapes = ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
+    return f"{'an array' if isinstance(tree, jax.Array) else kind_of(tree)} of {shapes}"
 
 
 def known(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:

@@ -5,6 +5,7 @@ import functools
 import operator
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -73,6 +74,9 @@ class AbstractLossTerm(eqx.Module):
         return self * weight
 
     def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
+        return self * 1.0 + other
+
+    def __radd__(self, other: Any) -> "Loss":
         return self * 1.0 + other
 
 
@@ -162,6 +166,11 @@ class Loss(eqx.Module):
         return self * weight
 
     def __add__(self, other: "AbstractLossTerm | Loss") -> "Loss":
+        if not isinstance(other, AbstractLossTerm | Loss):
+            raise ValueError(f"a loss adds terms, such as 1e-6 * losses.Effort(), got {other!r}.")
         other = other if isinstance(other, Loss) else 1.0 * other
         both = self.weights | other.weights
         return Loss(self.terms + other.terms, both)
+
+    def __radd__(self, other: Any) -> "Loss":
+        return self + other

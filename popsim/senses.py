@@ -1,7 +1,7 @@
 """Senses, sensory channels and scalings, and the order of a network's inputs."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -66,7 +66,7 @@ class SensoryChannel(eqx.Module):
         of the same step.
     - `noise`: added after the delay, in the unit of the sensed features.
 
-    **Raises:** `ValueError` if `delay` is negative or not finite.
+    **Raises:** `ValueError` if `sense` is not a function, or `delay` is negative or not finite.
     """
 
     constants: ClassVar[Constants] = "all"
@@ -75,9 +75,26 @@ class SensoryChannel(eqx.Module):
     noise: AbstractNoise = NoNoise()
 
     def __check_init__(self):
+        if not callable(self.sense):
+            raise ValueError(f"`sense` must be a function such as popsim.vision, got {self.sense!r}.")
         check_non_negative("delay", self.delay)
         if not isinstance(self.noise, AbstractNoise):
             raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
+
+
+def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
+    """Return channels as a dictionary.
+
+    **Raises:** `ValueError` unless they are sensory channels by name.
+    """
+    if not isinstance(channels, Mapping):
+        raise ValueError(
+            f"`channels` must be channels by name, such as {{'vision': channel}}, got {channels!r}."
+        )
+    for name, channel in channels.items():
+        if not isinstance(channel, SensoryChannel):
+            raise ValueError(f"`channels[{name!r}]` must be a SensoryChannel, got {channel!r}.")
+    return dict(channels)
 
 
 def vision(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
@@ -176,21 +193,22 @@ def n_network_inputs(
     - `plant`: the body, or None.
     - `channels`: the senses of the body, by name.
 
-    **Raises:** `ValueError` if `trials` are not stacked trials, or only one of `plant` and `channels` is
-    given.
+    **Raises:** `ValueError` if `trials` are not stacked trials, `channels` not channels by name, or only one
+    of `plant` and `channels` is given.
     """
     if not isinstance(trials, Trial) or not is_stacked(trials):
         given = "one trial" if isinstance(trials, Trial) else repr(trials)
         raise ValueError(f"`trials` must be stacked trials, such as task.validation_trials(), got {given}.")
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
+    senses = {} if channels is None else channels_by_name(channels)
 
     def received(trial: Trial) -> Array:
-        if plant is None or channels is None:
+        if plant is None:
             return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
         state = LoopState.rest_state(plant, trial.init.position, idle)
-        feedback = {name: channel.sense(state, plant) for name, channel in channels.items()}
+        feedback = {name: channel.sense(state, plant) for name, channel in senses.items()}
         return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), feedback, {})
 
     first = jax.tree.map(lambda leaf: leaf[0], trials)

@@ -10,7 +10,7 @@ import small_training
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, train
 
 import popsim
-from popsim.networks import GRUNetwork
+from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.plants import PointMass, TwoLinkArm
 from popsim.tasks import RandomReaches
 from popsim.training import TaskTrainer
@@ -18,12 +18,12 @@ from popsim.training import TaskTrainer
 VISION = popsim.SensoryChannel(popsim.senses.vision)
 
 
-def loop(plant=None, channels=None):
+def loop(plant=None, channels=None, network=GRUNetwork):
     plant, channels = (
         (PointMass() if plant is None else plant),
         ({"vision": VISION} if channels is None else channels),
     )
-    return popsim.SensorimotorLoop(GRUNetwork(6, 4, 2, key=KEY), plant, channels, dt=0.01)
+    return popsim.SensorimotorLoop(network(6, 4, 2, key=KEY), plant, channels, dt=0.01)
 
 
 def noisy(noise):
@@ -38,6 +38,12 @@ def evaluated(model=None, task=None, key=KEY):
 def moved(**methods):
     """What a body of one's own does, of which a method is wrong."""
     evaluated(loop(type("Cart", (PointMass,), methods)()), REACHES)
+
+
+def thinking(**methods):
+    """What a network of one's own does, of which a method is wrong."""
+    network = type("Net", (LeakyRNN,), methods)(1, 5, 1, tau=0.05, key=KEY)
+    evaluated(popsim.NetworkModel(network, dt=0.01))
 
 
 def with_interventions(interventions):
@@ -68,6 +74,14 @@ MISTAKES = {
         r"`mass` .* must be given; TwoLinkArm.arm26_skeleton\(\)",
     ),
     "channels in a list": (lambda: loop(channels=[VISION]), "`channels` must be channels by name"),
+    "channels in a list that are counted": (
+        lambda: popsim.n_network_inputs(REACHES.validation_trials(), PointMass(), [VISION]),
+        "`channels` must be channels by name",
+    ),
+    "a name as sense": (
+        lambda: popsim.SensoryChannel("vision"),
+        "`sense` must be a function such as popsim.vision, got 'vision'",
+    ),
     "a sense as channel": (
         lambda: loop(channels={"vision": popsim.senses.vision}),
         r"`channels\['vision'\]` must be a SensoryChannel",
@@ -117,6 +131,15 @@ MISTAKES = {
         lambda: "0.1" * popsim.losses.Effort(),
         r"`weights\['effort'\]` must be a number, finite, got '0.1'",
     ),
+    "a weight that is added": (
+        lambda: popsim.losses.PositionError() + 1e-6,
+        r"a loss adds terms, such as 1e-6 \* losses.Effort\(\), got 1e-06",
+    ),
+    "a weight to which is added": (lambda: 1e-6 + popsim.losses.PositionError(), "a loss adds terms"),
+    "a weight that is added to a sum": (
+        lambda: 1e-6 + 2.0 * popsim.losses.PositionError(),
+        "a loss adds terms",
+    ),
     "a raw key of another implementation": (
         lambda: evaluated(key=jax.random.PRNGKey(0, impl="rbg")),
         r"`key` must be one key, .* of a PRNGKey.* make jax.random.key\(0, impl=\"rbg\"\)",
@@ -152,6 +175,40 @@ MISTAKES = {
     "numpy in what is reachable": (
         lambda: moved(reachable=lambda self, position: np.isfinite(position).all()),
         "`reachable` of Cart must compute with jax.numpy",
+    ),
+    "a position as state at rest": (
+        lambda: moved(rest_state=lambda self, position: position),
+        r"`hand` of Cart, .* AttributeError.*, for .* `rest_state` returned, an array of shape \(2,",
+    ),
+    "a hidden state without a key": (
+        lambda: thinking(init=lambda self: jnp.zeros(5)),
+        r"`init` of Net, called with \(\*, key\), raises TypeError",
+    ),
+    "a step of another structure": (
+        lambda: thinking(step=lambda self, inputs, hidden, *, key: (hidden, hidden)),
+        r"`step` of Net must return what is like the hidden state, an array of \(5,\), got a tuple of \[0\] ",
+    ),
+    "a step without a key": (
+        lambda: thinking(step=lambda self, inputs, hidden: hidden),
+        r"`step` of Net, called with \(inputs, hidden, \*, key\), raises TypeError: .*'key'",
+    ),
+    "numpy in a step": (
+        lambda: thinking(step=lambda self, inputs, hidden, *, key: np.tanh(hidden)),
+        "`step` of Net must compute with jax.numpy",
+    ),
+    "a readout of what is missing": (
+        lambda: thinking(read_out=lambda self, hidden: self.w_out @ hidden),
+        r"`read_out` of Net, called with \(hidden\), raises AttributeError: .*w_out",
+    ),
+    "a readout of another size": (
+        lambda: thinking(read_out=lambda self, hidden: hidden),
+        r"`read_out` of Net must return an array of shape \(1,\), .* got an array of shape \(5,\)",
+    ),
+    "a readout of another size in a loop": (
+        lambda: evaluated(
+            loop(network=type("Net", (GRUNetwork,), {"read_out": lambda self, hidden: hidden})), REACHES
+        ),
+        r"`read_out` of Net must return an array of shape \(2,\), .* got an array of shape \(4,\)",
     ),
     "corners as a workspace": (lambda: RandomReaches([[0, 0], [1, 1]]), "`workspace` must be a Workspace"),
 }

@@ -20,6 +20,7 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel
 from popsim.models.states import NetworkModelState
 from popsim.networks import AbstractNetwork, NetworkState
+from popsim.networks.base import check_methods
 from popsim.senses import network_input
 from popsim.trial import StepInput, Trial, is_bare
 
@@ -107,12 +108,13 @@ class NetworkModel(AbstractModel):
             check_finite("inputs", leaf)
         check_scheduled(self.interventions, trials)
         self._check_bare_targets(trials)
-        n_inputs = jax.eval_shape(self._first_input, trials).shape[0]
-        if n_inputs != self.network.n_inputs:
+        inputs = jax.eval_shape(self._first_input, trials)
+        if inputs.shape != (self.network.n_inputs,):
             raise ValueError(
-                f"`network` must take the {n_inputs} inputs of the trials, "
+                f"`network` must take the {inputs.shape[0]} inputs of the trials, "
                 f"got a network of {self.network.n_inputs} inputs."
             )
+        check_methods(self.network, inputs)
 
     def _check_bare_targets(self, trials: Trial) -> None:
         """Raise `ValueError` for a single array of targets that would be broadcast against the output."""

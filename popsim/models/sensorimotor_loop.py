@@ -1,8 +1,7 @@
 """A model of a network that controls a body through delayed, noisy senses."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -15,6 +14,7 @@ from popsim._checks import (
     check_positive,
     check_same_dt,
     is_traced,
+    kind_of,
     known,
     n_steps_in,
     naming_errors,
@@ -33,24 +33,21 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
+from popsim.networks.base import check_methods
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, advance, check_carries_mass, check_feels_torque
 from popsim.randomness import key_stream
-from popsim.senses import Scaling, SensoryChannel, inputs_by_name, n_network_inputs, network_input
+from popsim.senses import (
+    Scaling,
+    SensoryChannel,
+    channels_by_name,
+    inputs_by_name,
+    n_network_inputs,
+    network_input,
+)
 from popsim.trial import StepInput, Trial
 
 __all__ = ["SensorimotorLoop"]
-
-
-def _by_name(channels: Any) -> dict[str, SensoryChannel]:
-    if not isinstance(channels, Mapping):
-        raise ValueError(
-            f"`channels` must be channels by name, such as {{'vision': channel}}, got {channels!r}."
-        )
-    for name, channel in channels.items():
-        if not isinstance(channel, SensoryChannel):
-            raise ValueError(f"`channels[{name!r}]` must be a SensoryChannel, got {channel!r}.")
-    return dict(channels)
 
 
 class SensorimotorLoop(AbstractModel):
@@ -83,7 +80,7 @@ class SensorimotorLoop(AbstractModel):
 
     network: AbstractNetwork
     plant: AbstractPlant
-    channels: dict[str, SensoryChannel] = eqx.field(converter=_by_name)
+    channels: dict[str, SensoryChannel] = eqx.field(converter=channels_by_name)
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
     interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
@@ -195,7 +192,7 @@ class SensorimotorLoop(AbstractModel):
                 "say `ensembled=True`, or use evaluate_ensemble."
             )
         if not isinstance(trials.init, HandState):
-            raise ValueError(f"`init` of a trial must be a HandState, got {type(trials.init).__name__}.")
+            raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trials.init)}.")
         check_same_dt(trials.timeline.dt, self.dt, "model")
         for name, channel in self.channels.items():
             if self._delay_steps(name) >= trials.timeline.n_steps:
@@ -251,6 +248,8 @@ class SensorimotorLoop(AbstractModel):
                 f"`network` must take the {n_inputs} numbers that inputs and channels make together, "
                 f"got a network of {self.network.n_inputs} inputs. See `n_network_inputs`."
             )
+        dtype = jnp.result_type(float, *jax.tree.leaves(inputs))
+        check_methods(self.network, jax.ShapeDtypeStruct((n_inputs,), dtype))
 
     def _check_hand(self, name: str, hand: HandState) -> None:
         """Raise `ValueError` if a `HandState` does not fit the plant, is not finite, or is out of reach."""

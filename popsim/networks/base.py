@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_positive_int
+from popsim._checks import check_like, check_positive_int, kind_of, naming_errors
+from popsim.ensemble import n_members
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
@@ -191,6 +193,51 @@ class AbstractNetwork(eqx.Module):
 
         **Raises:** `ValueError` if the network was not built for this time step.
         """
+
+
+def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> None:
+    """Raise `ValueError` unless the methods of a network return what they should.
+
+    They are traced once each, and not compiled.
+
+    **Arguments:**
+
+    - `network`: the network of one member.
+    - `inputs`: shape and type of the input vector at a step.
+    """
+    try:
+        jax.eval_shape(functools.partial(_call_methods, network), inputs, jax.random.key(0))
+    except ValueError as error:
+        if not _is_perhaps_ensemble(network):
+            raise
+        raise ValueError(
+            f"{error} (If `model` is an ensemble, say `ensembled=True`, or use evaluate_ensemble.)"
+        ) from error
+
+
+def _is_perhaps_ensemble(network: AbstractNetwork) -> bool:
+    try:
+        return n_members(network) > 0
+    except ValueError:
+        return False
+
+
+def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key: Key[Array, ""]) -> None:
+    init, step, read_out = (
+        f"`{method}` of {type(network).__name__}" for method in ("init", "step", "read_out")
+    )
+    with naming_errors(init, "(*, key)"):
+        hidden = network.init(key=key)
+    with naming_errors(step, "(inputs, hidden, *, key)"):
+        after = network.step(inputs, hidden, key=key)
+    check_like(step, "the hidden state", hidden, after)
+    with naming_errors(read_out, "(hidden)"):
+        output = network.read_out(hidden)
+    if jnp.shape(output) != (network.n_outputs,):
+        raise ValueError(
+            f"{read_out} must return an array of shape ({network.n_outputs},), its `n_outputs`, "
+            f"got {kind_of(output)}."
+        )
 
 
 def check_sizes(n_inputs: int, n_units: int, n_outputs: int) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import known, naming_errors
+from popsim._checks import check_like, kind_of, known, naming_errors
 from popsim.hand import HandState, Workspace
 from popsim.parameters import Constants
 
@@ -134,7 +134,7 @@ def checked_rate(
     name = f"`vector_field` of {type(plant).__name__}"
     with naming_errors(name, "(t, state, command, load)"):
         rate = plant.vector_field(t, state, command, load)
-    check_like_state(name, state, rate)
+    check_like(name, "the state", state, rate)
     return rate
 
 
@@ -146,7 +146,7 @@ def checked_end(plant: AbstractPlant, state: PyTree[Array], command: Commands, *
     name = f"`end_step` of {type(plant).__name__}"
     with naming_errors(name, "(state, command, dt=dt)"):
         end = plant.end_step(state, command, dt=dt)
-    check_like_state(name, state, end)
+    check_like(name, "the state", state, end)
     return end
 
 
@@ -158,11 +158,20 @@ def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array
     """
     with naming_errors(f"`rest_state` of {type(plant).__name__}", "(position)"):
         state = plant.rest_state(position)
+    try:
+        return state, _checked_hand(plant, state)
+    except ValueError as error:
+        raise ValueError(
+            f"{str(error).removesuffix('.')}, for the state that `rest_state` returned, {kind_of(state)}."
+        ) from error
+
+
+def _checked_hand(plant: AbstractPlant, state: PyTree[Array]) -> HandState:
     name = f"`hand` of {type(plant).__name__}"
     with naming_errors(name, "(state)"):
         hand = plant.hand(state)
     if not isinstance(hand, HandState):
-        raise ValueError(f"{name} must return a HandState(position, velocity), got a {type(hand).__name__}.")
+        raise ValueError(f"{name} must return a HandState(position, velocity), got {kind_of(hand)}.")
     expected = plant.workspace.center.shape
     for field in ("position", "velocity"):
         shape = jnp.shape(getattr(hand, field))
@@ -170,26 +179,7 @@ def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array
             raise ValueError(
                 f"{name} must return a {field} of shape {expected}, as its workspace has, got {shape}."
             )
-    return state, hand
-
-
-def check_like_state(name: str, state: PyTree[Array], returned: PyTree[Array]) -> None:
-    """Raise `ValueError` unless what the method `name` returned has the structure and shapes of `state`."""
-    own, expected = (_shapes(tree) for tree in (returned, state))
-    if own != expected:
-        raise ValueError(
-            f"{name} must return what is like the state, {_kind(state)} of {expected}, "
-            f"got {_kind(returned)} of {own}."
-        )
-
-
-def _shapes(tree: PyTree[Array]) -> str:
-    leaves = jax.tree.leaves_with_path(tree)
-    return ", ".join(f"{jax.tree_util.keystr(path)} {jnp.shape(leaf)}".strip() for path, leaf in leaves)
-
-
-def _kind(tree: PyTree[Array]) -> str:
-    return "an array" if isinstance(tree, jax.Array) else f"a {type(tree).__name__}"
+    return hand
 
 
 class AbstractSkeleton(AbstractPlant):
@@ -276,7 +266,7 @@ class AbstractSkeleton(AbstractPlant):
         name = f"`dynamics` of {type(self).__name__}"
         with naming_errors(name, "(state, force, external_force)"):
             rate = self.dynamics(state, force, external_force)
-        check_like_state(name, state, rate)
+        check_like(name, "the state", state, rate)
         return rate
 
     def end_step(self, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
