@@ -1,11 +1,13 @@
 """Checks of arguments. Errors name the argument, the expected and the given value."""
 
 import contextlib
+import difflib
 import functools
 import inspect
 import os
+import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -18,8 +20,9 @@ from jaxtyping import PyTree
 
 from popsim.per_member import PerMember
 
-# What lies between the user and a warning.
+# What lies between the user and a warning, and what the user calls.
 OWN_FRAMES = ("popsim", "equinox", "jaxtyping", "xarray", "contextlib", "functools")
+CALLED_FRAMES = (*OWN_FRAMES, "jax", "jaxlib", "numpy", "diffrax", "optax", "beartype")
 
 
 def warn_caller(message: str) -> None:
@@ -28,6 +31,24 @@ def warn_caller(message: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN_FRAMES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
+
+
+def perhaps(given: str, known: Collection[str]) -> str:
+    """Return a sentence suggesting similarly spelt names, with a leading space; empty if there are none."""
+    nearest = difflib.get_close_matches(given, known, n=3)
+    return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
+
+
+def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raise `TypeError`, naming the call, unless a function takes the arguments."""
+    signature = inspect.signature(function)
+    for name in kwargs:
+        if name not in signature.parameters:
+            raise TypeError(f"{call} has no argument `{name}`.{perhaps(name, signature.parameters)}")
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{call}: {error}.") from error
 
 
 def check_positive_int(name: str, value: object) -> None:
@@ -172,7 +193,7 @@ def naming_traced_code(name: str) -> Iterator[None]:
     except TRACED_ERRORS as error:
         raise ValueError(
             f"{name} must compute with jax.numpy (jnp): it is compiled, when `if`, float(), int() and numpy "
-            "cannot see the numbers of an array. Use jnp.where in place of `if`."
+            f"cannot see the numbers of an array{_place_of(error)}. Use jnp.where in place of `if`."
         ) from error
 
 
@@ -196,8 +217,16 @@ def naming_errors(name: str, arguments: str) -> Iterator[None]:
         raise ValueError(f"{name}: {error}") from error
     except MISTAKES as error:
         raise ValueError(
-            f"{name}, called with {arguments}, raises {type(error).__name__}: {error}"
+            f"{name}, called with {arguments}, raises {type(error).__name__}: {error}{_place_of(error)}"
         ) from error
+
+
+def _place_of(error: Exception) -> str:
+    """Return the user's line in which an error arose, in brackets; empty if there is none."""
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in CALLED_FRAMES:
+            return f" (line {line} of {frame.f_code.co_filename}, {frame.f_code.co_qualname})"
+    return ""
 
 
 def kind_of(value: Any) -> str:

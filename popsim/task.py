@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import naming_traced_code
+from popsim._checks import kind_of, naming_traced_code
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
 from popsim.schedules import LAST_BATCH
@@ -85,7 +85,9 @@ def differs_between_members(task: AbstractTask) -> bool:
 
 
 def check_task(task: Any) -> None:
-    """Raise `ValueError` unless `task` is a task whose `trial` has the expected signature."""
+    """Raise `ValueError` unless `task` is a task with a `Loss` whose `trial` has the expected signature."""
+    if isinstance(task, Trial):
+        raise ValueError("`task` must be a task, got a Trial: give it as `trials=`, after the task.")
     if not isinstance(task, AbstractTask):
         raise ValueError(f"`task` must be a task, not its class or name, got {task!r}.")
     try:
@@ -95,6 +97,11 @@ def check_task(task: Any) -> None:
             f"`trial` of {type(task).__name__} must be defined as `trial(self, *, batch, key)`, "
             f"got `trial{inspect.signature(type(task).trial)}`: {error}."
         ) from error
+    if not isinstance(task.loss, Loss):
+        raise ValueError(
+            f"`loss` of {type(task).__name__} must be a Loss, such as 1.0 * losses.PositionError(), "
+            f"got {kind_of(task.loss)}."
+        )
 
 
 def checked_validation_trials(task: AbstractTask) -> Trial:
@@ -111,7 +118,7 @@ def checked_validation_trials(task: AbstractTask) -> Trial:
 def check_trials(name: str, trials: Any) -> None:
     """Raise `ValueError` unless a method of a task returned stacked trials."""
     if not isinstance(trials, Trial):
-        raise ValueError(f"`{name}` of `task` must return a Trial, got a {type(trials).__name__}.")
+        raise ValueError(f"`{name}` of `task` must return a Trial, got {kind_of(trials)}.")
     if not is_stacked(trials):
         shapes = sorted({leaf.shape for leaf in jax.tree.leaves((trials.inputs, trials.targets))})
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from popsim._checks import as_float_array, check_positive_int
+from popsim._checks import as_float_array, check_positive_int, kind_of
 from popsim.hand import HandState
 from popsim.windows import Timeline
 
@@ -242,7 +242,7 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
 def check_hand_targets(trial: Trial, cursor: HandState) -> None:
     """Raise `ValueError` unless the targets of a trial are a `HandState` with the shapes of the cursor."""
     if not isinstance(trial.targets, HandState):
-        raise ValueError(f"`targets` of a trial must be a HandState, got {type(trial.targets).__name__}.")
+        raise ValueError(f"`targets` of a trial must be a HandState, got {kind_of(trial.targets)}.")
     for name in ("position", "velocity"):
         own, expected = getattr(trial.targets, name).shape, getattr(cursor, name).shape
         if own != expected:

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
 
@@ -37,7 +37,7 @@ class Timeline(eqx.Module):
 
     def __check_init__(self):
         if not isinstance(self.dt, (int, float)):
-            raise ValueError(f"`dt` must be a Python number, got {type(self.dt).__name__}.")
+            raise ValueError(f"`dt` must be a Python number, got {kind_of(self.dt)}.")
         check_positive("dt", self.dt)
         check_positive_int("n_steps", self.n_steps)
         for kind, shape, named in (("epochs", (2,), self.epochs), ("events", (), self.events)):

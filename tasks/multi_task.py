@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import check_same_dt
+from popsim._checks import check_same_dt, kind_of
 from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
@@ -140,7 +140,7 @@ def _check_cognitive(trial: Trial) -> None:
     if not isinstance(trial.targets, OutputTarget) or jax.tree.leaves(trial.init):
         raise ValueError(
             "`tasks` must be tasks for a network without a body, whose targets are an OutputTarget, "
-            f"got {type(trial.targets).__name__}."
+            f"got {kind_of(trial.targets)}."
         )
     if trial.interventions:
         raise ValueError(f"`tasks` must have no interventions, got {sorted(trial.interventions)}.")

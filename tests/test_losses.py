@@ -213,9 +213,9 @@ def test_terms_of_muscles_refuse_a_body_without(run, bare_run, kind):
 def test_terms_of_the_hand_refuse_what_has_none(run, bare_run, as_users_run):
     states, trial, _ = run
     for term in (losses.Acceleration(), losses.Jerk(), losses.Straightness(), losses.Hold(IN_EARLY.window)):
-        with pytest.raises(ValueError, match="`states`.*with a hand, got NetworkModelState"):
+        with pytest.raises(ValueError, match="`states`.*with a hand, got a NetworkModelState"):
             term(bare_run[0], trial, run[2])
-        with pytest.raises(ValueError, match="`init` of a trial must be a HandState, got tuple"):
+        with pytest.raises(ValueError, match="`init` of a trial must be a HandState, got a tuple"):
             term(states, dataclasses.replace(trial, init=()), run[2])
     for term in (losses.VelocityError(), losses.FinalPosition(), losses.FinalState(), losses.Straightness()):
         with pytest.raises(ValueError, match="`targets` of a trial must be a HandState"):

@@ -108,7 +108,7 @@ def test_a_network_that_knows_nothing_is_at_chance(run):
 @pytest.mark.parametrize("kind", TERMS)
 def test_targets_that_do_not_fit_the_output_are_refused(run, kind):
     states, trial, model = run
-    with pytest.raises(ValueError, match="`targets` of a trial must be an OutputTarget, got tuple"):
+    with pytest.raises(ValueError, match="`targets` of a trial must be an OutputTarget, got a tuple"):
         kind()(states, dataclasses.replace(trial, targets=()), model)
     fewer = eqx.tree_at(lambda trial: trial.targets.values, trial, trial.targets.values[:, :2])
     with pytest.raises(ValueError, match=r"`targets.values`.*\(6, 3\), got \(6, 2\)"):

@@ -2,6 +2,7 @@
 
 import math
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,7 +51,14 @@ def with_interventions(interventions):
     return popsim.NetworkModel(small_training.build(KEY).network, interventions, dt=0.01)
 
 
-REACHES = RandomReaches(PointMass().workspace, duration=0.05)
+def bare(task):
+    """Validation trials with positions for targets."""
+    trials = RandomReaches.validation_trials(task)
+    return eqx.tree_at(lambda own: own.targets, trials, trials.targets.position)
+
+
+WORKSPACE = PointMass().workspace
+REACHES = RandomReaches(WORKSPACE, duration=0.05)
 MISTAKES = {
     "an integer as key": (
         lambda: popsim.make_ensemble(small_training.build, 2, key=3),
@@ -198,7 +206,8 @@ MISTAKES = {
     ),
     "a readout of what is missing": (
         lambda: thinking(read_out=lambda self, hidden: self.w_out @ hidden),
-        r"`read_out` of Net, called with \(hidden\), raises AttributeError: .*w_out",
+        r"`read_out` of Net, called with \(hidden\), raises AttributeError: .*w_out.*"
+        r"\(line \d+ of .*test_plain_errors.py, .*<lambda>\)",
     ),
     "a readout of another size": (
         lambda: thinking(read_out=lambda self, hidden: hidden),
@@ -209,6 +218,14 @@ MISTAKES = {
             loop(network=type("Net", (GRUNetwork,), {"read_out": lambda self, hidden: hidden})), REACHES
         ),
         r"`read_out` of Net must return an array of shape \(2,\), .* got an array of shape \(4,\)",
+    ),
+    "an array as targets of a hand": (
+        lambda: evaluated(loop(), type("Bare", (RandomReaches,), {"validation_trials": bare})(WORKSPACE)),
+        r"`targets` of a trial must be a HandState, got an array of shape \(\d+, 2\)",
+    ),
+    "trials in place of a task": (
+        lambda: evaluated(task=RunningSum().validation_trials()),
+        "`task` must be a task, got a Trial: give it as `trials=`",
     ),
     "corners as a workspace": (lambda: RandomReaches([[0, 0], [1, 1]]), "`workspace` must be a Workspace"),
 }
@@ -304,10 +321,19 @@ TASKS = {
         ShortTargets(),
         r"`targets` of a trial must lead with the 6 time steps of its timeline, got .* \(5, 1\)",
     ),
-    "numpy in a trial": (NumpyInTrial(), r"`trial` of the task must compute with jax.numpy \(jnp\)"),
+    "numpy in a trial": (
+        NumpyInTrial(),
+        r"`trial` of the task must compute with jax.numpy \(jnp\).*"
+        r"array \(line \d+ of .*test_plain_errors.py, NumpyInTrial.trial\)\. Use",
+    ),
+    "a term as loss": (
+        RunningSum(popsim.losses.Effort()),
+        r"`loss` of RunningSum must be a Loss, such as 1.0 \* .*, got an Effort",
+    ),
     "if in a trial": (IfInTrial(), r"`trial` of the task .* jnp.where in place of `if`"),
 }
 OF_EVALUATE = (
+    "a term as loss",
     "the class",
     "no validation trials",
     "one validation trial",

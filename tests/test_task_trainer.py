@@ -300,6 +300,20 @@ def test_a_trainer_with_bad_arguments_is_refused(as_users_run, name, build):
         build()
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda: TaskTrainer(adam(1e-3), chkpt_dirs="x"), r"^`TaskTrainer\(...\)` has no .* meant chkpt_dir"),
+        (lambda: TaskTrainer(), r"^`TaskTrainer\(...\)`: missing a required argument: 'optimizer'"),
+        (lambda: TRAINER(n_batchs=3), r"^`trainer\(...\)`.* argument `n_batchs`. Perhaps .* n_batches"),
+        (lambda: TRAINER(None, None, 2, 4, None), r"^`trainer\(...\)`.* missing a required argument: 'key'"),
+    ],
+)
+def test_arguments_that_are_misspelt_or_missing_are_named(given, said):
+    with pytest.raises(TypeError, match=said):
+        given()
+
+
 def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_options():
     assert inspect.signature(TaskTrainer).parameters == inspect.signature(TrainerOptions).parameters
     assert inspect.signature(TRAINER).parameters == inspect.signature(Training).parameters

@@ -1,12 +1,13 @@
 """Error messages of the command line."""
 
 import dataclasses
-import difflib
 import re
 import typing
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import tyro
+
+from popsim._checks import perhaps
 
 RAW = (
     (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),
@@ -26,12 +27,6 @@ ALSO_CALLED = {"trainables": ("keep",), "runs": ("paths",), "path": ("paths", "o
 """Argument names in popsim's functions for options that have another name in a command."""
 UNION = r"Error parsing (\S+): no type matching (.*) could be instantiated from \[(.*?)\]\."
 CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
-
-
-def perhaps(given: str, known: Collection[str]) -> str:
-    """Return a sentence suggesting similarly spelt names, with a leading space; empty if there are none."""
-    nearest = difflib.get_close_matches(given, known, n=3)
-    return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
 def in_one_line(box: str) -> str:

@@ -10,9 +10,8 @@ import jax
 import tyro
 
 import popsim.tasks
-from popsim._checks import check_positive_int
+from popsim._checks import check_positive_int, perhaps
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
-from popsim.cli._messages import perhaps
 from popsim.experiments import EXPERIMENTS, PLANTS
 from popsim.schedules import LAST_BATCH
 from popsim.store import SaveError

@@ -13,7 +13,8 @@ from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim.cli._messages import as_typed, in_one_line, perhaps
+from popsim._checks import perhaps
+from popsim.cli._messages import as_typed, in_one_line
 from popsim.cli._show import Compare, Export, Info, Show
 from popsim.cli._tasks import List, ShowTask
 from popsim.cli._train import Resume, Train, train_command

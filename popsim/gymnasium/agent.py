@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._checks import kind_of
 from popsim.model import AbstractModel, simulate
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
@@ -94,7 +95,7 @@ def agent_alone(task: AbstractTask) -> NetworkModel:
     if not eqx.is_array(targets) or targets.ndim != 3:
         raise ValueError(
             "`task` must have outputs as its targets, or be given with the model of a body (`agent_loop`), "
-            f"got targets of type {type(targets).__name__}."
+            f"got {kind_of(targets)}."
         )
     return NetworkModel(Agent(n_network_inputs(trials), targets.shape[-1]), dt=trials.timeline.dt)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from popsim._checks import kind_of
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights
 from popsim.model import AbstractModel
@@ -23,7 +24,7 @@ def output_target(trial: Trial, output: Float[Array, "time outputs"]) -> OutputT
     """
     targets = trial.targets
     if not isinstance(targets, OutputTarget):
-        raise ValueError(f"`targets` of a trial must be an OutputTarget, got {type(targets).__name__}.")
+        raise ValueError(f"`targets` of a trial must be an OutputTarget, got {kind_of(targets)}.")
     if targets.values.shape != output.shape:
         raise ValueError(
             f"`targets.values` of a trial must have the shape of the network's output, {output.shape}, "

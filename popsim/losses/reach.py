@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_non_negative
+from popsim._checks import as_float_array, check_non_negative, kind_of
 from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import (
@@ -59,9 +59,9 @@ def hand_jerk(states: Any, trial: Trial) -> Float[Array, "time space"]:
 def check_hand(states: Any, trial: Trial) -> None:
     """Raise `ValueError` unless `states` has a hand and `trial.init` is a `HandState` of its shape."""
     if not isinstance(getattr(states, "hand", None), HandState):
-        raise ValueError(f"`states` must be those of a body with a hand, got {type(states).__name__}.")
+        raise ValueError(f"`states` must be those of a body with a hand, got {kind_of(states)}.")
     if not isinstance(trial.init, HandState):
-        raise ValueError(f"`init` of a trial must be a HandState, got {type(trial.init).__name__}.")
+        raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trial.init)}.")
     for name in ("position", "velocity"):
         own, expected = getattr(trial.init, name).shape, getattr(states.hand, name).shape[1:]
         if own != expected:

@@ -34,8 +34,6 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
 
     **Raises:** `ValueError` naming what does not fit.
     """
-    if not isinstance(task.loss, Loss):
-        raise ValueError(f"`task.loss` must be a Loss, such as 1.0 * term, got {type(task.loss).__name__}.")
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if by_member and isinstance(trials, Trial):
         trials = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)

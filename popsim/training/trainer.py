@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from popsim._checks import check_arguments
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._host_loop import HostLoop
 from popsim.training.loop._saving import Saving
@@ -33,13 +34,14 @@ Result = TypeVar("Result")
 
 
 def _takes_arguments_of(
-    options: Callable[Given, Options],
+    options: Callable[Given, Options], called: str
 ) -> Callable[[Callable[[Any, Options], Result]], Callable[Concatenate[Any, Given], Result]]:
-    """Let a method that takes options take their arguments instead."""
+    """Let a method that takes options take their arguments instead; errors name it as `called`."""
 
     def decorate(method: Callable[[Any, Options], Result]) -> Callable[Concatenate[Any, Given], Result]:
         @functools.wraps(method)
         def call(self: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+            check_arguments(called, options, args, kwargs)
             return method(self, options(*args, **kwargs))
 
         own = inspect.signature(method)
@@ -67,7 +69,11 @@ class TaskTrainer(TrainerOptions):
         ```
     """
 
-    @_takes_arguments_of(Training)
+    @_takes_arguments_of(TrainerOptions, "`TaskTrainer(...)`")
+    def __init__(self, options: TrainerOptions):
+        super().__init__(**vars(options))
+
+    @_takes_arguments_of(Training, "`trainer(...)`, a call of a TaskTrainer,")
     def __call__(self, training: Training) -> tuple[Any, TaskTrainerHistory]:
         """Train a model or an ensemble. The arguments are those of `Training`.
 
