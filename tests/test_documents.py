@@ -135,7 +135,11 @@ def test_the_code_about_a_saved_run_runs(saved_run, monkeypatch):
 def test_the_code_about_runs_runs(saved_run, monkeypatch):
     """On the same run, and for two batches of a small training."""
     monkeypatch.chdir(saved_run)
-    ensemble = popsim.make_ensemble(small_training.build, 2, key=jax.random.key(0))
+
+    def build(key):
+        return popsim.NetworkModel(popsim.networks.GRUNetwork(1, 4, 1, key=key), dt=0.01)
+
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     scope = {"task": small_training.RunningSum(), "ensemble": ensemble}
     code = re.sub(r"n_batches=\d+", "n_batches=2", "\n".join(code_blocks("docs/runs.md")))
     code = re.sub(
@@ -143,6 +147,7 @@ def test_the_code_about_runs_runs(saved_run, monkeypatch):
     )
     exec(compile(code, "docs/runs.md", "exec"), scope)
     assert scope["norms"].shape == (1, 3) and scope["one"].shape == (12, 4)
+    assert scope["kept"].shape == (1, 2, 12, 4)
     assert scope["saved"].sizes["batch"] == scope["history"].batch.size == 2
     assert scope["saved"]["metric.largest activity"].dims == ("validation_batch", "member")
 

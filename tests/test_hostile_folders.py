@@ -195,6 +195,9 @@ def test_a_part_of_a_run_that_is_opened_by_itself_is_looked_at_as_well(run, tmp_
     os.mkfifo(run / CHUNK)
     with pytest.raises(CorruptDataError, match=f"{run / CHUNK} must be a plain file"):
         open_history(run / "history.zarr")
+    (tmp_path / "history.zarr").symlink_to(run / "history.zarr")
+    with pytest.raises(CorruptDataError, match=r"history\.zarr must be"):
+        open_history(tmp_path)
     pipe.rename(tmp_path / "run.lock")
     (tmp_path / HOLDER).write_text("{}")
     with pytest.raises(CorruptDataError, match=r"run\.lock must be a plain file, got a pipe"):

@@ -250,7 +250,7 @@ def test_what_cannot_be_saved_hides_no_exception(tmp_path, monkeypatch):
     monkeypatch.undo()
     began = []
     train(4, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), on_begin=began.append)
-    assert began == [0] and open_history(tmp_path / "history.zarr").sizes["batch"] == 4
+    assert began == [0] and open_history(tmp_path).sizes["batch"] == 4
 
 
 def test_checkpoints_by_wall_time(tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_arrays
 from popsim.store.arrays.inspection import remove_arrays
+from popsim.store.files import check_plain_folder
+from popsim.store.run_folder import RunFolder
 from popsim.training.loop.history import (
     BATCH,
     TRAINABLES,
@@ -230,13 +232,18 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
 
     **Arguments:**
 
-    - `path`: the folder.
+    - `path`: the folder of the history, or that of a training or run, which holds it as `history.zarr`.
     - `run_id`: the expected id of the run; None accepts any.
 
     **Raises:** `ValueError` if there is no history at `path`; `CorruptDataError` if it is not as it was
     written; `MismatchError` if it is of another run.
     """
-    dataset = open_arrays(Path(path), run_id=run_id)
+    path = Path(path)
+    within = RunFolder(path).history
+    if within.exists():
+        check_plain_folder(within)
+        path = within
+    dataset = open_arrays(path, run_id=run_id)
     try:
         return _labelled(dataset)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
