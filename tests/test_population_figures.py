@@ -29,6 +29,8 @@ def test_trials_go_through_state_space_from_a_ring_to_a_dot(ax):
     np.testing.assert_allclose([start.get_xydata()[0], end.get_xydata()[0]], PATHS[1, [0, -1], :2])
     assert start.get_markerfacecolor() == "white"
     np.testing.assert_allclose(end.get_color(), direction_colors(DIRECTION)[1])
+    key = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert key == ["first step", "last step", *(f"direction {angle}°" for angle in (0, 90, 180, 270))]
     assert ax.get_xlabel() == "component 1 (50 %)" and ax.get_ylabel() == "component 2 (25 %)"
 
 

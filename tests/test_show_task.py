@@ -1,4 +1,5 @@
 import functools
+import re
 
 import equinox as eqx
 import jax
@@ -74,6 +75,11 @@ def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
         assert len(bars) == acts
         if acts:
             np.testing.assert_allclose(bars[0].get_extents().intervalx, [0.1, 0.15], atol=1e-6)
+
+
+def test_the_conditions_of_the_library_have_units(draw):
+    (ax, *_), *_ = draw(drawn(TASKS["tracking"]()))
+    assert re.fullmatch(r"mean speed 0\.\d+ m/s", ax.get_title().replace("\xa0", " "))
 
 
 def test_what_does_not_count_is_pale_and_many_features_are_an_image(draw):

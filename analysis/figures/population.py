@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from popsim.analysis.figures.style import COLORS, direction_colors, reach
@@ -59,6 +60,8 @@ def draw_state_space(
 ) -> Axes:
     """Draw a line for each trial through two or three components, from a ring to a dot.
 
+    A key above the axes says so, and shows the colours of four directions if directions are given.
+
     **Arguments:**
 
     - `ax`: axes to draw into; 3D for three components, from
@@ -88,7 +91,30 @@ def draw_state_space(
             getattr(ax, f"{axis}axis").labelpad = -12  # moves the label to where the tick labels would be
     if n_dimensions == 2:
         ax.set_aspect("equal", adjustable="datalim")
+    _add_key(ax, with_directions=direction is not None)
     return ax
+
+
+def _add_key(ax: Axes, *, with_directions: bool) -> None:
+    """Add the key of `draw_state_space` above the axes, in two rows."""
+    ring = Line2D([], [], color="0.3", marker="o", markersize=3.5, markerfacecolor="white", linewidth=0.0)
+    dot = Line2D([], [], color="0.3", marker="o", markersize=3.5, linewidth=0.0)
+    handles = {"first step": ring, "last step": dot}
+    if with_directions:
+        quarters = np.arange(4) * np.pi / 2
+        for angle, color in zip(quarters, direction_colors(quarters), strict=True):
+            handles[f"direction {np.degrees(angle):.0f}°"] = Line2D([], [], color=color)
+    ax.legend(
+        handles.values(),
+        handles.keys(),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=len(handles) // 2,
+        frameon=False,
+        fontsize=6,
+        handlelength=1.0,
+        columnspacing=1.0,
+    )
 
 
 def trial_colors(

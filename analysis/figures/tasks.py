@@ -1,6 +1,7 @@
 """Figures of tasks and their trials."""
 
 import dataclasses
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -118,6 +119,20 @@ def _write(ax: Axes, lines: list[list[_Label]]) -> None:
 
 LINE_COLORS = (*COLORS[:5], COLORS[6])  # without the colour of events
 TITLE_WIDTH = 30
+UNITS = {
+    "direction": "rad",
+    "place direction": "rad",
+    "distance": "m",
+    "place distance": "m",
+    "jump along": "m",
+    "jump left": "m",
+    "mean speed": "m/s",
+    "interval": "s",
+    "production": "s",
+    "f1": "Hz",
+    "f2": "Hz",
+}
+"""Units of conditions in `popsim.tasks`, by name without a number at its end."""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 
 Row = tuple[str, Callable[[Axes, int], None]]
@@ -272,11 +287,17 @@ def _title(trials: Trial, trial: int) -> str:
     """Return the conditions of a trial as text, without those of more than three numbers or with NaN."""
     labels = {name: np.ravel(values[trial]) for name, values in trials.conditions.items()}
     said = [
-        f"{name} {', '.join(_label(value) for value in values)}"
+        f"{name} {', '.join(_label(value) for value in values)}{_unit(name)}"
         for name, values in labels.items()
         if 0 < values.size <= 3 and not np.any(np.isnan(values))
     ]
     return textwrap.fill("; ".join(one.replace(" ", UNBROKEN) for one in said), TITLE_WIDTH)
+
+
+def _unit(name: str) -> str:
+    """Return the unit of a condition of the task library, with a leading space; empty for others."""
+    unit = UNITS.get(re.sub(r" \d+$", "", name))
+    return "" if unit is None else f" {unit}"
 
 
 def _label(value: Any) -> str:
