@@ -214,7 +214,7 @@ def naming_errors(name: str, arguments: str) -> Iterator[None]:
     except ValueError as error:
         if str(error).startswith(name):
             raise
-        raise ValueError(f"{name}: {error}") from error
+        raise ValueError(f"{name}: {error}{_place_of(error)}") from error
     except MISTAKES as error:
         raise ValueError(
             f"{name}, called with {arguments}, raises {type(error).__name__}: {error}{_place_of(error)}"

@@ -200,6 +200,10 @@ MISTAKES = {
         lambda: thinking(step=lambda self, inputs, hidden: hidden),
         r"`step` of Net, called with \(inputs, hidden, \*, key\), raises TypeError: .*'key'",
     ),
+    "a step that takes its arguments in another order": (
+        lambda: thinking(step=lambda self, hidden, inputs, *, key: jnp.stack([*hidden]).reshape(5)),
+        r"`step` of Net, .* reshape .*\(line \d+ of .*test_plain_errors.py, .*<lambda>\)",
+    ),
     "numpy in a step": (
         lambda: thinking(step=lambda self, inputs, hidden, *, key: np.tanh(hidden)),
         "`step` of Net must compute with jax.numpy",

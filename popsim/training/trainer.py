@@ -73,7 +73,7 @@ class TaskTrainer(TrainerOptions):
     def __init__(self, options: TrainerOptions):
         super().__init__(**vars(options))
 
-    @_takes_arguments_of(Training, "`trainer(...)`, a call of a TaskTrainer,")
+    @_takes_arguments_of(Training, "`trainer(...)` of a TaskTrainer")
     def __call__(self, training: Training) -> tuple[Any, TaskTrainerHistory]:
         """Train a model or an ensemble. The arguments are those of `Training`.
 
