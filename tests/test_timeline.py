@@ -54,7 +54,7 @@ def test_names_that_the_trial_does_not_have_are_refused():
     [
         ({"dt": 0.0}, "`dt`"),
         ({"dt": float("nan")}, "`dt`"),
-        ({"dt": "0.01"}, "`dt` must be a Python number, got str"),
+        ({"dt": "0.01"}, "`dt` must be a Python number, got a str"),
         ({"n_steps": 0}, "`n_steps`"),
         ({"n_steps": 2.5}, "`n_steps`"),
         ({"epochs": {"hold": jnp.array(1)}}, r"`epochs\['hold'\]`"),
