@@ -71,7 +71,7 @@ class TaskTrainer(TrainerOptions):
 
     @_takes_arguments_of(TrainerOptions, "`TaskTrainer(...)`")
     def __init__(self, options: TrainerOptions):
-        super().__init__(**vars(options))
+        vars(self).update(vars(options))  # which checked them
 
     @_takes_arguments_of(Training, "`trainer(...)` of a TaskTrainer")
     def __call__(self, training: Training) -> tuple[Any, TaskTrainerHistory]:
