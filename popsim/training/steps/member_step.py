@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._trials_last import map_trials
 from popsim.loss import Loss, LossValues
 from popsim.model import initial_state, simulate
 from popsim.per_member import member_values, with_member_values
@@ -321,7 +322,7 @@ class MemberStep(eqx.Module):
             states = simulate(model, trial, remat=self.remat, key=key)
             return states if self.updates else None, loss(states, trial, model)
 
-        return jax.vmap(one_trial)(trials, keys)
+        return map_trials(one_trial, trials, keys)
 
     def _record(self, before: TrainState, after: TrainState, loss: LossValues) -> BatchRecord:
         weights = before.loss_fn_state.loss.weights if self.loss_update_func is not None else None

@@ -1,0 +1,129 @@
+"""A traced function as a list of operations, and the part of a loop's body that can run before the loop."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+
+INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
+RECOMPUTED = {"remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}
+RANDOM = "random_bits random_fold_in random_gamma random_split rng_bit_generator threefry2x32"
+
+
+class Place:
+    """A value that an operation makes or receives, known when the operations run."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Known:
+    """A value known when the function was traced."""
+
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """An equation of a program, and the values that it receives and makes."""
+
+    equation: JaxprEqn
+    inputs: tuple[Place | Known, ...]
+    outputs: tuple[Place, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Operations:
+    """A traced function: its inputs, the operations that its outputs need, and its outputs."""
+
+    inputs: tuple[Place, ...]
+    operations: tuple[Operation, ...]
+    outputs: tuple[Place | Known, ...]
+
+    def giving(self, outputs: Iterable[Place | Known]) -> "Operations":
+        """Return the part that makes some of the values, with the same inputs."""
+        outputs = tuple(outputs)
+        needed, kept = set(outputs), []
+        for operation in reversed(self.operations):
+            if operation.equation.effects or not needed.isdisjoint(operation.outputs):
+                needed.update(operation.inputs)
+                kept.append(operation)
+        return Operations(self.inputs, tuple(reversed(kept)), outputs)
+
+
+def traced(function: Callable[..., Any], *structs: Any) -> tuple[Operations, Any]:
+    """Return the operations of a function for arrays of these shapes, and the structure of its result."""
+    closed, struct = jax.make_jaxpr(function, return_shape=True)(*structs)
+    return operations_of(closed), struct
+
+
+def operations_of(program: ClosedJaxpr | Jaxpr, *, inlined: Mapping[str, str] = INLINED) -> Operations:
+    """Return the operations of a program.
+
+    **Arguments:**
+
+    - `program`: the program.
+    - `inlined`: the operations that stand for programs whose own operations are returned, by default calls of
+        jitted functions; and the parameter that holds the program.
+    """
+    operations: list[Operation] = []
+    inputs = tuple(Place() for _ in _closed(program).jaxpr.invars)
+    outputs = _append(operations, program, inputs, inlined)
+    return Operations(inputs, tuple(operations), outputs).giving(outputs)
+
+
+def _closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
+
+
+def _append(
+    operations: list[Operation],
+    program: ClosedJaxpr | Jaxpr,
+    inputs: Sequence[Place | Known],
+    inlined: Mapping[str, str],
+) -> tuple[Place | Known, ...]:
+    """Append the operations of a program that receives `inputs`; return its outputs."""
+    closed = _closed(program)
+    places: dict[Any, Place | Known] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
+    places.update(zip(closed.jaxpr.constvars, map(Known, closed.consts), strict=True))
+
+    def place(variable: Any) -> Place | Known:
+        return Known(variable.val) if isinstance(variable, Literal) else places[variable]
+
+    for equation in closed.jaxpr.eqns:
+        received = tuple(map(place, equation.invars))
+        inner = inlined.get(equation.primitive.name)
+        if inner is None:
+            made = tuple(Place() for _ in equation.outvars)
+            operations.append(Operation(equation, received, made))
+        else:
+            made = _append(operations, equation.params[inner], received, inlined)
+        places.update(zip(equation.outvars, made, strict=True))
+    return tuple(map(place, closed.jaxpr.outvars))
+
+
+def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, Operations]:
+    """Divide the body of a loop into its random draws and the rest.
+
+    **Arguments:**
+
+    - `body`: the body.
+    - `state`: those of its inputs that the turn before made.
+
+    **Returns:** the operations that draw random numbers, and what is computed from them, as far as none of it
+    depends on the state; and the rest, which receives the outputs of the former after its own inputs.
+    """
+    depends: set[Place | Known] = set(state)
+    drawn: set[Place | Known] = set()
+    for operation in body.operations:
+        if operation.equation.effects or not depends.isdisjoint(operation.inputs):
+            depends.update(operation.outputs)
+        elif operation.equation.primitive.name in RANDOM.split() or not drawn.isdisjoint(operation.inputs):
+            drawn.update(operation.outputs)
+    rest = [operation for operation in body.operations if drawn.isdisjoint(operation.outputs)]
+    used = {place for operation in rest for place in operation.inputs} | set(body.outputs)
+    handed = tuple(
+        place for operation in body.operations for place in operation.outputs if place in drawn & used
+    )
+    remaining = Operations((*body.inputs, *handed), tuple(rest), body.outputs)
+    return body.giving(handed), remaining.giving(body.outputs)
