@@ -212,8 +212,8 @@ def _dynamic_update_slice(equation: Any, inputs: Sequence[Value], n_trials: int)
     at = _starts(starts)
     if at is None:
         return None
-    arrays = [with_trials(value, n_trials) for value in (operand, update)]
-    return [Value(lax.dynamic_update_slice(*arrays, at), True)]
+    whole, part = with_trials(operand, n_trials), with_trials(update, n_trials)
+    return [Value(lax.dynamic_update_slice(whole, part, at), True)]
 
 
 def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:

@@ -1,0 +1,155 @@
+"""Functions of one trial run with the trials last give what `jax.vmap` gives, derivatives included."""
+
+import functools
+
+import equinox as eqx
+import every_intervention
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+import popsim
+from popsim._trials_last import map_trials
+
+N_TRIALS = 5
+CONSTANT = jnp.arange(12.0).reshape(4, 3) / 7
+MANY = jnp.sin(jnp.arange(60.0)).reshape(20, 3)
+
+
+@jax.custom_vjp
+def doubled_gradient(x):
+    return x
+
+
+doubled_gradient.defvjp(lambda x: (x, None), lambda _, g: (2 * g,))
+
+
+def walk(x, m, key):
+    """A random walk whose noise does not depend on its state, with a draw at each step that does."""
+
+    def step(state, at_step):
+        t, row = at_step
+        noise = 0.1 * jax.random.normal(jax.random.fold_in(key, t), state.shape)
+        kicked = jnp.where(jax.random.uniform(key) < jnp.sum(state), state + noise, state)
+        return jnp.tanh(kicked + row + jnp.sum(CONSTANT @ kicked)), (kicked, noise)
+
+    last, (path, noise) = jax.lax.scan(step, x, (jnp.arange(2), m))
+    return last + path.sum(0), noise
+
+
+FUNCTIONS = {
+    "elementwise": lambda x, m, key: jnp.where(x > 0, jnp.sin(x) * 2.0, jnp.clip(x, -0.5, 0.5)) + x[0] ** 3,
+    "constants": lambda x, m, key: (jnp.ones(4), m + CONSTANT[0], jnp.maximum(CONSTANT[1], 0.0)),
+    "shapes": lambda x, m, key: jnp.concatenate([m.T.reshape(-1), x[None, ::-1][0], m[1, 1:], CONSTANT[0]]),
+    "parts": lambda x, m, key: jnp.split(jnp.tile(x, 2), 2)[1] + jnp.squeeze(m[:1], 0),
+    "reductions": lambda x, m, key: (m.sum(0), m.max(1), jnp.cumsum(m, 1), jnp.argmax(x), jnp.prod(x)),
+    "sorted": lambda x, m, key: (jnp.sort(x), jax.lax.top_k(m, 2)[0]),
+    "weights first": lambda x, m, key: (MANY @ x, MANY @ m.T),
+    "weights last": lambda x, m, key: (x @ MANY.T, m @ MANY.T),
+    "small products": lambda x, m, key: (CONSTANT @ x, m @ x, jnp.einsum("ij,ij->i", m, m), jnp.outer(x, x)),
+    "products of trials": lambda x, m, key: jnp.tile(m, (5, 1)) @ jnp.tile(m, (5, 1)).T,
+    "same place": lambda x, m, key: jax.lax.dynamic_update_slice(m, CONSTANT[:1, :2], (1, 0))[:, 1],
+    "own place": lambda x, m, key: (m[jnp.argmax(x) % 2], MANY[jnp.argmax(x)], x.at[jnp.argmax(x)].set(0.0)),
+    "branches": lambda x, m, key: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x),
+    "padded": lambda x, m, key: jnp.pad(m, ((1, 0), (0, 2)), constant_values=0.5),
+    "solved": lambda x, m, key: jnp.linalg.solve(jnp.outer(x, x) + jnp.eye(3), x),
+    "custom derivatives": lambda x, m, key: jax.nn.relu(x) + jax.nn.logsumexp(m, axis=0) + jax.nn.silu(x),
+    "recomputed": lambda x, m, key: jax.checkpoint(lambda y: jnp.sin(y) * m)(jnp.sin(x)),
+    "drawn": lambda x, m, key: jnp.where(jax.random.bernoulli(key), x, jax.random.normal(key, (3,))),
+    "walk": walk,
+    "recomputed walk": lambda x, m, key: jax.checkpoint(walk)(x, m, key),
+    "backwards": lambda x, m, key: jax.lax.scan(lambda c, row: (c * row, c), x, m, reverse=True),
+    "no state": lambda x, m, key: jax.lax.scan(lambda c, row: (c, row * 2), (), m)[1],
+}
+
+
+def arguments():
+    x, m = (
+        jax.random.normal(jax.random.key(n), (N_TRIALS, *shape)) for n, shape in enumerate([(3,), (2, 3)])
+    )
+    return x, m, jax.random.split(jax.random.key(2), N_TRIALS)
+
+
+def assert_close(given, expected):
+    assert jax.tree.structure(given) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(given), jax.tree.leaves(expected), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_derivatives_are_those_of_vmap(name):
+    function, (x, m, keys) = FUNCTIONS[name], arguments()
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def all_of(mapped, x, m):
+        def outputs(x, m):
+            return mapped(x, m, keys)
+
+        def total(x, m):
+            leaves = jax.tree.leaves(outputs(x, m))
+            return sum(jnp.sum(jnp.sin(leaf)) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
+
+        members = jax.vmap(total)(jnp.stack([x, 2 * x]), jnp.stack([m, m - 1]))
+        return outputs(x, m), jax.grad(total, (0, 1))(x, m), jax.jvp(total, (x, m), (m[:, 0], m)), members
+
+    assert_close(all_of(functools.partial(map_trials, function), x, m), all_of(jax.vmap(function), x, m))
+
+
+def test_a_reversed_derivative_of_the_users_own_is_kept():
+    x, m, keys = arguments()
+
+    def total(x):
+        return jnp.sum(map_trials(lambda own, m, key: doubled_gradient(own), x, m, keys))
+
+    np.testing.assert_array_equal(jax.grad(total)(x), np.full(x.shape, 2.0))
+
+
+def operations_within(program, name):
+    """The names of the operations in the bodies of all operations called `name`."""
+    found = []
+    for equation in program.eqns:
+        for part in jax.tree.leaves(equation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
+            if isinstance(part, ClosedJaxpr | Jaxpr):
+                inner = part.jaxpr if isinstance(part, ClosedJaxpr) else part
+                is_body = equation.primitive.name == name
+                found += [each.primitive.name for each in inner.eqns] if is_body else []
+                found += operations_within(inner, name)
+    return found
+
+
+@pytest.mark.parametrize("remat", [False, True])
+def test_noise_is_drawn_before_the_loop_and_only_what_is_read_is_recorded(remat):
+    model, trials = (
+        every_intervention.noisy_loop(),
+        jax.vmap(lambda _: every_intervention.reach(6))(jnp.arange(4)),
+    )
+    keys = jax.random.split(jax.random.key(0), 4)
+
+    def path(trial, key):
+        return popsim.simulate(model, trial, remat=remat, key=key).hand.position
+
+    program = jax.make_jaxpr(functools.partial(map_trials, path))(trials, keys)
+    inside = operations_within(program.jaxpr, "scan") + operations_within(program.jaxpr, "remat2")
+    assert "tanh" in inside
+    assert not {"random_bits", "random_fold_in", "threefry2x32", "erf_inv"} & set(inside)
+    (loop,) = [each for each in program.jaxpr.eqns if each.primitive.name == "scan"]
+    assert [variable.aval.shape for variable in loop.outvars][loop.params["num_carry"] :] == [(6, 2, 4)]
+
+
+@pytest.mark.parametrize("name", every_intervention.MODELS)
+def test_every_intervention_acts_as_under_vmap(name):
+    build, of_model = every_intervention.MODELS[name]
+    model = build(of_model)
+    acting = jnp.ones((len(of_model), every_intervention.N_STEPS), bool)
+    trials = jax.vmap(lambda _: every_intervention.scheduled(of_model, acting))(jnp.arange(3))
+    keys = jax.random.split(jax.random.key(0), 3)
+
+    def states(trial, key):
+        return popsim.simulate(model, trial, key=key)
+
+    assert_close(
+        eqx.filter_jit(map_trials)(states, trials, keys), eqx.filter_jit(jax.vmap(states))(trials, keys)
+    )
