@@ -7,10 +7,12 @@ goes through `jax.vmap`. The random draws of a loop that do not depend on its st
 time steps, run before the loop.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
@@ -42,11 +44,11 @@ ALONG_AXES = """
 FEW_PRODUCTS = 64
 
 
-class Value(NamedTuple):
+class Value(eqx.Module):
     """An array of one trial, or of all trials if it `has_trials`: then with the trials on its last axis."""
 
     array: Any
-    has_trials: bool
+    has_trials: bool = eqx.field(static=True, default=True)
 
 
 Rule = Callable[..., list[Value] | None]
@@ -67,9 +69,9 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
     n_trials = leaves[0].shape[0]
     one = [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     operations, struct = traced(lambda *own: function(*jax.tree.unflatten(structure, own)), *one)
-    given = [Value(jnp.moveaxis(leaf, 0, -1), True) for leaf in leaves]
+    given = [Value(jnp.moveaxis(leaf, 0, -1)) for leaf in leaves]
     results = run(operations, given, n_trials)
-    arrays = [jnp.moveaxis(with_trials(result, n_trials), -1, 0) for result in results]
+    arrays = [jnp.moveaxis(all_trials(result, n_trials), -1, 0) for result in results]
     return jax.tree.unflatten(jax.tree.structure(struct), arrays)
 
 
@@ -90,15 +92,15 @@ def run(operations: Operations, given: Sequence[Value], n_trials: int) -> list[V
             made = _scan(equation, inputs, n_trials, [place in needed for place in operation.outputs])
         elif name in RECOMPUTED:
             made = _recomputed(equation, inputs, n_trials)
-        elif any(value.has_trials for value in inputs):
-            made = _by_rule(name, equation, inputs, n_trials)
+        elif name in RULES and any(value.has_trials for value in inputs):
+            made = RULES[name](equation, inputs, n_trials)
         made = _by_vmap(equation, inputs) if made is None else made
         values.update(zip(operation.outputs, made, strict=True))
     return [read(place) for place in operations.outputs]
 
 
-def with_trials(value: Value, n_trials: int) -> Array:
-    """Return the array of a value with an axis of trials."""
+def all_trials(value: Value, n_trials: int) -> Array:
+    """Return the array of a value for all trials."""
     if value.has_trials:
         return value.array
     array = jnp.asarray(value.array)
@@ -121,14 +123,10 @@ def _by_vmap(equation: Any, inputs: Sequence[Value]) -> list[Value]:
     return [Value(array, has_trials) for array in mapped(*(value.array for value in inputs))]
 
 
-def _by_rule(name: str, equation: Any, inputs: list[Value], n_trials: int) -> list[Value] | None:
-    """Run an equation by its rule; None if it has none for these inputs."""
-    return RULES[name](equation, inputs, n_trials) if name in RULES else None
-
-
-def _bound(equation: Any, *arrays: Any, **changed: Any) -> list[Value]:
-    made = equation.primitive.bind(*arrays, **{**equation.params, **changed})
-    return [Value(array, True) for array in (made if equation.primitive.multiple_results else [made])]
+def _bound(equation: Any, *arrays: Any) -> list[Value]:
+    """Run an equation on other arrays, as it is."""
+    made = equation.primitive.bind(*arrays, **equation.params)
+    return [Value(array) for array in (made if equation.primitive.multiple_results else [made])]
 
 
 def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -138,9 +136,8 @@ def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
 
     def aligned(value: Value) -> Any:
         array, n_axes = value.array, jnp.ndim(value.array) - value.has_trials
-        if (value.has_trials and n_axes == len(shape)) or (
-            n_axes == 0 and not value.has_trials and takes_scalars
-        ):
+        is_scalar = n_axes == 0 and not value.has_trials
+        if (value.has_trials and n_axes == len(shape)) or (is_scalar and takes_scalars):
             return array
         array = jnp.asarray(array)
         own, trials = (array.shape[:-1], array.shape[-1:]) if value.has_trials else (array.shape, (1,))
@@ -156,64 +153,54 @@ def _leading_axes(equation: Any, inputs: Sequence[Value], n_trials: int) -> list
 
 
 def _broadcast_in_dim(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    params = equation.params
-    shape, axes = params["shape"], params["broadcast_dimensions"]
-    return [Value(lax.broadcast_in_dim(inputs[0].array, (*shape, n_trials), (*axes, len(shape))), True)]
+    shape, axes = equation.params["shape"], equation.params["broadcast_dimensions"]
+    return [Value(lax.broadcast_in_dim(inputs[0].array, (*shape, n_trials), (*axes, len(shape))))]
 
 
 def _reshape(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
     if equation.params["dimensions"] is not None:
         return None
-    return [Value(lax.reshape(inputs[0].array, (*equation.params["new_sizes"], n_trials)), True)]
+    return [Value(lax.reshape(inputs[0].array, (*equation.params["new_sizes"], n_trials)))]
 
 
 def _transpose(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     order = equation.params["permutation"]
-    return [Value(lax.transpose(inputs[0].array, (*order, len(order))), True)]
+    return [Value(lax.transpose(inputs[0].array, (*order, len(order))))]
 
 
 def _slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     params = equation.params
+    starts, limits = (*params["start_indices"], 0), (*params["limit_indices"], n_trials)
     strides = params["strides"]
-    return [
-        Value(
-            lax.slice(
-                inputs[0].array,
-                (*params["start_indices"], 0),
-                (*params["limit_indices"], n_trials),
-                None if strides is None else (*strides, 1),
-            ),
-            True,
-        )
-    ]
+    return [Value(lax.slice(inputs[0].array, starts, limits, None if strides is None else (*strides, 1)))]
 
 
 def _concatenate(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    arrays = [with_trials(value, n_trials) for value in inputs]
-    return [Value(lax.concatenate(arrays, equation.params["dimension"]), True)]
+    arrays = [all_trials(value, n_trials) for value in inputs]
+    return [Value(lax.concatenate(arrays, equation.params["dimension"]))]
 
 
 def _dynamic_slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    operand, *starts = inputs
-    at = _starts(starts)
-    if at is None:
+    starts = _starts(inputs[1:])
+    if starts is None:
         return None
-    return [Value(lax.dynamic_slice(operand.array, at, (*equation.params["slice_sizes"], n_trials)), True)]
-
-
-def _starts(starts: Sequence[Value]) -> list[Any] | None:
-    if not starts or any(start.has_trials for start in starts):
-        return None
-    return [*(start.array for start in starts), jnp.zeros((), jnp.result_type(starts[0].array))]
+    sizes = (*equation.params["slice_sizes"], n_trials)
+    return [Value(lax.dynamic_slice(inputs[0].array, starts, sizes))]
 
 
 def _dynamic_update_slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    operand, update, *starts = inputs
-    at = _starts(starts)
-    if at is None:
+    starts = _starts(inputs[2:])
+    if starts is None:
         return None
-    whole, part = with_trials(operand, n_trials), with_trials(update, n_trials)
-    return [Value(lax.dynamic_update_slice(whole, part, at), True)]
+    whole, part = (all_trials(value, n_trials) for value in inputs[:2])
+    return [Value(lax.dynamic_update_slice(whole, part, starts))]
+
+
+def _starts(starts: Sequence[Value]) -> list[Any] | None:
+    """Return the indices of a slice; None if they differ between trials."""
+    if not starts or any(start.has_trials for start in starts):
+        return None
+    return [*(start.array for start in starts), jnp.zeros((), jnp.result_type(starts[0].array))]
 
 
 def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
@@ -225,110 +212,78 @@ def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
         size for axis, size in enumerate(right_shape) if axis not in (*right_summed, *right_batch)
     )
     if n_products <= FEW_PRODUCTS:
-        return [Value(_few_products(equation, left, right, n_trials), True)]
+        return [Value(_few_products(equation, inputs, n_trials))]
     if left_batch or (left.has_trials and right.has_trials):
         return None
     how = {key: equation.params[key] for key in ("precision", "preferred_element_type")}
     if right.has_trials:
-        made = lax.dot_general(left.array, right.array, ((left_summed, right_summed), ((), ())), **how)
-        return [Value(made, True)]
+        return [
+            Value(lax.dot_general(left.array, right.array, ((left_summed, right_summed), ((), ())), **how))
+        ]
     if isinstance(how["precision"], tuple):
         how["precision"] = how["precision"][::-1]
     made = lax.dot_general(right.array, left.array, ((right_summed, left_summed), ((), ())), **how)
     n_right = len(right_shape) - len(right_summed)
-    return [Value(jnp.moveaxis(made, range(n_right), range(-1 - n_right, -1)), True)]
+    return [Value(jnp.moveaxis(made, range(n_right), range(-1 - n_right, -1)))]
 
 
-def _few_products(equation: Any, left: Value, right: Value, n_trials: int) -> Array:
-    """Return the sum of products of arrays so small that a call of a product of matrices would cost more."""
-    summed, batch = equation.params["dimension_numbers"]
-    out = equation.outvars[0].aval
-    numbers = ([], [])
-    for side, (value, variable) in enumerate(zip((left, right), equation.invars, strict=True)):
+def _few_products(equation: Any, inputs: Sequence[Value], n_trials: int) -> Array:
+    """Return a product of arrays so small that calling a product of matrices would cost more."""
+    out, factors = equation.outvars[0].aval, []
+    for value, variable, summed, batch in zip(
+        inputs, equation.invars, *equation.params["dimension_numbers"], strict=True
+    ):
         shape = variable.aval.shape
-        free = [axis for axis in range(len(shape)) if axis not in (*summed[side], *batch[side])]
+        free = [axis for axis in range(len(shape)) if axis not in (*summed, *batch)]
         array = jnp.asarray(value.array, out.dtype)
         array = array if value.has_trials else array[..., None]
-        order = (*batch[side], *free, *summed[side], len(shape))
-        sizes = [math.prod(shape[axis] for axis in axes) for axes in (batch[side], free, summed[side])]
-        array = lax.reshape(lax.transpose(array, order), (*sizes, array.shape[-1]))
-        numbers[side].append(array[:, :, None] if side == 0 else array[:, None])
-    products = numbers[0][0] * numbers[1][0]
+        sizes = [math.prod(shape[axis] for axis in axes) for axes in (batch, free, summed)]
+        ordered = lax.transpose(array, (*batch, *free, *summed, len(shape)))
+        factors.append(lax.reshape(ordered, (*sizes, array.shape[-1])))
+    products = factors[0][:, :, None] * factors[1][:, None]
     return lax.reshape(jnp.sum(products, axis=3), (*out.shape, n_trials))
 
 
 def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    return _bound(equation, *(with_trials(value, n_trials) for value in inputs))
+    return _bound(equation, *(all_trials(value, n_trials) for value in inputs))
 
 
 def _recomputed(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """The operations of a function under `jax.checkpoint`, under it as well."""
-    has_trials: list[bool] = []
     body = operations_of(equation.params["jaxpr"])
-
-    def recomputed(*arrays: Any) -> list[Any]:
-        given = [Value(array, value.has_trials) for array, value in zip(arrays, inputs, strict=True)]
-        made = run(body, given, n_trials)
-        has_trials[:] = [value.has_trials for value in made]
-        return [value.array for value in made]
-
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
-    arrays = jax.checkpoint(recomputed, **options)(*(value.array for value in inputs))
-    return [Value(*each) for each in zip(arrays, has_trials, strict=True)]
+    return jax.checkpoint(lambda given: run(body, given, n_trials), **options)(list(inputs))
 
 
 def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]) -> list[Value]:
     """A loop over time; the draws that do not depend on its state run for all time steps before it."""
     params = equation.params
     n_constants, n_state = params["num_consts"], params["num_carry"]
-    constants, state, sequences = (
-        inputs[:n_constants],
-        inputs[n_constants : n_constants + n_state],
-        inputs[n_constants + n_state :],
-    )
+    constants, sequences = inputs[:n_constants], list(inputs[n_constants + n_state :])
+    start = [Value(all_trials(value, n_trials)) for value in inputs[n_constants : n_constants + n_state]]
     body = operations_of(params["jaxpr"])
-    whole = [each.equation for each in body.operations]
-    recomputes = len(whole) == 1 and whole[0].primitive.name in RECOMPUTED
-    if recomputes:
+    whole = [operation.equation for operation in body.operations]
+    is_recomputed = len(whole) == 1 and whole[0].primitive.name in RECOMPUTED
+    if is_recomputed:
         body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
-    kept = [
-        place for place, is_needed in zip(body.outputs[n_state:], needed[n_state:], strict=True) if is_needed
-    ]
+    kept = itertools.compress(body.outputs[n_state:], needed[n_state:])
     body = body.giving((*body.outputs[:n_state], *kept))
     draws, body = split_draws(body, body.inputs[n_constants : n_constants + n_state])
-    has_trials: dict[str, list[bool]] = {}
 
-    def step(name: str, part: Operations, given: Sequence[Value]) -> list[Value]:
-        made = run(part, given, n_trials)
-        has_trials[name] = [value.has_trials for value in made]
-        return made
+    def draw(sequences: list[Value]) -> list[Value]:
+        return run(draws, (*constants, *start, *sequences), n_trials)
 
-    def of_sequences(arrays: Sequence[Any]) -> list[Value]:
-        return [Value(array, value.has_trials) for array, value in zip(arrays, sequences, strict=True)]
+    def step(state: list[Value], received: list[Value]) -> tuple[list[Value], list[Value]]:
+        made = run(body, (*constants, *state, *received), n_trials)
+        return [Value(all_trials(value, n_trials)) for value in made[:n_state]], made[n_state:]
 
-    def draw(arrays: Sequence[Any]) -> list[Any]:
-        made = step("draws", draws, (*constants, *state, *of_sequences(arrays)))
-        return [value.array for value in made]
-
-    def advance(carry: Sequence[Array], arrays: tuple[Sequence[Any], Sequence[Any]]) -> tuple[Any, Any]:
-        drawn = [Value(*each) for each in zip(arrays[1], has_trials.get("draws", ()), strict=True)]
-        held = [Value(array, True) for array in carry]
-        made = step("body", body, (*constants, *held, *of_sequences(arrays[0]), *drawn))
-        return [with_trials(value, n_trials) for value in made[:n_state]], [
-            value.array for value in made[n_state:]
-        ]
-
-    given = [value.array for value in sequences]
-    drawn = jax.vmap(draw, axis_size=params["length"])(given) if draws.outputs else []
-    start = [with_trials(value, n_trials) for value in state]
-    if recomputes:
-        advance = jax.checkpoint(advance, prevent_cse=False, policy=whole[0].params["policy"])
-    options = {"length": params["length"], "reverse": params["reverse"], "unroll": params["unroll"]}
-    last, made = lax.scan(advance, start, (given, drawn), **options)
-    records = iter(zip(made, has_trials["body"][n_state:], strict=True))
-    return [Value(array, True) for array in last] + [
-        Value(*next(records)) if is_needed else Value(None, False) for is_needed in needed[n_state:]
-    ]
+    drawn = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
+    if is_recomputed:
+        step = jax.checkpoint(step, prevent_cse=False, policy=whole[0].params["policy"])
+    options = {name: params[name] for name in ("length", "reverse", "unroll")}
+    last, made = lax.scan(step, start, sequences + drawn, **options)
+    records = iter(made)
+    return last + [next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]]
 
 
 RULES.update(

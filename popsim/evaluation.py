@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._trials_last import map_trials
 from popsim.ensemble import member, n_members
 from popsim.loss import LossValues
 from popsim.model import AbstractModel, check_model, simulate
@@ -128,7 +129,7 @@ def _evaluate(
         states = simulate(model, trial, key=trial_key)
         return Evaluation(states, task.loss(states, trial, model))
 
-    return jax.vmap(one_trial)(trials, trial_keys(key, n_trials(trials), member_id=member_id))
+    return map_trials(one_trial, trials, trial_keys(key, n_trials(trials), member_id=member_id))
 
 
 @eqx.filter_jit
