@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 from jaxtyping import PyTree
 
+from popsim._compilation import as_array
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -126,7 +127,7 @@ def as_float_array(value: Any) -> Array | PerMember:
     """Convert a value, or the values of a `PerMember`, to the default floating-point type."""
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    return jnp.asarray(value, jnp.result_type(float))
+    return as_array(value, jnp.result_type(float))
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:

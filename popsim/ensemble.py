@@ -2,7 +2,7 @@
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import check_positive_int
+from popsim._compilation import jit_quickly
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key, check_draws_from_key
 
@@ -199,7 +200,7 @@ def make_ensemble(
     """
     check_positive_int("n_members", n_members)
     key = as_key(key)
-    return _build_from_keys(build, _member_keys(key, jnp.arange(n_members)))
+    return _build_from_keys(build, key, n_members)
 
 
 def build_members(
@@ -236,24 +237,31 @@ def build_members(
             f"`build` must take `key` and the settings {list(taken)}: {error}. "
             "Say in `settings` which of them it takes."
         ) from error
-    own = {name: jnp.asarray(values) for name, values in taken.items()}
-    return _build_from_settings(build, _member_keys(key, jnp.asarray(members.ids)), own)
+    return _build_from_settings(build, key, members.ids, taken)
 
 
-def _member_keys(key: Key[Array, ""], ids: Int[Array, " member"]) -> Key[Array, " member"]:
+def _member_keys(key: Key[Array, ""], ids: Int[Array | np.ndarray, " member"]) -> Key[Array, " member"]:
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
 
 
-@eqx.filter_jit
-def _build_from_keys(build: Callable[[Key[Array, ""]], ModelType], keys: Key[Array, " member"]) -> ModelType:
+@jit_quickly
+def _build_from_keys(
+    build: Callable[[Key[Array, ""]], ModelType], key: Key[Array, ""], n_members: int
+) -> ModelType:
+    keys = _member_keys(key, jnp.arange(n_members))
     check_draws_from_key("`build`", build, keys[0])
     return eqx.filter_vmap(build)(keys)
 
 
-@eqx.filter_jit
+@jit_quickly
 def _build_from_settings(
-    build: Callable[..., ModelType], keys: Key[Array, " member"], settings: dict[str, Array]
+    build: Callable[..., ModelType],
+    key: Key[Array, ""],
+    ids: Int[Array | np.ndarray, " member"],
+    settings: Mapping[str, Shaped[Array | np.ndarray, "member ..."]],
 ) -> ModelType:
+    keys = _member_keys(key, ids)
+
     def build_one(key: Key[Array, ""], own: dict[str, Array]) -> ModelType:
         return build(key=key, **own)
 
@@ -301,4 +309,11 @@ def member(ensemble: ModelType, index: int) -> ModelType:
     count = n_members(ensemble)
     if not 0 <= index < count:
         raise ValueError(f"`index` must be a member of the ensemble, 0 to {count - 1}, got {index}.")
-    return jax.tree.map(lambda leaf: leaf[index] if eqx.is_array(leaf) else leaf, ensemble)
+    arrays, static = eqx.partition(ensemble, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
+    return eqx.combine(jax.tree.unflatten(structure, _rows(leaves, np.asarray(index))), static)
+
+
+@jit_quickly
+def _rows(leaves: list[Array], index: Int[Array | np.ndarray, ""]) -> list[Array]:
+    return [leaf[index] for leaf in leaves]

@@ -2,10 +2,10 @@
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._compilation import as_array, jit_quickly
 from popsim._trials_last import map_trials
 from popsim.ensemble import member, n_members
 from popsim.loss import LossValues
@@ -61,7 +61,7 @@ def evaluate(
         check_of_one_member(name, given)
     trials = checked_validation_trials(task) if trials is None else trials
     model.check(trials)
-    return _evaluate(model, task, trials, key, jnp.asarray(member_id))
+    return _evaluate(model, task, trials, key, as_array(member_id, int))
 
 
 def evaluate_ensemble(
@@ -92,7 +92,7 @@ def evaluate_ensemble(
     check_model("ensemble", ensemble)
     count = n_members(ensemble)
     check_n_members(task, count, "task")
-    ids = jnp.arange(count) if member_ids is None else jnp.asarray(member_ids)
+    ids = as_array(np.arange(count) if member_ids is None else member_ids, int)
     if ids.shape != (count,):
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
     return _evaluate_ensemble(ensemble, task, *checked_trials(ensemble, task, trials), key, ids)
@@ -105,9 +105,14 @@ def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
     """
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials) if each_its_own else trials
-    member(ensemble, 0).check(flat)
+    member(ensemble, 0).check(members_in_a_row(trials) if each_its_own else trials)
     return trials, each_its_own
+
+
+@jit_quickly
+def members_in_a_row(trials: Trial) -> Trial:
+    """Return trials with the axes (member, trial, ...) as those of one model."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
 
 
 def validation_trials(task: AbstractTask, n_members: int) -> Trial:
@@ -121,7 +126,7 @@ def validation_trials(task: AbstractTask, n_members: int) -> Trial:
     return jax.vmap(lambda values: checked_validation_trials(with_member_values(task, values)))(own)
 
 
-@eqx.filter_jit
+@jit_quickly
 def _evaluate(
     model: AbstractModel, task: AbstractTask, trials: Trial, key: Key[Array, ""], member_id: Int[Array, ""]
 ) -> Evaluation:
@@ -132,7 +137,7 @@ def _evaluate(
     return map_trials(one_trial, trials, trial_keys(key, n_trials(trials), member_id=member_id))
 
 
-@eqx.filter_jit
+@jit_quickly
 def _evaluate_ensemble(
     ensemble: AbstractModel,
     task: AbstractTask,

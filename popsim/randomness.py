@@ -20,6 +20,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from popsim._checks import is_traced, naming_traced_code
+from popsim._compilation import is_tracing, jit_quickly
 
 __all__ = ["key_stream"]
 
@@ -53,7 +54,24 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
 
 def key_stream(key: PRNGKeyArray, name: str) -> Key[Array, ""]:
     """Return the key of the consumer called `name`, independent of the keys of all other names."""
-    return jax.random.fold_in(as_key(key), zlib.crc32(name.encode()))
+    key, number = as_key(key), np.uint32(zlib.crc32(name.encode()))
+    return jax.random.fold_in(key, number) if is_tracing() else _folded(key, number)
+
+
+def key_of_seed(seed: int, name: str) -> Key[Array, ""]:
+    """Return `key_stream(jax.random.key(seed), name)` of a seed below 2**32."""
+    implementation = jax.config.jax_default_prng_impl  # pyright: ignore[reportAttributeAccessIssue]
+    return _stream_of_seed(np.uint32(seed), np.uint32(zlib.crc32(name.encode())), implementation)
+
+
+@jit_quickly
+def _stream_of_seed(seed: Any, number: Any, implementation: str) -> Key[Array, ""]:
+    return jax.random.fold_in(jax.random.key(seed, impl=implementation), number)
+
+
+@jit_quickly
+def _folded(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
+    return jax.random.fold_in(key, number)
 
 
 def trial_keys(

@@ -211,5 +211,7 @@ def n_network_inputs(
         feedback = {name: channel.sense(state, plant) for name, channel in senses.items()}
         return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), feedback, {})
 
-    first = jax.tree.map(lambda leaf: leaf[0], trials)
-    return jax.eval_shape(received, first).shape[0]
+    def first_received(trials: Trial) -> Array:
+        return received(jax.tree.map(lambda leaf: leaf[0], trials))
+
+    return jax.eval_shape(first_received, trials).shape[0]

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._checks import as_float_array, check_positive_int, kind_of
+from popsim._compilation import jit_quickly
 from popsim.hand import HandState
 from popsim.windows import Timeline
 
@@ -236,6 +237,11 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     **Raises:** `ValueError` if `n_repeats` is not a positive integer.
     """
     check_positive_int("n_repeats", n_repeats)
+    return _repeated(trials, n_repeats)
+
+
+@jit_quickly
+def _repeated(trials: Trial, n_repeats: int) -> Trial:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
 
 

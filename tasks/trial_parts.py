@@ -17,6 +17,7 @@ from popsim._checks import (
     check_positive_int,
     n_steps_in,
 )
+from popsim._compilation import jit_quickly
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
 from popsim.loss import Loss
@@ -130,7 +131,13 @@ def center_out_trials(
     """
     check_positive("distance", distance)
     check_positive_int("n_directions", n_directions)
+    return _center_out(center, distance, n_directions, n_steps, dt)
 
+
+@jit_quickly
+def _center_out(
+    center: Float[Array, " space"], distance: float, n_directions: int, n_steps: int, dt: float
+) -> Trial:
     def reach_toward(angle):
         target = at_direction(center, angle, distance)
         return reach_trial(center, target, n_steps=n_steps, dt=dt, direction=angle)

@@ -10,7 +10,13 @@ from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim.experiments.experiment import AbstractExperiment, RunFigure
-from popsim.experiments.reaching import PLANTS, draw_reach_figures, reach_table, summarize_reaches
+from popsim.experiments.reaching import (
+    PLANTS,
+    built_plant,
+    draw_reach_figures,
+    reach_table,
+    summarize_reaches,
+)
 from popsim.experiments.result_table import ResultTable
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import GRUNetwork
@@ -98,7 +104,7 @@ class CenterOut(AbstractExperiment):
 
     def build_plant(self) -> AbstractPlant:
         """Build the plant."""
-        return PLANTS[self.plant].build()
+        return built_plant(PLANTS[self.plant].build)
 
     def build_task(self) -> RandomReaches:
         return RandomReaches(self.build_plant().workspace, duration=self.duration, dt=self.dt)

@@ -5,7 +5,6 @@ import dataclasses
 import re
 from typing import Annotated, Any, ClassVar
 
-import jax
 import numpy as np
 import tyro
 from jaxtyping import Array, Int, Key
@@ -15,7 +14,7 @@ from popsim._checks import check_positive_int
 from popsim.ensemble import make_ensemble
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
-from popsim.randomness import key_stream
+from popsim.randomness import key_of_seed
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer, every_nth_batch, log_spaced_batches
 
@@ -167,8 +166,12 @@ class AbstractExperiment(abc.ABC):
 
     def key(self, purpose: str) -> Key[Array, ""]:
         """Return the random key for a purpose, such as "ensemble", "training" or "evaluation"."""
-        return key_stream(jax.random.key(self.seed), purpose)
+        return key_of_seed(self.seed, purpose)
 
     def build_ensemble(self) -> Any:
         """Build the untrained ensemble."""
-        return make_ensemble(lambda key: self.build_model(key=key), self.n_members, key=self.key("ensemble"))
+        return make_ensemble(self._build_from, self.n_members, key=self.key("ensemble"))
+
+    def _build_from(self, key: Key[Array, ""]) -> AbstractModel:
+        """Build one untrained model; as a method, which equals itself, it is compiled once."""
+        return self.build_model(key=key)

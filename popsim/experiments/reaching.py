@@ -7,12 +7,13 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Array
 from matplotlib.axes import Axes
 
 from popsim import muscles, plants
+from popsim._compilation import jit_quickly
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.analysis.figures import (
     draw_hand_paths,
@@ -27,7 +28,8 @@ from popsim.analysis.population import cosine_tuning
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import RunFigure
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row
-from popsim.noise import without_noise
+from popsim.hand import HandState
+from popsim.noise import with_zero_noise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.store import as_json_numbers
 from popsim.trial import Trial, repeat_trials
@@ -95,6 +97,12 @@ PLANTS: Mapping[str, PlantChoice] = {
 }
 
 
+@jit_quickly
+def built_plant(build: Callable[[], AbstractPlant]) -> AbstractPlant:
+    """Build a plant by one compiled program."""
+    return build()
+
+
 N_REPEATS = 16
 CLEAN_LIMITS = {"end_point_error_m": 0.002, "final_speed_m_per_s": 0.01}
 NOISY_LIMITS = {"end_point_error_m": 0.005, "final_speed_m_per_s": 0.02}
@@ -116,10 +124,9 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
         "trained": _accuracy(experiment, ensemble),
         "control: untrained": _accuracy(experiment, experiment.build_ensemble()),
     }
-    delays = {name: 2 * getattr(experiment, name) for name in ("vision_delay", "proprioception_delay")}
-    if max(delays.values()) < experiment.duration:
-        slow = dataclasses.replace(experiment, **delays)
-        delayed = eqx.tree_at(lambda model: model.network, slow.build_ensemble(), ensemble.network)
+    slow = {name: dataclasses.replace(own, delay=2 * own.delay) for name, own in ensemble.channels.items()}
+    if max(own.delay for own in slow.values()) < experiment.duration:
+        delayed = eqx.tree_at(lambda model: model.channels, ensemble, slow)
         members["control: delays doubled"] = _accuracy(experiment, delayed)
     clean, noisy = limits(experiment)
     return {
@@ -138,14 +145,14 @@ def limits(experiment: Any) -> tuple[dict[str, float], dict[str, float]]:
 
 def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     task, key = experiment.build_task(), experiment.key("evaluation")
-    trials = task.validation_trials()
-    clean = _at_the_end(task, without_noise(ensemble), trials, key)
-    noisy = _at_the_end(task, ensemble, repeat_trials(trials, N_REPEATS), key)
+    trials = repeat_trials(task.validation_trials(), N_REPEATS)  # without noise too, by the same program
+    clean = _at_the_end(task, with_zero_noise(ensemble), trials, key)
+    noisy = _at_the_end(task, ensemble, trials, key)
     clean_limits, noisy_limits = limits(experiment)
     rows = []
     for index in range(experiment.n_members):
-        off = {name: as_json_numbers(jnp.max(values[index])) for name, values in clean.items()}
-        on = {name: as_json_numbers(jnp.mean(values[index])) for name, values in noisy.items()}
+        off = {name: as_json_numbers(values[index].max()) for name, values in clean.items()}
+        on = {name: as_json_numbers(values[index].mean()) for name, values in noisy.items()}
         within = _within(off, clean_limits) and _within(on, noisy_limits)
         rows.append(
             {"member": index, "noise_off_worst_target": off, "noise_on_mean": on, "within_limits": within}
@@ -157,12 +164,15 @@ def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
     return all((number := numbers[name]) is not None and number < limits[name] for name in limits)
 
 
-def _at_the_end(task: Any, ensemble: Any, trials: Trial, key: Any) -> dict[str, Any]:
+def _at_the_end(task: Any, ensemble: Any, trials: Trial, key: Any) -> dict[str, np.ndarray]:
     states = evaluate_ensemble(ensemble, task, trials=trials, key=key).states
-    return {
-        "end_point_error_m": end_point_error(states.cursor, trials.targets),
-        "final_speed_m_per_s": hand_speed(states.hand)[..., -1],
-    }
+    error, speed = jax.device_get(_error_and_speed(states.cursor, states.hand, trials.targets))
+    return {"end_point_error_m": error, "final_speed_m_per_s": speed}
+
+
+@jit_quickly
+def _error_and_speed(cursor: HandState, hand: HandState, targets: HandState) -> tuple[Array, Array]:
+    return end_point_error(cursor, targets), hand_speed(hand)[..., -1]
 
 
 def reach_table(summary: dict[str, Any]) -> ResultTable:
@@ -254,7 +264,7 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
     trials = run.task.validation_trials()
     noisy, clean = (
         jax.tree.map(np.asarray, run.evaluate(ensemble).states)
-        for ensemble in (run.ensemble, without_noise(run.ensemble))
+        for ensemble in (run.ensemble, with_zero_noise(run.ensemble))
     )
     drawings = {"learning_curves": Drawing(draw_learning(run), LEARNING_TITLE, learning_caption(run))}
     drawings |= _reach_drawings(trials, noisy, clean)
@@ -274,7 +284,7 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
     units = clean.network.hidden
 
     def hand_paths(ax: Axes) -> Axes:
-        starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
+        starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
         draw_hand_paths(ax, noisy.cursor.position, starts, targets)
         ax.set_title("all members, noise on")
         return ax

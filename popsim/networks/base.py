@@ -206,7 +206,8 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
     - `inputs`: shape and type of the input vector at a step.
     """
     try:
-        jax.eval_shape(functools.partial(_call_methods, network), inputs, jax.random.key(0))
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
     except ValueError as error:
         if not _is_perhaps_ensemble(network):
             raise

@@ -145,7 +145,7 @@ def per_joint(
     check_of_one_body(**{name: value})
     if value is None:
         raise ValueError(f"`{name}` of an arm must be given; TwoLinkArm.arm26_skeleton() has all.")
-    array = jnp.asarray(value, jnp.result_type(float))
+    array = as_float_array(value)
     if array.shape != (n, *axes):
         raise ValueError(
             f"`{name}` of an arm of {n} segments must have shape {(n, *axes)}, got {array.shape}."
@@ -159,6 +159,6 @@ def per_joint(
 def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "joint 2"]:
     """Return the limits of the joints as an array, or raise `ValueError`."""
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
-    if not is_traced(limits) and not np.all(np.asarray(limits[:, 0] < limits[:, 1])):
+    if not is_traced(limits) and not np.all(np.diff(np.asarray(limits)) > 0):
         raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {limits.tolist()}.")
     return limits

@@ -39,7 +39,8 @@ def describe(array: AnyArray | jax.ShapeDtypeStruct) -> Form:
     """Return the form in which an array is stored."""
     kind = None
     if is_key(array):
-        kind = str(jax.random.key_impl(jnp.empty((), array.dtype)))
+        one = array if isinstance(array, jax.Array) else jnp.empty((), array.dtype)
+        kind = str(jax.random.key_impl(one))
         array = jax.eval_shape(jax.random.key_data, array)
     return {"dtype": jnp.dtype(array.dtype).name, "shape": list(array.shape), "key": kind}
 

@@ -210,7 +210,7 @@ def _places(params: PyTree) -> list[bool]:
 def _sample(tree: PyTree) -> list[float | None]:
     """Return the last number of each floating-point array."""
     leaves = [leaf for leaf in jax.tree.leaves(tree) if eqx.is_inexact_array(leaf) and leaf.size]
-    return as_json_numbers([float(jnp.real(leaf.ravel()[-1])) for leaf in leaves])
+    return as_json_numbers([float(np.real(np.asarray(leaf).ravel()[-1])) for leaf in leaves])
 
 
 def _about_equal(before: Any, now: Any) -> bool:

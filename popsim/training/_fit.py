@@ -7,10 +7,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from popsim._compilation import as_array
 from popsim.ensemble import member
+from popsim.evaluation import members_in_a_row
 from popsim.loss import Loss
 from popsim.model import AbstractModel, simulate
 from popsim.schedules import AbstractBatchSchedule
@@ -36,12 +37,12 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     """
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if by_member and isinstance(trials, Trial):
-        trials = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
+        trials = members_in_a_row(trials)
     check_trials("trial", trials)
     validation = checked_validation_trials(task)
     one_model.check(validation)
     one_model.check(trials)
-    trial = jax.tree.map(lambda leaf: leaf[0], trials)
+    trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
     try:
         states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=jax.random.key(0)), trial)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
@@ -66,8 +67,9 @@ def check_changes(
     **Raises:** `ValueError` naming what does not fit.
     """
     model = state.model
-    batch, member_id = jnp.asarray(0), jnp.asarray(0)
-    gradients, trained_batch = eqx.filter_eval_shape(step.gradients, state, batch=batch, member_id=member_id)
+    batch, member_id = as_array(0, int), as_array(0, int)
+    trained_batch = eqx.filter_eval_shape(step.forward, state, batch=batch, member_id=member_id)
+    gradients = state.params  # their shapes; the gradients themselves are traced once, by the loop
     for own in trained:
         _check_optimizer(dataclasses.replace(step, trained=own), state, gradients, trained_batch)
     is_kept = state.is_param

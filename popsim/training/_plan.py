@@ -13,6 +13,7 @@ import optax
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
 from popsim._checks import warn_caller
+from popsim._compilation import as_array
 from popsim.ensemble import n_members
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
 from popsim.per_member import (
@@ -48,7 +49,7 @@ from popsim.training.steps.member_step import (
     trials_of_batch,
 )
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_state import TrainState
+from popsim.training.steps.train_state import OWN, TrainState, parts
 from popsim.trial import Trial
 
 CAPACITY = 64
@@ -109,7 +110,7 @@ class TrainingPlan:
         """The numbers on which the draws of the members depend."""
         members = self.training.members
         ids = np.arange(self.count or 1) if members is None else members.ids
-        return jnp.asarray(ids if self.training.ensembled else ids[0])
+        return as_array(ids if self.training.ensembled else ids[0], int)
 
     @functools.cached_property
     def kept_batches(self) -> Int[np.ndarray, " kept"]:
@@ -171,7 +172,7 @@ class TrainingPlan:
         return trials_of_batch(
             self.training.task,
             self.training.batch_size,
-            jnp.asarray(batch),
+            as_array(batch, int),
             member_ids=self.member_ids,
             shared_trials=self.shared_trials,
             key=self.training.key,
@@ -208,7 +209,7 @@ class TrainingPlan:
         where = self.phases.where_train
         state = initial(training.model, self.trainer.optimizer, training.key, where_train=where)
         has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
-        if has_rate and bool(jnp.all(jnp.isnan(learning_rate_of(state.opt_state)))):
+        if has_rate and np.all(np.isnan(learning_rate_of(state.opt_state))):
             warn_caller(
                 "the optimizer does not tell its learning rate: it is NaN in the history. "
                 "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
@@ -303,14 +304,14 @@ class TrainingPlan:
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
-    """Return step and state of one member, to look at shapes."""
+    """Return step and state of one member, the arrays of the latter as their shapes."""
     if not ensembled:
         return step, state
-    own = eqx.filter(state, eqx.is_array)
-    own = jax.tree.map(lambda leaf: leaf[0] if leaf.ndim else leaf, own)
-    shared = {"step": state.step, "root_rng": state.root_rng}
-    first = dataclasses.replace(eqx.combine(own, state), **shared)
-    return of_member(step, 0), first
+
+    def first(own: PyTree) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, own)
+
+    return of_member(step, 0), dataclasses.replace(state, **eqx.filter_eval_shape(first, parts(state, OWN)))
 
 
 def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:

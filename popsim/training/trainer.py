@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from popsim._checks import check_arguments
+from popsim._compilation import on_host
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._host_loop import HostLoop
 from popsim.training.loop._saving import Saving
@@ -25,6 +26,7 @@ from popsim.training.loop.observers import (
     TensorBoardWriter,
 )
 from popsim.training.options import TrainerOptions, Training
+from popsim.training.steps.train_state import copied
 
 __all__ = ["TaskTrainer"]
 
@@ -119,4 +121,6 @@ class TaskTrainer(TrainerOptions):
 
 def _own_copy(leaf: Any) -> Any:
     """Return a copy that may be donated, without JAX's weak type, which would compile again."""
-    return jax.lax.convert_element_type(leaf, leaf.dtype).copy() if eqx.is_array(leaf) else leaf
+    if not eqx.is_array(leaf):
+        return leaf
+    return copied(on_host(leaf) if getattr(leaf, "weak_type", False) else leaf)

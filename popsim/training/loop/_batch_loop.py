@@ -121,16 +121,19 @@ class BatchLoop(eqx.Module):
         def kept_of(arrays: Any) -> PyTree[Array]:
             return self.kept(eqx.combine(arrays, static)) if self.n_kept else None
 
+        def step_of(arrays: Any, enabled: Any) -> tuple[Any, PyTree[Array]]:
+            state, record = self.step(eqx.combine(arrays, static), enabled)
+            return eqx.filter(state, eqx.is_array), record
+
         first_enabled = None if plan.enabled is None else plan.enabled[0]
-        record = jax.eval_shape(lambda a: self.step(eqx.combine(a, static), first_enabled)[1], arrays)
+        step, (_, record) = _traced(step_of, arrays, first_enabled)
         kept = jax.eval_shape(kept_of, arrays)
         buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(kept, self.n_kept + 1))
 
         def body(i, carry):
             arrays, buffers = carry
             enabled = None if plan.enabled is None else plan.enabled[i]
-            state, record = self.step(eqx.combine(arrays, static), enabled)
-            arrays = eqx.filter(state, eqx.is_array)
+            arrays, record = step(arrays, enabled)
             buffers = LoopBuffers(
                 _write_row(buffers.records, record, i),
                 _write_row(buffers.trainables, kept_of(arrays), plan.trainable_rows[i]),
@@ -169,13 +172,26 @@ def _traced_outside_of_meshes(function: Callable[..., PyTree]) -> Callable[..., 
     """Trace the function as if on a single device: diffrax's loops cannot be differentiated in a mesh."""
 
     def call(*arguments):
-        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
         with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-            traced, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
-        flat = jax.extend.core.jaxpr_as_fun(traced)(*jax.tree.leaves(arguments))
-        return jax.tree.unflatten(jax.tree.structure(out), flat)
+            traced, _ = _traced(function, *arguments)
+        return traced(*arguments)
 
     return call
+
+
+def _traced(function: Callable[..., PyTree], *arguments: PyTree) -> tuple[Callable[..., PyTree], PyTree]:
+    """Trace a function; return its program, as a function of arguments like these, and the result's shapes.
+
+    A call of the program does not run the function again.
+    """
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
+    traced, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
+    program = jax.extend.core.jaxpr_as_fun(traced)
+
+    def call(*arguments):
+        return jax.tree.unflatten(jax.tree.structure(out), program(*jax.tree.leaves(arguments)))
+
+    return call, out
 
 
 def _rows_like(tree: PyTree, n_rows: int) -> PyTree[Array]:

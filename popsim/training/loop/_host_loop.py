@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from popsim._checks import warn_caller
+from popsim._compilation import as_array
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.loop.schedule import CallSchedule
@@ -101,7 +102,7 @@ class HostLoop:
             enabled = np.zeros((loop.capacity, plan.enabled.shape[1]), bool)
             enabled[:count] = plan.enabled[first : first + count]
             enabled = jnp.asarray(enabled)
-        state, buffers = loop(state, count, jnp.asarray(rows), enabled)
+        state, buffers = loop(state, count, as_array(rows, int), enabled)
         frozen_from = self._frozen_from(state)
         all_frozen = bool(np.all(frozen_from != NOT_FROZEN))
         if all_frozen:  # batches after the last freeze changed nothing
@@ -154,7 +155,7 @@ class HostLoop:
             loss=last.loss,
             validation_trials=self.plan.validation_trials,
             validation=validation,
-            validation_loss=jax.device_get(jax.tree.map(lambda x: x.mean(axis=-1), validation.losses)),
+            validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
             learning_rate=last.learning_rate,

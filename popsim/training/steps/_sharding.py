@@ -13,6 +13,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding
 from jaxtyping import PyTree
 
 from popsim._checks import is_traced
+from popsim._compilation import on_host
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
 Tree = TypeVar("Tree", bound=PyTree)
@@ -212,8 +213,10 @@ class MemberLayout:
         def laid_out(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
-            last = jnp.broadcast_to(leaf[-1:], (n_extra, *leaf.shape[1:]))
-            return jax.device_put(jnp.concatenate([leaf, last]) if n_extra else leaf, sharding)
+            whole = on_host(leaf)
+            numbers = jnp if isinstance(whole, jax.Array) else np
+            padded = numbers.concatenate([whole, *[whole[-1:]] * n_extra]) if n_extra else whole
+            return jax.device_put(padded, sharding)
 
         return jax.tree.map(laid_out, tree)
 
@@ -234,12 +237,15 @@ class MemberLayout:
         if self.mesh is None:
             return tree
         device = self.mesh.devices.flat[0]
+        place = None if device == jax.local_devices()[0] else device  # None: programs are shared with others
 
         def gathered(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
-            whole = jax.device_put(leaf, device)
-            return whole[: self.n_members]
+            whole = on_host(leaf)
+            if isinstance(whole, jax.Array):
+                return jax.device_put(leaf, device)[: self.n_members]
+            return jax.device_put(whole[: self.n_members].copy(), place)
 
         return jax.tree.map(gathered, tree)
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._compilation import jit_quickly
 from popsim._trials_last import map_trials
 from popsim.loss import Loss, LossValues
 from popsim.model import initial_state, simulate
@@ -47,7 +48,7 @@ def training_trials(
     return jax.vmap(lambda k: task.trial(batch=batch, key=key_stream(k, "specification")))(keys)
 
 
-@eqx.filter_jit
+@jit_quickly
 def trials_of_batch(
     task: AbstractTask,
     batch_size: int,
@@ -117,7 +118,7 @@ class NonfiniteError(ArithmeticError):
 def starts_finite(opt_state: PyTree) -> PyTree[bool]:
     """Return which leaves of a fresh optimizer state are finite; some optimizers start from infinity."""
     return jax.tree.map(
-        lambda leaf: bool(jnp.all(jnp.isfinite(leaf))) if eqx.is_inexact_array(leaf) else False, opt_state
+        lambda leaf: bool(np.all(np.isfinite(leaf))) if eqx.is_inexact_array(leaf) else False, opt_state
     )
 
 
@@ -266,12 +267,7 @@ class MemberStep(eqx.Module):
         self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]
     ) -> tuple[PyTree, TrainedBatch]:
         """Return the gradients of the mean loss over a batch, zero where not trained, and the batch."""
-        rng = jax.random.fold_in(state.root_rng, state.step)
-        drawn_for = None if self.shared_trials else member_id
-        trials = training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng)
-        keys = trial_keys(rng, self.batch_size, member_id=member_id)
-        scheduled = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
-        loss = scheduled.at_batch(batch)
+        rng, trials, keys, loss = self._drawn(state, batch, member_id)
         trained = jax.tree.map(lambda _: True, state.params) if self.trained is None else self.trained
         params, fixed = eqx.partition(state.params, trained)
 
@@ -289,8 +285,24 @@ class MemberStep(eqx.Module):
             )
             states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), parts)
         gradients = eqx.combine(gradients, jax.tree.map(jnp.zeros_like, fixed))
-        start = jax.vmap(lambda trial, key: initial_state(state.model, trial, key=key))(trials, keys)
-        return gradients, TrainedBatch(state.model, trials, keys, start, states, losses, loss, batch)
+        return gradients, _trained_batch(state.model, trials, keys, states, losses, loss, batch)
+
+    def forward(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> TrainedBatch:
+        """Return the batch that `gradients` returns, which is traced sooner than with them."""
+        _, trials, keys, loss = self._drawn(state, batch, member_id)
+        states, losses = self._run(state.model, loss, trials, keys)
+        return _trained_batch(state.model, trials, keys, states, losses, loss, batch)
+
+    def _drawn(
+        self, state: TrainState, batch: Int[Array, ""], member_id: Int[Array, ""]
+    ) -> tuple[Key[Array, ""], Trial, Key[Array, " trial"], Loss]:
+        """Return the key of a batch, its trials, their keys, and its loss."""
+        rng = jax.random.fold_in(state.root_rng, state.step)
+        drawn_for = None if self.shared_trials else member_id
+        trials = training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng)
+        keys = trial_keys(rng, self.batch_size, member_id=member_id)
+        scheduled = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
+        return rng, trials, keys, scheduled.at_batch(batch)
 
     def optimized(self, state: TrainState, gradients: PyTree, batch: TrainedBatch) -> TrainState:
         """Return the state after the optimizer's step on a batch."""
@@ -329,6 +341,19 @@ class MemberStep(eqx.Module):
         record = BatchRecord(loss, learning_rate_of(after.opt_state), weights)
         is_frozen = before.loss_fn_state.frozen_from != NOT_FROZEN
         return jax.tree.map(lambda value: jnp.where(is_frozen, jnp.nan, value), record)
+
+
+def _trained_batch(
+    model: Any,
+    trials: Trial,
+    keys: Key[Array, " trial"],
+    states: PyTree[Array],
+    losses: LossValues,
+    loss: Loss,
+    batch: Int[Array, ""],
+) -> TrainedBatch:
+    start = jax.vmap(lambda trial, key: initial_state(model, trial, key=key))(trials, keys)
+    return TrainedBatch(model, trials, keys, start, states, losses, loss, batch)
 
 
 def _changed(before: Any, after: Any) -> Any:

@@ -13,6 +13,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._checks import check_one_number, check_positive
+from popsim._compilation import jit_quickly
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
 __all__ = ["inject_hyperparams", "adam", "sgd"]
@@ -85,7 +86,7 @@ def init_optimizer_of_members(
     **Raises:** `ValueError` if a `PerMember` hyperparameter does not have one value per member.
     """
     with jax.numpy_dtype_promotion("standard"):
-        states = jax.vmap(optimizer.init)(params)
+        states = _states_of_members(optimizer.init, params)
     for name, given in _hyperparams_by_member(states).items():
         count = given.values.shape[1]
         if count != n_members:
@@ -94,6 +95,11 @@ def init_optimizer_of_members(
             )
     # Under vmap, the state of every member holds the same values of all members: take the first.
     return without_member_axes(states)
+
+
+@jit_quickly
+def _states_of_members(init: Callable[[PyTree[Array]], PyTree], params: PyTree[Array]) -> PyTree[Array]:
+    return jax.vmap(init)(params)
 
 
 class _ScaledScheduleState(NamedTuple):

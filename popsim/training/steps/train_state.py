@@ -219,7 +219,8 @@ def parts(state: TrainState, names: tuple[str, ...]) -> dict[str, PyTree]:
 
 def copied(tree: Any) -> Any:
     """Return a PyTree with copies of its arrays: the compiled loop donates those of its state."""
-    return jax.tree.map(lambda leaf: leaf.copy() if eqx.is_array(leaf) else leaf, tree)
+    arrays, static = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.device_put(arrays, may_alias=False), static)
 
 
 MODEL = "model"
@@ -245,7 +246,7 @@ def with_named_arrays(name: str, tree: Any, arrays: Mapping[str, Any]) -> Any:
     named = {name: tree}
     leaves, structure = jax.tree.flatten(named)
     for own_name, index in leaf_names(named).items():
-        leaves[index] = jnp.asarray(arrays[own_name])
+        leaves[index] = jax.device_put(arrays[own_name])
     return jax.tree.unflatten(structure, leaves)[name]
 
 

@@ -1,0 +1,85 @@
+"""The programs that are compiled before and after a training, and how."""
+
+import equinox
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+from popsim import _compilation
+from popsim._compilation import as_array, is_tracing, jit_quickly
+from popsim.cli import main
+
+MOST = 30
+TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
+TRAIN += ["--duration", "0.1", "--plant", "point-mass", "--quiet"]  # as in test_cli
+
+
+@pytest.mark.slow
+def test_a_training_compiles_few_programs(tmp_path, count_compilations):
+    """Each takes a tenth of a second or more: what is small is computed with NumPy, or in one program."""
+    equinox.clear_caches()
+    jax.clear_caches()
+    with count_compilations() as compiled:
+        main([*TRAIN, "--out", str(tmp_path / "run")])
+    assert 5 < len(compiled) <= MOST
+
+
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        ("", {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}),
+        ("--xla_backend_optimization_level=3", {"xla_cpu_use_fusion_emitters": False}),
+        ("--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=true", None),
+    ],
+)
+def test_flags_of_the_user_stay(flags, left, monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    on_cpu = left if jax.default_backend() == "cpu" else None
+    assert _compilation._quick_options() == on_cpu
+
+
+def test_a_quick_program_is_one_of_its_own_or_a_part_of_another(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    traced = []
+
+    @jit_quickly
+    def doubled(x, name):
+        traced.append(is_tracing())
+        return 2 * x, name
+
+    assert not is_tracing()
+    x = jnp.arange(3.0)
+    for _ in range(2):
+        values, name = doubled(x, "a")
+    assert traced == [True] and name == "a"
+    within = jax.jit(lambda x: doubled(x, "a")[0])(x)
+    by_member = jax.vmap(lambda x: doubled(x, "a")[0])(x)
+    gradient = jax.grad(lambda x: doubled(x, "a")[0].sum())(x)
+    np.testing.assert_array_equal([within, by_member], [values, values])
+    np.testing.assert_array_equal(gradient, np.full(3, 2.0))
+
+
+def test_arrays_are_made_as_by_jax(count_compilations):
+    values = [0.1, 3, True, [1, 2.5], np.arange(3), np.float64(0.3), (np.float32(1), 2)]
+    expected = [jnp.asarray(value, jnp.float32) for value in values]
+    with count_compilations() as compiled:
+        arrays = [as_array(value, jnp.float32) for value in values]
+    assert not compiled
+    for array, own in zip(arrays, expected, strict=True):
+        np.testing.assert_array_equal(array, own)
+        assert (array.dtype, array.weak_type) == (own.dtype, own.weak_type)
+    assert jax.jit(lambda x: as_array([x, 1.0], jnp.float32))(2.0).tolist() == [2.0, 1.0]
+
+
+def test_zero_noise_is_no_noise_in_the_same_structure(reach_setup, getkey):
+    task, build = reach_setup
+    model = build(getkey())
+    silent = popsim.noise.with_zero_noise(model)
+    assert jax.tree.structure(silent) == jax.tree.structure(model)
+    trials, key = task.validation_trials(), getkey()
+    one, other = (
+        popsim.evaluate(own, task, trials=trials, key=key) for own in (silent, popsim.without_noise(model))
+    )
+    np.testing.assert_allclose(one.losses.total, other.losses.total, rtol=1e-6)
