@@ -22,24 +22,18 @@ Result = TypeVar("Result")
 QUICK = {"xla_backend_optimization_level": 1, "xla_cpu_use_fusion_emitters": False}
 
 
-def jit_quickly(function: Callable[Given, Result], **options: Any) -> Callable[Given, Result]:
+def jit_quickly(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """Compile a function like `equinox.filter_jit`, on a CPU in less time, to a slower program.
 
     For programs that run a few times, not for the training loop. What the user sets in `XLA_FLAGS` stays, and
     a function that is called within another program is compiled like that program.
-
-    **Arguments:**
-
-    - `function`: the function.
-    - `options`: those of `equinox.filter_jit`.
     """
-
-    within = eqx.filter_jit(function, **options)
+    jit: Any = eqx.filter_jit
+    within = jit(function)
 
     @functools.cache  # made at the first call, as the backend is not chosen before
     def quick() -> Callable[Given, Result]:
-        jitted: Any = functools.partial(eqx.filter_jit, compiler_options=_quick_options(), **options)
-        return jitted(function)
+        return jit(function, compiler_options=_quick_options())
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:

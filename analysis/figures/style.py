@@ -58,7 +58,13 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
-    for path in paths:
-        with whole_file(path) as partial, partial.open("xb") as file:
-            figure.savefig(file, format=path.suffix[1:])
+    layout = figure.get_layout_engine()
+    try:
+        for path in paths:
+            with whole_file(path) as partial, partial.open("xb") as file:
+                figure.savefig(file, format=path.suffix[1:])
+            figure.set_layout_engine("none")  # the second file has the layout of the first
+    finally:
+        if layout is not None:
+            figure.set_layout_engine(layout)
     return paths
