@@ -1,13 +1,12 @@
 """Checks of arguments. Errors name the argument, the expected and the given value."""
 
 import contextlib
-import difflib
 import functools
 import inspect
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -19,6 +18,7 @@ from jax import Array
 from jaxtyping import PyTree
 
 from popsim._compilation import as_array
+from popsim._text_checks import perhaps
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -32,12 +32,6 @@ def warn_caller(message: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OWN_FRAMES:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)
-
-
-def perhaps(given: str, known: Collection[str]) -> str:
-    """Return a sentence suggesting similarly spelt names, with a leading space; empty if there are none."""
-    nearest = difflib.get_close_matches(given, known, n=3)
-    return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
 def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from small_experiment import Sum
 
 import popsim
 from popsim.cli import main
-from popsim.cli.main import _formatted
+from popsim.cli.main import COMMANDS, _formatted
 from popsim.experiments import EXPERIMENTS, open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
@@ -182,6 +183,26 @@ def test_help_lists_the_settings_of_an_experiment(capsys):
     out = capsys.readouterr().out
     for flag in ("out", "members", "n-batches", "batch-size", "seed", "plant", "overwrite", "quiet"):
         assert f"--{flag}" in out
+
+
+WITHOUT_JAX = """
+import sys
+sys.modules["jax"] = sys.modules["numpy"] = None  # their import fails
+from popsim.cli import main
+for arguments in ("--help", "--version", "show --help", "juggle", "show ", "show x --bogus"):
+    try:
+        main(arguments.split(" "))
+    except SystemExit as end:
+        print("ended", end.code)
+"""
+
+
+def test_help_and_refusals_need_no_jax():
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_JAX], capture_output=True, text=True, check=True)
+    codes = [line.split()[1] for line in ran.stdout.splitlines() if line.startswith("ended")]
+    assert codes == ["0", "None", "0", "2", "2", "2"]
+    assert "must be one of train," in ran.stderr and "--bogus" in ran.stderr
+    assert ran.stdout.count(" • ") == len(COMMANDS)
 
 
 def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import tyro
 
-from popsim._checks import perhaps
+from popsim._text_checks import perhaps
 
 RAW = (
     (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),

@@ -1,16 +1,15 @@
-"""The commands `list` and `show-task`."""
+"""What the commands `list` and `show-task` print and draw."""
 
-import dataclasses
 import inspect
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jax
-import tyro
 
 import popsim.tasks
-from popsim._checks import check_positive_int, perhaps
+from popsim._checks import check_positive_int
+from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.experiments import EXPERIMENTS, PLANTS
 from popsim.schedules import LAST_BATCH
@@ -24,44 +23,27 @@ MOST_TRIALS = 12
 SUFFIXES = (".png", ".pdf", ".svg")
 
 
-@dataclasses.dataclass(frozen=True)
-class ShowTask:
-    """Print the parts of a task, and draw a few of its trials."""
+def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | None, overwrite: bool) -> Path:
+    """Print the table of a task, draw some of its trials, and return the path of the figure.
 
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="see popsim list")]
-    trials: int = 4
-    """number of trials to draw"""
-    seed: int = 0
-    """seed of the trials"""
-    batch: int = LAST_BATCH
-    """training batch of the trials; by default one after all schedules have ended"""
-    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """the figure, PNG, PDF or SVG; by default figures/TASK.png"""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
-    """replace an existing figure"""
-
-    def __post_init__(self):
-        check_positive_int("trials", self.trials)
-        if self.trials > MOST_TRIALS:
-            raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {self.trials}.")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
-        if not 0 <= self.batch <= LAST_BATCH:
-            raise ValueError(f"`batch` must be from 0 to {LAST_BATCH}, got {self.batch}.")
-
-    def run(self) -> None:
-        """Print the table and the path of the figure; all arguments are checked first."""
-        task = find_task(self.name)
-        path = Path("figures", f"{self.name}.png") if self.out is None else self.out
-        if path.suffix not in SUFFIXES:
-            raise ValueError(f"`out` must end in one of {', '.join(SUFFIXES)}, got {path}.")
-        if path.exists() and not self.overwrite:
-            raise ValueError(f"`out` must not be there yet, got {path}; use --overwrite.")
-        print(task.describe(batch=self.batch))
-        trials = sample_trials(task, self.trials, batch=self.batch, key=jax.random.key(self.seed))
-        _save(task_figure(trials), path)
-        print()
-        print(path)
+    **Raises:** `ValueError` for what `popsim show-task` refuses, before anything is printed or written.
+    """
+    check_positive_int("trials", n_trials)
+    if n_trials > MOST_TRIALS:
+        raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {n_trials}.")
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {seed}.")
+    if not 0 <= batch <= LAST_BATCH:
+        raise ValueError(f"`batch` must be from 0 to {LAST_BATCH}, got {batch}.")
+    task = find_task(name)
+    path = Path("figures", f"{name}.png") if out is None else out
+    if path.suffix not in SUFFIXES:
+        raise ValueError(f"`out` must end in one of {', '.join(SUFFIXES)}, got {path}.")
+    if path.exists() and not overwrite:
+        raise ValueError(f"`out` must not be there yet, got {path}; use --overwrite.")
+    print(task.describe(batch=batch))
+    _save(task_figure(sample_trials(task, n_trials, batch=batch, key=jax.random.key(seed))), path)
+    return path
 
 
 def find_task(name: str) -> AbstractTask:
@@ -105,23 +87,19 @@ def _save(figure: Any, path: Path) -> None:
         plt.close(figure)
 
 
-@dataclasses.dataclass(frozen=True)
-class List:
-    """Print the available experiments, tasks and plants."""
-
-    def run(self) -> None:
-        """Print the lists."""
-        _print("experiments (popsim train)", {name: _summary(kind) for name, kind in EXPERIMENTS.items()})
-        tasks = {name: build() for name, build in TASKS.items()}
-        named = {type(innermost_task(task)) for task in tasks.values()}
-        _print("tasks (popsim show-task)", {name: _task_summary(name, one) for name, one in tasks.items()})
-        kinds = {
-            name: _summary(kind)
-            for name, kind in vars(popsim.tasks).items()
-            if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in named
-        }
-        _print("further tasks (popsim.tasks)", kinds)
-        _print("plants", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
+def print_lists() -> None:
+    """Print the experiments, tasks and plants, each with a summary."""
+    _print("experiments (popsim train)", {name: _summary(kind) for name, kind in EXPERIMENTS.items()})
+    tasks = {name: build() for name, build in TASKS.items()}
+    named = {type(innermost_task(task)) for task in tasks.values()}
+    _print("tasks (popsim show-task)", {name: _task_summary(name, one) for name, one in tasks.items()})
+    kinds = {
+        name: _summary(kind)
+        for name, kind in vars(popsim.tasks).items()
+        if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in named
+    }
+    _print("further tasks (popsim.tasks)", kinds)
+    _print("plants", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
 
 
 def _task_summary(name: str, task: AbstractTask) -> str:

@@ -16,7 +16,6 @@ import jax
 import tyro
 
 from popsim._checks import check_positive_int
-from popsim.cli._show import RunPath
 from popsim.experiments import (
     EXPERIMENTS,
     AbstractExperiment,
@@ -24,7 +23,6 @@ from popsim.experiments import (
     Run,
     RunStopped,
     devices_of_run,
-    resume_run,
     run_experiment,
     run_or_resume,
 )
@@ -167,30 +165,15 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
         print(figure)
 
 
-@dataclasses.dataclass(frozen=True)
-class Resume:
-    """Finish an interrupted run: the result is the same, bit for bit."""
-
-    path: RunPath
-    devices: int | None = None
-    """number of devices over which the networks are divided; by default as before, for the same bits"""
-    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """show no progress bar"""
-
-    def run(self) -> None:
-        """Train the remaining batches, save, and print."""
-        devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        finish(self.path, lambda stop: resume_run(self.path, quiet=self.quiet, devices=devices, stop=stop))
-
-
-@dataclasses.dataclass(frozen=True)
-class Train:
-    """Train an ensemble: `popsim train EXPERIMENT --help` lists the settings of an experiment."""
-
-    experiment: Annotated[
+def experiment_choice(summary: str | None) -> type:
+    """Return the command `train` without an experiment: it lists those that are registered."""
+    chosen = Annotated[
         tyro.conf.Positional[Literal[tuple(EXPERIMENTS)]],  # pyright: ignore[reportInvalidTypeForm]
         tyro.conf.arg(metavar="EXPERIMENT", help="what to train: " + ", ".join(EXPERIMENTS)),
     ]
+    return dataclasses.make_dataclass(
+        "Train", [("experiment", chosen)], namespace={"__doc__": summary}, frozen=True
+    )
 
 
 def train_command(kind: type[AbstractExperiment]) -> type:

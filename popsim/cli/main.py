@@ -13,14 +13,9 @@ from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim._checks import perhaps
+from popsim._text_checks import check_path, perhaps
+from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Train
 from popsim.cli._messages import as_typed, in_one_line
-from popsim.cli._show import Compare, Export, Info, Show
-from popsim.cli._tasks import List, ShowTask
-from popsim.cli._train import Resume, Train, train_command
-from popsim.experiments import EXPERIMENTS
-from popsim.store import SaveError
-from popsim.store.run_folder import check_path
 from popsim.version import __version__
 
 __all__ = ["main"]
@@ -133,7 +128,11 @@ def _run(arguments: Sequence[str]) -> None:
         if not _is_ours(error):
             raise
         _complain(as_typed(str(error), command), 2)
-    except SaveError as error:
+    except OSError as error:
+        from popsim.store import SaveError
+
+        if not isinstance(error, SaveError):
+            raise
         _complain(str(error), 1)
     except MemoryError as error:
         _complain(str(error) or "there must be enough memory: there is none left.", 1)
@@ -158,8 +157,8 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case ["--version", *_]:
             print(f"popsim {__version__}")
             sys.exit()
-        case ["train", name, *settings] if name in EXPERIMENTS:
-            return train_command(EXPERIMENTS[name]), f"popsim train {name}", settings
+        case ["train", *settings]:
+            return _training(settings)
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
@@ -170,6 +169,17 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
             )
     kinds = tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())
     return Union[kinds], "popsim", arguments  # noqa: UP007
+
+
+def _training(settings: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command that trains the experiment in the first setting, or the choice of one."""
+    from popsim.cli._train import experiment_choice, train_command
+    from popsim.experiments import EXPERIMENTS
+
+    match settings:
+        case [name, *further] if name in EXPERIMENTS:
+            return train_command(EXPERIMENTS[name]), f"popsim train {name}", further
+    return experiment_choice(Train.__doc__), "popsim train", settings
 
 
 def _import(names: list[str]) -> None:

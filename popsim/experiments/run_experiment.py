@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 
 from popsim._checks import memory_of_machine, warn_caller
+from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment, Recording
@@ -20,7 +21,7 @@ from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder
 from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
-from popsim.store.run_folder import FORMAT, check_path, read_description
+from popsim.store.run_folder import FORMAT, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.version import __version__

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from popsim._text_checks import check_path
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
@@ -251,20 +252,6 @@ class RunFolder:
         if not folder.training.is_file():
             raise ValueError(f"`path` must be the folder of a training, got {path}: it has no training.json.")
         return folder
-
-
-def check_path(name: str, path: str | Path) -> None:
-    """Check that a path is not empty and can be encoded in UTF-8.
-
-    **Raises:** `ValueError` naming the argument.
-    """
-    text = os.fspath(path)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.") from None
-    if not text:
-        raise ValueError(f"`{name}` must be a path, got an empty one.")
 
 
 def import_option(module: Any) -> str:

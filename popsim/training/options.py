@@ -14,10 +14,10 @@ from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from popsim._checks import check_callables, check_positive, check_positive_int
+from popsim._text_checks import check_path
 from popsim.ensemble import Members
 from popsim.model import check_model
 from popsim.randomness import as_key
-from popsim.store.run_folder import check_path
 from popsim.task import AbstractTask, check_task
 from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
 from popsim.training.loop.schedule import WhereTrain

@@ -1,4 +1,7 @@
-"""The commands that read runs: `info`, `show`, `compare` and `export`."""
+"""The commands and their arguments.
+
+They import what they need when they run, so that help and refusals take no time for JAX.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -6,13 +9,31 @@ from typing import Annotated, Any
 
 import tyro
 
-from popsim.analysis.figures import save_figure
-from popsim.experiments import info_table, open_run, read_run_info, save_ensemble, verify_run
-from popsim.experiments.info_table import size_text
-from popsim.report import WrittenReport, compare_runs, report_run
-from popsim.store import CorruptDataError, SaveError, check_model_path, check_netcdf_path, write_netcdf
-
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+    """Train an ensemble: `popsim train EXPERIMENT --help` lists the settings of an experiment."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Resume:
+    """Finish an interrupted run: the result is the same, bit for bit."""
+
+    path: RunPath
+    devices: int | None = None
+    """number of devices over which the networks are divided; by default as before, for the same bits"""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """show no progress bar"""
+
+    def run(self) -> None:
+        """Train the remaining batches, save, and print."""
+        from popsim.cli._train import finish, training_devices
+        from popsim.experiments import devices_of_run, resume_run
+
+        devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
+        finish(self.path, lambda stop: resume_run(self.path, quiet=self.quiet, devices=devices, stop=stop))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +46,9 @@ class Info:
 
     def run(self) -> None:
         """Print the table and verify the run if requested."""
+        from popsim.experiments import info_table, read_run_info, verify_run
+        from popsim.store import CorruptDataError
+
         print(info_table(read_run_info(self.path)))
         if not self.verify:
             return
@@ -48,6 +72,9 @@ class Show:
 
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
+        from popsim.experiments import open_run
+        from popsim.report import report_run
+
         _print(report_run(open_run(self.path), self.out))
 
 
@@ -65,11 +92,44 @@ class Compare:
 
     def run(self) -> None:
         """Print the tables, and the paths of the figures and of the report."""
+        from popsim.report import compare_runs
+
         _print(compare_runs(self.paths, self.out, names=self.names))
 
 
-def _print(report: WrittenReport) -> None:
+def _print(report: Any) -> None:
+    from popsim.experiments.info_table import size_text
+
     print(report.table, *report.figures, f"{report.page} ({size_text(report.n_bytes)})", sep="\n")
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowTask:
+    """Print the parts of a task, and draw a few of its trials."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="see popsim list")]
+    trials: int = 4
+    """number of trials to draw"""
+    seed: int = 0
+    """seed of the trials"""
+    batch: int | None = None
+    """training batch of the trials; by default one after all schedules have ended"""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """the figure, PNG, PDF or SVG; by default figures/TASK.png"""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """replace an existing figure"""
+
+    def run(self) -> None:
+        """Print the table and the path of the figure; all arguments are checked first."""
+        from popsim.cli._tasks import show_task
+        from popsim.schedules import LAST_BATCH
+
+        batch = LAST_BATCH if self.batch is None else self.batch
+        path = show_task(
+            self.name, self.trials, seed=self.seed, batch=batch, out=self.out, overwrite=self.overwrite
+        )
+        print()
+        print(path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +148,9 @@ class Export:
 
     def run(self) -> None:
         """Write the requested files and print their paths; all arguments are checked first."""
+        from popsim.experiments import open_run, save_ensemble
+        from popsim.store import check_model_path, check_netcdf_path, write_netcdf
+
         if self.model is None and self.history is None and self.figures is None:
             raise ValueError("popsim export must be given --model, --history or --figures, got none of them.")
         for option, path, check in (
@@ -114,6 +177,9 @@ class Export:
 def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Path]:
     import matplotlib.pyplot as plt
 
+    from popsim.analysis.figures import save_figure
+    from popsim.store import SaveError
+
     figures = run.experiment.draw_figures(run)
     try:
         paths = [folder / f"{name}.{ending}" for name in figures for ending in ("png", "pdf")]
@@ -126,3 +192,14 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Path]:
     finally:
         for drawn in figures.values():
             plt.close(drawn.figure)
+
+
+@dataclasses.dataclass(frozen=True)
+class List:
+    """Print the available experiments, tasks and plants."""
+
+    def run(self) -> None:
+        """Print the lists."""
+        from popsim.cli._tasks import print_lists
+
+        print_lists()
