@@ -60,6 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     - `arguments`: by default those of the process.
     """
+    if "jax" not in sys.modules:
+        os.environ.setdefault(
+            "TF_CPP_MIN_LOG_LEVEL", "3"
+        )  # errors are raised; what XLA prints is not for users
     formatted = warnings.formatwarning
     warnings.formatwarning = _formatted
     if sys.stderr is None or sys.stderr is sys.__stderr__:
@@ -123,7 +127,11 @@ def _run(arguments: Sequence[str]) -> None:
     command: Any = None
     try:
         command, prog, settings = _command(list(arguments))
-        _parse(command, prog, settings).run()
+        parsed = _parse(command, prog, settings)
+        from popsim.cli._compilation_cache import keep_programs
+
+        keep_programs()
+        parsed.run()
     except (ValueError, ImportError) as error:
         if not _is_ours(error):
             raise
