@@ -166,7 +166,7 @@ class SealedPrograms(CacheInterface):
                 partial.replace(path)
             finally:
                 partial.unlink(missing_ok=True)
-            self._room -= len(value)
+            self._room -= path.stat().st_size
             if self._room < 0:
                 self._room = remove_oldest(self._path.parent)
         except OSError:
