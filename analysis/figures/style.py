@@ -51,6 +51,21 @@ def reach(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None
     ax.autoscale_view()
 
 
+@contextlib.contextmanager
+def laid_out(figure: Figure) -> Iterator[None]:
+    """Arrange a figure once for all files written within this block, as it takes as long as to draw it."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        yield
+        return
+    engine.execute(figure)
+    figure.set_layout_engine("none")
+    try:
+        yield
+    finally:
+        figure.set_layout_engine(engine)
+
+
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and as PDF with editable text, and return both paths.
 
@@ -58,13 +73,8 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
-    layout = figure.get_layout_engine()
-    try:
+    with laid_out(figure):
         for path in paths:
             with whole_file(path) as partial, partial.open("xb") as file:
                 figure.savefig(file, format=path.suffix[1:])
-            figure.set_layout_engine("none")  # the second file has the layout of the first
-    finally:
-        if layout is not None:
-            figure.set_layout_engine(layout)
     return paths

@@ -44,6 +44,8 @@ def keep_programs() -> None:
     """
     if os.environ.get(VARIABLE) == "off" or jax.config.values["jax_compilation_cache_dir"]:
         return
+    if not hasattr(compilation_cache, "get_file_cache"):  # a later JAX, whose own cache is not sealed
+        return
     with contextlib.suppress(RuntimeError):  # a user without a home folder
         folder = cache_folder()
         compilation_cache.get_file_cache = open_programs

@@ -128,9 +128,10 @@ def _run(arguments: Sequence[str]) -> None:
     try:
         command, prog, settings = _command(list(arguments))
         parsed = _parse(command, prog, settings)
-        from popsim.cli._compilation_cache import keep_programs
+        with contextlib.suppress(ModuleNotFoundError):  # a later JAX, whose cache has other parts
+            from popsim.cli._compilation_cache import keep_programs
 
-        keep_programs()
+            keep_programs()
         parsed.run()
     except (ValueError, ImportError) as error:
         if not _is_ours(error):

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from popsim.analysis.figures import figure_style, save_figure
+from popsim.analysis.figures.style import laid_out
 from popsim.experiments.experiment import RunFigure
 from popsim.report._html import Html, element, figure, is_page
 from popsim.store import RunFolder
@@ -139,12 +140,12 @@ def save_and_embed(figures: Mapping[str, RunFigure], folder: Path) -> tuple[list
     paths, shown = [], []
     try:
         for name, drawn in figures.items():
-            with saving(folder), figure_style():
+            with saving(folder), figure_style(), laid_out(drawn.figure):
                 paths.append(save_figure(drawn.figure, folder, name)[0])
-            if drawn.repeats:
-                continue
-            alt = alt_text(drawn.figure, drawn.title)
-            source = picture(drawn.figure, alt)
+                if drawn.repeats:
+                    continue
+                alt = alt_text(drawn.figure, drawn.title)
+                source = picture(drawn.figure, alt)
             shown.append(figure(source, alt=alt, title=drawn.title, caption=drawn.caption))
     finally:
         for drawn in figures.values():
