@@ -49,9 +49,7 @@ def keep_programs() -> None:
     with contextlib.suppress(RuntimeError):  # a user without a home folder
         folder = cache_folder()
         compilation_cache.get_file_cache = open_programs
-        jax.config.update(
-            "jax_persistent_cache_enable_xla_caches", "none"
-        )  # XLA would not seal its own files
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # XLA would not seal its own
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_compilation_cache_dir", str(folder))
 
