@@ -21,6 +21,8 @@ __all__ = ["Load", "AbstractPlant", "AbstractSkeleton", "check_carries_mass", "c
 Position = Float[Array, " space"]
 Coordinates = Float[Array, " coordinates"]
 Commands = Float[Array, " commands"]
+RateFn = Callable[[ArrayLike, PyTree[Array]], PyTree[Array]]
+EndFn = Callable[[PyTree[Array]], PyTree[Array]]
 HandLoad = Callable[[HandState], Position]
 CoordinateLoad = Callable[[Coordinates, Coordinates], Coordinates]
 
@@ -96,6 +98,24 @@ class AbstractPlant(eqx.Module):
         - `command`: as for `vector_field`.
         - `dt`: the time step, in seconds.
         """
+
+    def step_functions(
+        self, state: PyTree[Array], command: Commands, load: Load, *, dt: float
+    ) -> tuple[RateFn, EndFn]:
+        """Return `vector_field`, of time and state, and `end_step`, of the state, for one time step.
+
+        A body may return functions that share work.
+
+        **Arguments:**
+
+        - `state`: the state at the start.
+        - others: as for `vector_field` and `end_step`.
+        """
+
+        def rate(t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
+            return checked_rate(self, t, state, command, load)
+
+        return rate, lambda state: checked_end(self, state, command, dt=dt)
 
     @abc.abstractmethod
     def rest_state(self, position: Position) -> PyTree[Array]:

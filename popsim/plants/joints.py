@@ -17,6 +17,7 @@ from popsim._checks import (
     check_positive,
     is_traced,
 )
+from popsim._elementwise import elementwise
 from popsim.parameters import Constants
 from popsim.plants.base import AbstractSkeleton, Position
 
@@ -81,13 +82,18 @@ class SoftJointLimit(AbstractJointLimit):
         check_positive("width", self.width)
 
     def torque(self, angle: Joints, velocity: Joints, limits: Limits) -> Joints:
-        beyond = angle - jnp.clip(angle, limits[:, 0], limits[:, 1])
-        part = jnp.minimum(jnp.abs(beyond) / self.width, 1.0)
-        contact = part**3 * (10 - 15 * part + 6 * part**2)
-        return -contact * (self.stiffness * beyond + self.damping * velocity)
+        return _soft_stop(self, angle, velocity, limits[:, 0], limits[:, 1])
 
     def corrected(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
         return angle, velocity
+
+
+@elementwise
+def _soft_stop(stop: SoftJointLimit, angle: Joints, velocity: Joints, low: Joints, high: Joints) -> Joints:
+    beyond = angle - jnp.clip(angle, low, high)
+    part = jnp.minimum(jnp.abs(beyond) / stop.width, 1.0)
+    contact = part**3 * (10 - 15 * part + 6 * part**2)
+    return -contact * (stop.stiffness * beyond + stop.damping * velocity)
 
 
 class HardJointLimit(AbstractJointLimit):

@@ -1,5 +1,6 @@
 """Skeletons moved by muscles."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 
@@ -12,12 +13,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_positive_int
+from popsim._elementwise import elementwise
 from popsim.hand import HandState, Workspace
 from popsim.muscles import (
     ARM26_MUSCLES,
     LI_TODOROV_MUSCLES,
     AbstractMuscle,
     BrownLoebMuscle,
+    FirstOrderActivation,
     ReluMuscle,
     RigidTendonHillMuscle,
     arm26_compliant_muscles,
@@ -28,7 +31,16 @@ from popsim.muscles import (
     li_todorov_path,
 )
 from popsim.muscles.paths import AbstractMusclePath, PointMassPlacement, StraightPath, moment_arms
-from popsim.plants.base import AbstractPlant, AbstractSkeleton, Commands, Coordinates, Load, Position
+from popsim.plants.base import (
+    AbstractPlant,
+    AbstractSkeleton,
+    Commands,
+    Coordinates,
+    EndFn,
+    Load,
+    Position,
+    RateFn,
+)
 from popsim.plants.joints import AbstractJointLimit, SoftJointLimit
 from popsim.plants.point_mass import PointMass
 from popsim.plants.two_link_arm import TwoLinkArm
@@ -156,21 +168,44 @@ class MusculoskeletalPlant(AbstractPlant):
     def vector_field(
         self, t: ArrayLike, state: MusculoskeletalState, command: Commands, load: Load
     ) -> MusculoskeletalState:
-        activation = self.muscle.activation.after(t, state.activation, command)
+        activation = _activation_after(self.muscle.activation, t, state.activation, command)
+        return self._rate(dataclasses.replace(state, activation=activation), load)
+
+    def _rate(self, state: MusculoskeletalState, load: Load) -> MusculoskeletalState:
+        """Return the time derivative of the state, with the activation held."""
         length, velocity, arms = self._stretch(state)
-        force = self.muscle.force(state.fibre, activation, length, velocity)
+        force, rate = _contract(self.muscle, state.fibre, state.activation, length, velocity)
         # A sum, because XLA is slow at small matrix products.
         pulled = -jnp.sum(force[:, None] * arms, axis=0)
-        return MusculoskeletalState(
-            self.skeleton.vector_field(t, state.skeleton, pulled, load),
-            jnp.zeros_like(activation),
-            self.muscle.rate(state.fibre, activation, length, velocity),
-        )
+        skeleton = self.skeleton.vector_field(0.0, state.skeleton, pulled, load)
+        return MusculoskeletalState(skeleton, jnp.zeros_like(state.activation), rate)
 
     def end_step(self, state: MusculoskeletalState, command: Commands, *, dt: float) -> MusculoskeletalState:
-        activation = self.muscle.activation.after(dt, state.activation, command)
+        activation = _activation_after(self.muscle.activation, dt, state.activation, command)
         skeleton = self.skeleton.within_limits(state.skeleton)
         return MusculoskeletalState(skeleton, activation, state.fibre)
+
+    def step_functions(
+        self, state: MusculoskeletalState, command: Commands, load: Load, *, dt: float
+    ) -> tuple[RateFn, EndFn]:
+        """Return functions that evaluate the activation once for each time at which they are called."""
+        known: dict[float, Array] = {0.0: state.activation}
+
+        def activation_at(t: ArrayLike) -> Array:
+            if not isinstance(t, float):
+                return _activation_after(self.muscle.activation, t, state.activation, command)
+            if t not in known:
+                known[t] = _activation_after(self.muscle.activation, t, state.activation, command)
+            return known[t]
+
+        def rate(t: ArrayLike, body: MusculoskeletalState) -> MusculoskeletalState:
+            return self._rate(dataclasses.replace(body, activation=activation_at(t)), load)
+
+        def end(body: MusculoskeletalState) -> MusculoskeletalState:
+            skeleton = self.skeleton.within_limits(body.skeleton)
+            return MusculoskeletalState(skeleton, activation_at(dt), body.fibre)
+
+        return rate, end
 
     def muscles(self, state: MusculoskeletalState) -> MuscleReadings:
         """Return the measurements of all muscles."""
@@ -212,6 +247,22 @@ class MusculoskeletalPlant(AbstractPlant):
         """Return fibre lengths in optimal lengths, and fibre velocities in optimal lengths per second."""
         readings = self.muscles(state)
         return jnp.concatenate([readings.fibre_length, readings.fibre_velocity])
+
+
+@elementwise
+def _contract(
+    muscle: AbstractMuscle, state: PyTree[Array], activation: Array, length: Array, velocity: Array
+) -> tuple[Array, PyTree[Array]]:
+    """Return the force of each muscle, and the derivative of its internal state."""
+    measured = state, activation, length, velocity
+    return muscle.force(*measured), muscle.rate(*measured)
+
+
+@elementwise
+def _activation_after(
+    activation: FirstOrderActivation, t: ArrayLike, start: Array, excitation: Array
+) -> Array:
+    return activation.after(t, start, excitation)
 
 
 def _n_muscles(skeleton: AbstractSkeleton, path: AbstractMusclePath) -> int:

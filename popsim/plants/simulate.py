@@ -6,11 +6,11 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from popsim._checks import as_float_array, check_positive
 from popsim.hand import HandState
+from popsim.plants._integrate import integrate
 from popsim.plants.base import (
     AbstractPlant,
     Commands,
@@ -23,8 +23,6 @@ from popsim.plants.base import (
 from popsim.plants.musculoskeletal import MuscleReadings, MusculoskeletalPlant
 
 __all__ = ["advance", "PlantTrajectory", "simulate_plant", "simulate_plant_adaptively"]
-
-UNROLLED = 4
 
 
 def advance(
@@ -43,26 +41,8 @@ def advance(
     - `load`: the external forces.
     - `dt`: the time step, in seconds.
     """
-    term = diffrax.ODETerm(lambda t, y, args: checked_rate(plant, t, y, command, load))
-    step = dt / plant.n_substeps
-    solver_state = plant.solver.init(term, 0.0, step, state, None)
-
-    def substep(carry, t):
-        y, solver_state = carry
-        y, _, _, solver_state, _ = plant.solver.step(
-            term, t, t + step, y, None, solver_state, made_jump=False
-        )
-        return (y, solver_state), None
-
-    carry = (state, solver_state)
-    if plant.n_substeps <= UNROLLED:  # with constant times, XLA merges repeated computations
-        for index in range(plant.n_substeps):
-            carry, _ = substep(carry, index * step)
-    else:
-        begins = jnp.asarray(step * np.arange(plant.n_substeps), jnp.result_type(*jax.tree.leaves(state)))
-        carry, _ = jax.lax.scan(substep, carry, begins, unroll=UNROLLED)
-    state, _ = carry
-    return checked_end(plant, state, command, dt=dt)
+    rate, end = plant.step_functions(state, command, load, dt=dt)
+    return end(integrate(rate, state, plant.solver, plant.n_substeps, dt))
 
 
 class PlantTrajectory(eqx.Module):

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int
+from popsim._elementwise import elementwise
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
@@ -129,16 +130,22 @@ class TwoLinkArm(AbstractArm):
 
     def inertia_matrix(self, angle: Float[Array, " joint"]) -> Float[Array, "joint joint"]:
         """Return M(q), in kg m²."""
-        m, length, c = self.mass, self.length, self.center_of_mass
-        k = m[1] * length[0] * c[1] * jnp.cos(angle[1])
-        forearm = m[1] * c[1] ** 2 + self.inertia[1]
-        upper_arm = m[0] * c[0] ** 2 + self.inertia[0] + m[1] * length[0] ** 2
+        upper_arm, forearm, coupling = self._moments()
+        k = coupling * jnp.cos(angle[1])
         coupled = forearm + k
         return jnp.stack([jnp.stack([upper_arm + forearm + 2 * k, coupled]), jnp.stack([coupled, forearm])])
 
+    def _moments(self) -> tuple[Array, Array, Array]:
+        """Return the moments of inertia (kg m²) of the upper arm with the elbow's load, of the forearm, and
+        of their coupling when the elbow is straight."""
+        m, length, c = self.mass, self.length, self.center_of_mass
+        forearm = m[1] * c[1] ** 2 + self.inertia[1]
+        upper_arm = m[0] * c[0] ** 2 + self.inertia[0] + m[1] * length[0] ** 2
+        return upper_arm, forearm, m[1] * length[0] * c[1]
+
     def coriolis(self, joints: JointState) -> Float[Array, " joint"]:
         """Return h(q, w), the Coriolis and centripetal torques, in N m."""
-        k = self.mass[1] * self.length[0] * self.center_of_mass[1] * jnp.sin(joints.angle[1])
+        k = self._moments()[2] * jnp.sin(joints.angle[1])
         shoulder, elbow = joints.velocity
         return jnp.stack([-k * (2 * shoulder + elbow) * elbow, k * shoulder**2])
 
@@ -175,12 +182,12 @@ class TwoLinkArm(AbstractArm):
 
     def dynamics(self, state: JointState, force: Coordinates, external_force: Position) -> JointState:
         """Return the time derivative of the state; `force` is the torques at shoulder and elbow, in N m."""
-        torque = force + self.jacobian(state.angle).T @ external_force
-        torque = torque - self.coriolis(state) - self.friction @ state.velocity
+        torque = force + jnp.sum(self.jacobian(state.angle) * external_force[:, None], axis=0)
+        torque = torque - jnp.sum(self.friction * state.velocity, axis=1)
         torque = torque + self.joint_stop.torque(state.angle, state.velocity, self.joint_limits)
-        (m11, m12), (_, m22) = self.inertia_matrix(state.angle)
-        acceleration = jnp.stack([m22 * torque[0] - m12 * torque[1], m11 * torque[1] - m12 * torque[0]])
-        return JointState(state.velocity, acceleration / (m11 * m22 - m12**2))
+        _, elbow = state.angle
+        acceleration = _acceleration(*self._moments(), elbow, *state.velocity, *torque)
+        return JointState(state.velocity, jnp.stack(acceleration))
 
     def hand(self, state: JointState) -> HandState:
         return HandState(self.hand_position(state.angle), self.jacobian(state.angle) @ state.velocity)
@@ -190,3 +197,26 @@ class TwoLinkArm(AbstractArm):
         close = jnp.linalg.norm(self.hand_position(angle) - position) < 1e-5
         within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])
         return close & jnp.all(within)
+
+
+@elementwise
+def _acceleration(
+    upper_arm: Array,
+    forearm: Array,
+    coupling: Array,
+    elbow: Array,
+    shoulder_velocity: Array,
+    elbow_velocity: Array,
+    shoulder_torque: Array,
+    elbow_torque: Array,
+) -> tuple[Array, Array]:
+    """Return M(q)^-1 (torque - h(q, w)), written out."""
+    k, h = coupling * jnp.cos(elbow), coupling * jnp.sin(elbow)
+    shoulder = shoulder_torque + h * (2 * shoulder_velocity + elbow_velocity) * elbow_velocity
+    forearm_torque = elbow_torque - h * shoulder_velocity**2
+    m11, m12 = upper_arm + forearm + 2 * k, forearm + k
+    determinant = m11 * forearm - m12**2
+    return (
+        (forearm * shoulder - m12 * forearm_torque) / determinant,
+        (m11 * forearm_torque - m12 * shoulder) / determinant,
+    )
