@@ -7,6 +7,7 @@ from conftest import ARMS, PLANTS
 from reference import exact_trajectory
 
 from popsim.plants import JointState, Load, PointMass, PointMassState, advance, simulate_plant
+from popsim.plants._integrate import integrate
 
 SOLVERS = {
     "Euler": (diffrax.Euler, 1),
@@ -83,3 +84,48 @@ def test_default_integration_stays_within_1_mm_under_random_commands(float64, ge
         errors = jnp.linalg.norm(by_default(plant, commands) - exact, axis=-1)
         assert jnp.max(errors) < 1e-3
         assert jnp.linalg.norm(exact[-1] - plant.workspace.center) > 1e-3
+
+
+OF_DIFFRAX = [
+    (diffrax.Euler, 1),
+    (diffrax.Heun, 9),
+    (diffrax.Midpoint, 1),
+    (diffrax.Ralston, 2),
+    (diffrax.Bosh3, 1),
+    (diffrax.Tsit5, 2),
+    pytest.param(diffrax.Dopri5, 1, marks=pytest.mark.full),
+    pytest.param(diffrax.Dopri8, 1, marks=pytest.mark.full),
+    (diffrax.LeapfrogMidpoint, 2),
+]
+"""The last is not a Runge-Kutta method: it takes its own steps."""
+
+
+@pytest.mark.parametrize("solver, n_substeps", OF_DIFFRAX)
+def test_solvers_are_those_of_diffrax(float64, solver, n_substeps):
+    start, dt = {"x": jnp.array([0.4, -0.2]), "y": jnp.array(0.3)}, 0.5
+
+    def rate(t, y):
+        return {"x": jnp.sin(5 * t + 0.1) * y["x"] + y["y"] ** 2, "y": jnp.cos(y["x"][0] + t)}
+
+    def ours(y):
+        return integrate(rate, y, solver(), n_substeps, dt)
+
+    def of_diffrax(y):
+        term = diffrax.ODETerm(lambda t, y, args: rate(t, y))
+        solution = diffrax.diffeqsolve(term, solver(), 0.0, dt, dt / n_substeps, y)
+        return jax.tree.map(lambda leaf: leaf[-1], solution.ys)
+
+    @jax.jit
+    def end_and_gradient(y):
+        ends = [at(y) for at in (ours, of_diffrax)]
+        pulls = [jax.vjp(at, y)[1](ends[0])[0] for at in (ours, of_diffrax)]
+        return (*ends, *pulls)
+
+    end, end_there, gradient, gradient_there = end_and_gradient(start)
+    assert eqx.tree_equal(end, end_there, rtol=1e-13, atol=1e-13)
+    assert eqx.tree_equal(gradient, gradient_there, rtol=1e-12, atol=1e-12)
+    if solver is not diffrax.LeapfrogMidpoint:
+        _, pushed = jax.jit(lambda y: jax.jvp(ours, (y,), (y,)))(start)
+        product = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (pushed, end)), strict=True))
+        there = sum(jnp.vdot(a, b) for a, b in zip(*map(jax.tree.leaves, (start, gradient)), strict=True))
+        assert jnp.allclose(product, there, rtol=1e-12)

@@ -64,7 +64,8 @@ def test_moment_arm_is_the_slope_of_the_length(path, getkey):
     length = jax.jit(jax.vmap(path.length))
     steps = h * jnp.eye(2)
     expected = jnp.stack([(length(q + e) - length(q - e)) / (2 * h) for e in steps], axis=2)
-    arms = jax.jit(jax.vmap(lambda q: moment_arms(path, q)))(q)
+    arms, differentiated = jax.jit(jax.vmap(lambda q: (moment_arms(path, q), jax.jacfwd(path.length)(q))))(q)
+    np.testing.assert_allclose(arms, differentiated, atol=1e-14)
     np.testing.assert_allclose(arms, expected, atol=1e-8)
 
 

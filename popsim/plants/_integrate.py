@@ -12,7 +12,7 @@ from jaxtyping import Array, PyTree
 __all__ = ["integrate"]
 
 Rate = Callable[[ArrayLike, PyTree[Array]], PyTree[Array]]
-UNROLLED = 4
+UNROLLED = 8  # stages; XLA takes exponentially long to compile many more
 
 
 def integrate(
@@ -47,12 +47,13 @@ def integrate(
         return (y, solver_state), None
 
     carry = (state, solver.init(term, 0.0, step, state, None) if weights is None else None)
-    if n_substeps <= UNROLLED:  # with constant times, XLA merges repeated computations
+    n_unrolled = max(1, UNROLLED // (1 if weights is None else len(weights[1])))
+    if n_substeps <= n_unrolled:  # with constant times, what several stages share is computed once
         for index in range(n_substeps):
             carry, _ = substep(carry, index)
     else:
         indices = jnp.arange(n_substeps, dtype=jnp.result_type(*jax.tree.leaves(state)))
-        carry, _ = jax.lax.scan(substep, carry, indices, unroll=UNROLLED)
+        carry, _ = jax.lax.scan(substep, carry, indices, unroll=n_unrolled)
     return carry[0]
 
 
@@ -68,7 +69,9 @@ def _explicit_weights(solver: diffrax.AbstractSolver) -> Weights | None:
     tableau = solver.tableau
     if not isinstance(tableau, diffrax.ButcherTableau):
         return None
-    return tableau.a_lower, tableau.b_sol, np.concatenate([[0.0], tableau.c])
+    # A last stage without weight serves error estimates, and is the first of the next substep.
+    n_stages = np.flatnonzero(tableau.b_sol)[-1] + 1
+    return tableau.a_lower, tableau.b_sol[:n_stages], np.concatenate([[0.0], tableau.c])
 
 
 def _explicit_step(
@@ -82,8 +85,7 @@ def _explicit_step(
     c: np.ndarray,
 ) -> PyTree[Array]:
     rates, step = [], dt / n_substeps
-    # A last stage without weight serves error estimates, and is the first of the next substep.
-    for stage in range(np.flatnonzero(b)[-1] + 1):
+    for stage in range(len(b)):
         at = state if stage == 0 else _moved(state, rates, step * a[stage - 1])
         rates.append(rate(dt * ((index + float(c[stage])) / n_substeps), at))
     return _moved(state, rates, step * b)
