@@ -15,6 +15,7 @@ from popsim.parameters import Constants
 
 __all__ = [
     "AbstractMusclePath",
+    "AbstractClosedFormPath",
     "path_velocity",
     "moment_arms",
     "generalised_force",
@@ -156,7 +157,28 @@ def generalised_force(
 
 
 class AbstractClosedFormPath(AbstractMusclePath):
-    """Paths with moment arms in closed form, which is faster. A subclass supplies `arms` too."""
+    """Paths with moment arms in closed form, which is faster. A subclass supplies `arms` too.
+
+    !!! example
+
+        ```python
+        >>> import jax.numpy as jnp, popsim
+        >>> from popsim.muscles import paths
+        >>> class Pulleys(paths.AbstractClosedFormPath):
+        ...     "A muscle over a pulley at each joint."
+        ...     radius: jnp.ndarray
+        ...     def length(self, configuration):
+        ...         return 0.3 + self.radius * configuration
+        ...     def arms(self, configuration):
+        ...         return jnp.diag(self.radius)
+        ...     def with_muscle(self, other):
+        ...         raise ValueError("`other` must be None: each joint has its muscle.")
+        >>> arms = paths.moment_arms(Pulleys(jnp.array([0.02, 0.03])), jnp.zeros(2))
+        >>> bool(jnp.allclose(arms, jnp.array([[0.02, 0.0], [0.0, 0.03]])))
+        True
+
+        ```
+    """
 
     @abc.abstractmethod
     def arms(self, configuration: Float[Array, " coordinates"]) -> Float[Array, "muscles coordinates"]:

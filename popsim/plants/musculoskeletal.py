@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_positive_int
+from popsim._checks import check_like, check_positive_int, naming_errors
 from popsim._elementwise import elementwise
 from popsim.hand import HandState, Workspace
 from popsim.muscles import (
@@ -189,6 +189,9 @@ class MusculoskeletalPlant(AbstractPlant):
         self, state: MusculoskeletalState, command: Commands, load: Load, *, dt: float
     ) -> tuple[RateFn, EndFn]:
         """Return functions that evaluate the activation once for each time at which they are called."""
+        own, here = type(self), MusculoskeletalPlant
+        if own.vector_field is not here.vector_field or own.end_step is not here.end_step:
+            return super().step_functions(state, command, load, dt=dt)
         known: dict[float, Array] = {0.0: state.activation}
 
         def activation_at(t: ArrayLike) -> Array:
@@ -199,11 +202,19 @@ class MusculoskeletalPlant(AbstractPlant):
             return known[t]
 
         def rate(t: ArrayLike, body: MusculoskeletalState) -> MusculoskeletalState:
-            return self._rate(dataclasses.replace(body, activation=activation_at(t)), load)
+            name = f"`vector_field` of {own.__name__}"
+            with naming_errors(name, "(t, state, command, load)"):
+                found = self._rate(dataclasses.replace(body, activation=activation_at(t)), load)
+            check_like(name, "the state", body, found)
+            return found
 
         def end(body: MusculoskeletalState) -> MusculoskeletalState:
-            skeleton = self.skeleton.within_limits(body.skeleton)
-            return MusculoskeletalState(skeleton, activation_at(dt), body.fibre)
+            name = f"`end_step` of {own.__name__}"
+            with naming_errors(name, "(state, command, dt=dt)"):
+                skeleton = self.skeleton.within_limits(body.skeleton)
+            found = MusculoskeletalState(skeleton, activation_at(float(dt)), body.fibre)
+            check_like(name, "the state", body, found)
+            return found
 
         return rate, end
 
