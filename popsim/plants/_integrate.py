@@ -9,8 +9,6 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
 
-__all__ = ["integrate"]
-
 Rate = Callable[[ArrayLike, PyTree[Array]], PyTree[Array]]
 UNROLLED = 8  # stages; XLA takes exponentially long to compile many more
 
