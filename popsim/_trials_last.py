@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
+from popsim import _threefry
 from popsim._operations import (
     INLINED,
     RECOMPUTED,
@@ -244,6 +245,27 @@ def _few_products(equation: Any, inputs: Sequence[Value], n_trials: int) -> Arra
     return lax.reshape(jnp.sum(products, axis=3), (*out.shape, n_trials))
 
 
+def _random_bits(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
+    keys, params = inputs[0].array, equation.params
+    if params["bit_width"] != 32 or not _threefry.has_default_keys(keys):
+        return None
+    return [Value(_threefry.bits(keys, params["shape"]))]
+
+
+def _random_split(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
+    keys = inputs[0].array
+    return (
+        [Value(_threefry.split(keys, equation.params["shape"]))] if _threefry.has_default_keys(keys) else None
+    )
+
+
+def _random_fold_in(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
+    keys, data = (all_trials(value, n_trials) for value in inputs)
+    if not _threefry.has_default_keys(keys):
+        return None
+    return [Value(_threefry.fold_in(keys, data))]
+
+
 def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     return _bound(equation, *(all_trials(value, n_trials) for value in inputs))
 
@@ -295,6 +317,9 @@ RULES.update(
         "dot_general": _dot_general,
         "dynamic_slice": _dynamic_slice,
         "dynamic_update_slice": _dynamic_update_slice,
+        "random_bits": _random_bits,
+        "random_fold_in": _random_fold_in,
+        "random_split": _random_split,
         "reshape": _reshape,
         "slice": _slice,
         "sort": _sort,

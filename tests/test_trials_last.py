@@ -58,6 +58,23 @@ FUNCTIONS = {
     "custom derivatives": lambda x, m, key: jax.nn.relu(x) + jax.nn.logsumexp(m, axis=0) + jax.nn.silu(x),
     "recomputed": lambda x, m, key: jax.checkpoint(lambda y: jnp.sin(y) * m)(jnp.sin(x)),
     "drawn": lambda x, m, key: jnp.where(jax.random.bernoulli(key), x, jax.random.normal(key, (3,))),
+    "keys": lambda x, m, key: [
+        draw(each)
+        for each in (
+            key,
+            *jax.random.split(key),
+            *jax.random.split(key, (2, 2))[1],
+            jax.random.fold_in(key, 7),
+        )
+        for draw in (lambda k: jax.random.bits(k, (3, 5)), jax.random.uniform, jax.random.exponential)
+    ],
+    "other draws": lambda x, m, key: (
+        jax.random.bits(key, (3,), np.uint8),
+        jax.random.permutation(key, 6),
+        jax.random.randint(key, (4,), 0, 9),
+        jax.random.gamma(key, 2.0),
+        jax.vmap(jax.random.normal)(jax.random.split(key, 3)),
+    ),
     "walk": walk,
     "recomputed walk": lambda x, m, key: jax.checkpoint(walk)(x, m, key),
     "backwards": lambda x, m, key: jax.lax.scan(lambda c, row: (c * row, c), x, m, reverse=True),
@@ -118,6 +135,22 @@ def operations_within(program, name):
                 found += [each.primitive.name for each in inner.eqns] if is_body else []
                 found += operations_within(inner, name)
     return found
+
+
+@pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])
+def test_draws_have_the_bits_of_jax(implementation):
+    keys = jax.random.split(jax.random.key(3, impl=implementation), N_TRIALS)
+
+    def drawn(key):
+        folded = jax.random.fold_in(key, 2**32 - 1)
+        return (
+            jax.random.bits(folded, (2, 3)),
+            jax.random.bits(jax.random.split(key, 3)[2]),
+            jax.random.bits(key),
+        )
+
+    for given, expected in zip(map_trials(drawn, keys), jax.vmap(drawn)(keys), strict=True):
+        np.testing.assert_array_equal(given, expected)
 
 
 @pytest.mark.parametrize("remat", [False, True])

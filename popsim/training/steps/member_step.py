@@ -45,7 +45,7 @@ def training_trials(
     - `key`: the key of the batch.
     """
     keys = trial_keys(key, batch_size, member_id=member_id)
-    return jax.vmap(lambda k: task.trial(batch=batch, key=key_stream(k, "specification")))(keys)
+    return map_trials(lambda k: task.trial(batch=batch, key=key_stream(k, "specification")), keys)
 
 
 @jit_quickly
