@@ -1,9 +1,8 @@
-"""What a training batch costs beside the work itself, and what recording all trainables adds.
+"""What recording all trainables adds to a training batch.
 
-Overhead: a network of 4 units, trials of 5 steps, one trial a batch, so that next to nothing is computed.
-Recording: a network of 64 units, with and without its trainables kept after every batch, in turn.
-All on one core. Times are of training through `TaskTrainer`, the loss recorded, from the difference of a
-long and a short training, so that compilation and start do not count.
+A network of 64 units, with and without its trainables kept after every batch, in turn, on one core. Times are
+of training through `TaskTrainer`, the loss recorded, from the difference of a long and a short training, so
+that compilation and start do not count.
 """
 
 import argparse
@@ -72,19 +71,6 @@ def seconds(n_batches: int, n_members: int, n_units: int, n_steps: int, batch_si
 TRAINER = TaskTrainer(adam(1e-3, clip_norm=1.0))
 
 
-def seconds_per_batch(short: int, long: int, n_repeats: int, **options) -> float:
-    """The median over repeats of the time that one more batch takes."""
-    seconds(short, **options)  # compiles
-    differences = [seconds(long, **options) - seconds(short, **options) for _ in range(n_repeats)]
-    return statistics.median(differences) / (long - short)
-
-
-def overhead(n_members: int, n_repeats: int) -> float:
-    """Microseconds a batch and member with next to no work."""
-    tiny = {"n_members": n_members, "n_units": 4, "n_steps": 5, "batch_size": 1}
-    return 1e6 / n_members * seconds_per_batch(500, 8500, n_repeats, **tiny)
-
-
 def recording(n_steps: int, batch_size: int, n_repeats: int) -> tuple[float, float]:
     """Milliseconds a batch without and with the trainables of each of 2000 batches kept, taken in turn."""
     work = {"n_members": 5, "n_units": 64, "n_steps": n_steps, "batch_size": batch_size}
@@ -100,20 +86,15 @@ def recording(n_steps: int, batch_size: int, n_repeats: int) -> tuple[float, flo
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--overhead-only", action="store_true")
+    parser.add_argument("--repeats", type=int, default=2)
     arguments = parser.parse_args()
-    for n_members in (1, 64):
-        cost = overhead(n_members, arguments.repeats)
-        print(f"overhead, {n_members:3} members: {cost:6.2f} µs a batch and member", flush=True)
-    if not arguments.overhead_only:
-        for n_steps, batch_size in ((50, 16), (100, 64)):
-            plain, recorded = recording(n_steps, batch_size, max(1, arguments.repeats // 2))
-            print(
-                f"64 units, 5 members, {batch_size} trials of {n_steps} steps: {plain:.2f} ms a batch, "
-                f"with its trainables recorded {recorded:.2f} ms: {100 * (recorded / plain - 1):.1f} % more",
-                flush=True,
-            )
+    for n_steps, batch_size in ((50, 16), (100, 64)):
+        plain, recorded = recording(n_steps, batch_size, arguments.repeats)
+        print(
+            f"64 units, 5 members, {batch_size} trials of {n_steps} steps: {plain:.2f} ms a batch, "
+            f"with its trainables recorded {recorded:.2f} ms: {100 * (recorded / plain - 1):.1f} % more",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
