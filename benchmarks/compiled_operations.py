@@ -39,8 +39,8 @@ class Counts(NamedTuple):
     outside: Count
 
 
-def compiled_text(work: argparse.Namespace) -> str:
-    """The optimized program of the training loop of a work, as text."""
+def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
+    """The optimized program of the training loop of a work."""
     task, model = reference_work(work)
     call = Training(
         task,
@@ -57,14 +57,22 @@ def compiled_text(work: argparse.Namespace) -> str:
     rows = jnp.full(loop.capacity, loop.n_kept)
     donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
     lowered = _run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]
-    return lowered.lowered.compile().as_text()
+    return lowered.lowered.compile()
 
 
-def counts(text: str) -> Counts:
+def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float:
+    """The bytes of temporary memory per member, trial and time step."""
+    analysis = compiled.memory_analysis()
+    assert analysis is not None, "this device does not report memory"
+    return analysis.temp_size_in_bytes / (work.members * work.trials * work.steps)
+
+
+def counts(compiled: jax.stages.Compiled) -> Counts:
     """Count the operations of a compiled training.
 
     **Raises:** `ValueError` if there are not two loops over time in the loop over batches.
     """
+    text = compiled.as_text() or ""
     found = _computations(text)
     bodies = {name: found[name] for name in re.findall(r"body=%?([\w.\-]+)", text)}
     batch = max(bodies, key=lambda name: len(_work(bodies[name])))
@@ -122,8 +130,10 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=1)
     given = parser.parse_args()
     work = argparse.Namespace(**vars(given), trials=64, steps=100, units=50)
-    for name, count in counts(compiled_text(work))._asdict().items():
+    compiled = compiled_training(work)
+    for name, count in counts(compiled)._asdict().items():
         print(f"{name:10}{count.operations:6} operations {count.fused:6} fused")
+    print(f"{bytes_held(compiled, work):,.0f} bytes held per member, trial and time step")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def point_mass(given: argparse.Namespace) -> list[Row]:
 
 
 def two_cores(given: argparse.Namespace) -> list[Row]:
-    """The reference work with 16 members on two cores, by wall time; popsim on one core besides."""
+    """The reference work with 16 members on two cores, by wall time."""
     rows = []
     for members in given.members or (16,):
         batches = max(2, TURN // members)

@@ -84,10 +84,12 @@ def test_operations_of_the_compiled_training_step():
     import compiled_operations
 
     work = argparse.Namespace(body="point-mass", members=1, trials=64, steps=100, units=50)
-    counts = compiled_operations.counts(compiled_operations.compiled_text(work))
+    compiled = compiled_operations.compiled_training(work)
+    counts = compiled_operations.counts(compiled)
     assert counts.forward.operations <= 37
     assert counts.forward.fused <= 95
     assert counts.backward.operations <= 40
     assert counts.backward.fused <= 110
     assert counts.outside.operations <= 330
     assert counts.outside.fused <= 1730
+    assert compiled_operations.bytes_held(compiled, work) <= 2720

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 from contestants import worker
 
 import popsim
-from popsim import losses
+from popsim import losses, networks, plants, tasks
 from popsim.training import TaskTrainer, adam
 
 EXCITATION = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
-SEEN = popsim.SensoryChannel(popsim.vision, noise=popsim.GaussianNoise(0.025))
-FELT = popsim.SensoryChannel(popsim.proprioception, noise=popsim.GaussianNoise(0.025))
 
 
 class ReferenceReaches(popsim.AbstractTask):
@@ -35,7 +33,7 @@ class ReferenceReaches(popsim.AbstractTask):
 
     def trial(self, *, batch, key):
         start, target = (self.workspace.sample(key=k) for k in jax.random.split(key))
-        trial = popsim.tasks.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt)
+        trial = tasks.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt)
         told = {"target": jnp.concatenate([trial.targets.position, trial.targets.velocity], axis=-1)}
         return eqx.tree_at(lambda t: t.inputs, trial, told)
 
@@ -45,20 +43,20 @@ class ReferenceReaches(popsim.AbstractTask):
 
 def reference_work(work: argparse.Namespace) -> tuple[ReferenceReaches, Any]:
     """The task of a work, and its model, or ensemble if there are several members."""
+    channels = {"seen": popsim.SensoryChannel(popsim.vision, noise=popsim.GaussianNoise(0.025))}
     if work.body == "point-mass":
         workspace = popsim.Workspace(jnp.full(2, -1.0), jnp.full(2, 1.0))
-        plant = popsim.plants.PointMass(1.0, workspace=workspace, solver=diffrax.Euler())
-        channels, noise = {"seen": SEEN}, popsim.MotorNoise(0.025, 0.045)
-        dt, output = 0.05, {}
+        plant = plants.PointMass(1.0, workspace=workspace, solver=diffrax.Euler())
+        dt, noise, output = 0.05, popsim.MotorNoise(0.025, 0.045), {}
     else:
-        plant = popsim.plants.arm26()
-        channels, noise = {"seen": SEEN, "felt": FELT}, popsim.MotorNoise(0.05, 0.002)
-        dt, output = 0.01, EXCITATION
+        plant = plants.arm26()
+        channels["felt"] = popsim.SensoryChannel(popsim.proprioception, noise=popsim.GaussianNoise(0.025))
+        dt, noise, output = 0.01, popsim.MotorNoise(0.05, 0.002), EXCITATION
     task = ReferenceReaches(workspace=plant.workspace, n_steps=work.steps, dt=dt)
     n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
 
     def build(key):
-        network = popsim.networks.GRUNetwork(n_inputs, work.units, plant.n_commands, key=key, **output)
+        network = networks.GRUNetwork(n_inputs, work.units, plant.n_commands, key=key, **output)
         return popsim.SensorimotorLoop(network, plant, channels, noise, dt=dt)
 
     if work.members == 1:
