@@ -191,7 +191,7 @@ def accelerator(given: argparse.Namespace) -> list[Row]:
             break
         steps = size * REFERENCE["trials"] * REFERENCE["steps"]
         found["steps a second"] = steps / (1e-3 * found["wall ms"])
-        rows.append(Row("gpu", f"{size} members", "popsim", {"size": float(size), **found}))
+        rows.append(Row("gpu", _case(size), "popsim", {"size": float(size), **found}))
         if size == sizes[-1] and given.members is None and size < LARGEST:
             sizes.append(2 * size)
     return rows
