@@ -13,14 +13,10 @@ from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
-ELEMENTWISE = """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp convert_element_type copy_p
-    cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log
-    log1p logistic lt max min mul ne neg nextafter not or pow rem round rsqrt select_n sign sin sinh sqrt
-    square stop_gradient sub tan tanh xor
-"""
-"""The operations whose result at an index depends on their operands at that index only."""
-CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr"}
+from popsim._compilation import is_tracing
+from popsim._operations import ELEMENTWISE, INLINED
+
+CALLS = {**INLINED, "custom_jvp_call": "call_jaxpr"}
 
 
 def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[Array]]:
@@ -40,7 +36,9 @@ def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[
     """
 
     @functools.wraps(function)
-    def with_factors(*args: Any) -> PyTree[Array]:
+    def elementwise_function(*args: Any) -> PyTree[Array]:
+        if not is_tracing():
+            return function(*args)
         arrays, others = eqx.partition(args, eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
 
@@ -55,7 +53,7 @@ def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[
         made = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
         return jax.tree.unflatten(jax.tree.structure(struct), made)
 
-    return with_factors
+    return elementwise_function
 
 
 def _is_elementwise(program: Any, shape: tuple[int, ...]) -> bool:
@@ -68,7 +66,7 @@ def _is_elementwise(program: Any, shape: tuple[int, ...]) -> bool:
         if name in CALLS:
             if not _is_elementwise(operation.params[CALLS[name]].jaxpr, shape):
                 return False
-        elif name not in ELEMENTWISE.split() and name != "broadcast_in_dim":
+        elif name not in ELEMENTWISE and name != "broadcast_in_dim":
             return False
     return True
 

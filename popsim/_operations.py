@@ -9,7 +9,20 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 RECOMPUTED = {"remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}
-RANDOM = "random_bits random_fold_in random_gamma random_split rng_bit_generator threefry2x32"
+RANDOM = frozenset(
+    ["random_bits", "random_fold_in", "random_gamma", "random_split", "rng_bit_generator", "threefry2x32"]
+)
+CONTROL = frozenset(["cond", "while", "scan", "pure_callback", "io_callback"])
+_ELEMENTWISE_NAMES = """
+    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp
+    clz conj convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2
+    expm1 floor ge gt igamma igammac imag integer_pow is_finite le lgamma log log1p logistic lt max
+    min mul name ne neg nextafter not or population_count pow real reduce_precision
+    regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
+    shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor zeta
+"""
+ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
+"""The operations whose result at an index depends on their operands at that index only."""
 
 
 class Place:
@@ -110,15 +123,18 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
     - `body`: the body.
     - `state`: those of its inputs that the turn before made.
 
-    **Returns:** the operations that draw random numbers, and what is computed from them, as far as none of it
-    depends on the state; and the rest, which receives the outputs of the former after its own inputs.
+    **Returns:** the operations that draw random numbers, and what is computed from them without branches and
+    loops, as far as none of it depends on the state; and the rest, which receives the outputs of the former
+    after its own inputs.
     """
     depends: set[Place | Known] = set(state)
     drawn: set[Place | Known] = set()
     for operation in body.operations:
-        if operation.equation.effects or not depends.isdisjoint(operation.inputs):
+        name = operation.equation.primitive.name
+        stays = operation.equation.effects or name in CONTROL
+        if stays or not depends.isdisjoint(operation.inputs):
             depends.update(operation.outputs)
-        elif operation.equation.primitive.name in RANDOM.split() or not drawn.isdisjoint(operation.inputs):
+        elif name in RANDOM or not drawn.isdisjoint(operation.inputs):
             drawn.update(operation.outputs)
     rest = [operation for operation in body.operations if drawn.isdisjoint(operation.outputs)]
     used = {place for operation in rest for place in operation.inputs} | set(body.outputs)

@@ -20,6 +20,7 @@ from jaxtyping import Array, PyTree
 
 from popsim import _threefry
 from popsim._operations import (
+    ELEMENTWISE,
     INLINED,
     RECOMPUTED,
     Known,
@@ -30,18 +31,11 @@ from popsim._operations import (
     traced,
 )
 
-ELEMENTWISE = """
-    abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp
-    clz conj convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2
-    expm1 floor ge gt igamma igammac imag integer_pow is_finite le lgamma log log1p logistic lt max
-    min mul name ne neg nextafter not or population_count pow real reduce_precision
-    regularized_incomplete_beta rem round rsqrt select_n shift_left shift_right_arithmetic
-    shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor zeta
-"""
-ALONG_AXES = """
+_ALONG_AXES_NAMES = """
     argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
     reduce_or reduce_prod reduce_sum reduce_xor rev split squeeze
 """
+ALONG_AXES = frozenset(_ALONG_AXES_NAMES.split())
 FEW_PRODUCTS = 64
 
 
@@ -65,9 +59,14 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
 
     - `function`: a function of one trial: arrays and PyTrees of them.
     - `stacked`: its arguments, with the trials on the first axis of each array.
+
+    **Raises:** `ValueError` if the arrays do not hold as many trials each.
     """
     leaves, structure = jax.tree.flatten(stacked)
-    n_trials = leaves[0].shape[0]
+    sizes = {leaf.shape[0] for leaf in leaves}
+    if len(sizes) != 1:
+        raise ValueError(f"`stacked` must hold as many trials in each array, got {sorted(sizes)}.")
+    (n_trials,) = sizes
     one = [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     operations, struct = traced(lambda *own: function(*jax.tree.unflatten(structure, own)), *one)
     given = [Value(jnp.moveaxis(leaf, 0, -1)) for leaf in leaves]
@@ -118,9 +117,11 @@ def _by_vmap(equation: Any, inputs: Sequence[Value]) -> list[Value]:
         made = primitive.bind(*functions, *arrays, **params)
         return made if primitive.multiple_results else [made]
 
+    if not any(value.has_trials for value in inputs):
+        return [Value(array, False) for array in bind(*(value.array for value in inputs))]
+    has_trials = not primitive.name.startswith("unvmap_")  # Equinox's, by which an error concerns all trials
     axes = [-1 if value.has_trials else None for value in inputs]
-    has_trials = any(value.has_trials for value in inputs)
-    mapped = jax.vmap(bind, in_axes=axes, out_axes=-1) if has_trials else bind
+    mapped = jax.vmap(bind, in_axes=axes, out_axes=-1 if has_trials else None)
     return [Value(array, has_trials) for array in mapped(*(value.array for value in inputs))]
 
 
@@ -212,7 +213,8 @@ def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
     n_products = math.prod(left_shape) * math.prod(
         size for axis, size in enumerate(right_shape) if axis not in (*right_summed, *right_batch)
     )
-    if n_products <= FEW_PRODUCTS:
+    is_few = n_products <= FEW_PRODUCTS
+    if is_few and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact):
         return [Value(_few_products(equation, inputs, n_trials))]
     if left_batch or (left.has_trials and right.has_trials):
         return None
@@ -309,8 +311,8 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
 
 
 RULES.update(
-    dict.fromkeys(ELEMENTWISE.split(), _elementwise)
-    | dict.fromkeys(ALONG_AXES.split(), _leading_axes)
+    dict.fromkeys(ELEMENTWISE, _elementwise)
+    | dict.fromkeys(ALONG_AXES, _leading_axes)
     | {
         "broadcast_in_dim": _broadcast_in_dim,
         "concatenate": _concatenate,

@@ -49,6 +49,10 @@ FUNCTIONS = {
     "weights first": lambda x, m, key: (MANY @ x, MANY @ m.T),
     "weights last": lambda x, m, key: (x @ MANY.T, m @ MANY.T),
     "small products": lambda x, m, key: (CONSTANT @ x, m @ x, jnp.einsum("ij,ij->i", m, m), jnp.outer(x, x)),
+    "products of integers": lambda x, m, key: (
+        (x > 0) @ (m > 0).T,
+        (9 * x).astype(np.int8) @ jnp.eye(3, dtype=np.int8),
+    ),
     "products of trials": lambda x, m, key: jnp.tile(m, (5, 1)) @ jnp.tile(m, (5, 1)).T,
     "same place": lambda x, m, key: jax.lax.dynamic_update_slice(m, CONSTANT[:1, :2], (1, 0))[:, 1],
     "own place": lambda x, m, key: (m[jnp.argmax(x) % 2], MANY[jnp.argmax(x)], x.at[jnp.argmax(x)].set(0.0)),
@@ -107,7 +111,8 @@ def test_values_and_derivatives_are_those_of_vmap(name):
 
         def total(x, m):
             leaves = jax.tree.leaves(outputs(x, m))
-            return sum(jnp.sum(jnp.sin(leaf)) for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating))
+            numbers = [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+            return sum((jnp.sum(jnp.sin(leaf)) for leaf in numbers), start=0.0 * jnp.sum(x))
 
         members = jax.vmap(total)(jnp.stack([x, 2 * x]), jnp.stack([m, m - 1]))
         return outputs(x, m), jax.grad(total, (0, 1))(x, m), jax.jvp(total, (x, m), (m[:, 0], m)), members
@@ -135,6 +140,25 @@ def operations_within(program, name):
                 found += [each.primitive.name for each in inner.eqns] if is_body else []
                 found += operations_within(inner, name)
     return found
+
+
+def test_an_error_concerns_the_trials_for_which_it_is_raised():
+    def checked(x, limit):
+        def step(state, row):
+            return eqx.error_if(state + row, row > limit, "too large"), None
+
+        return jax.lax.scan(step, x[0], x)[0]
+
+    x = jnp.arange(6.0).reshape(3, 2)
+    of_limit = eqx.filter_jit(lambda limit: map_trials(lambda own: checked(own, limit), x))
+    np.testing.assert_array_equal(of_limit(100.0), x[:, 0] + x.sum(1))
+    with pytest.raises(Exception, match="too large"):
+        jax.block_until_ready(of_limit(4.5))
+
+
+def test_numbers_of_trials_that_differ_are_refused():
+    with pytest.raises(ValueError, match="as many trials in each array, got \\[1, 3\\]"):
+        map_trials(jnp.add, jnp.ones(3), jnp.ones(1))
 
 
 @pytest.mark.parametrize("implementation", ["threefry2x32", "rbg"])

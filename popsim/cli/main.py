@@ -128,7 +128,7 @@ def _run(arguments: Sequence[str]) -> None:
     try:
         command, prog, settings = _command(list(arguments))
         parsed = _parse(command, prog, settings)
-        with contextlib.suppress(ModuleNotFoundError):  # a later JAX, whose cache has other parts
+        with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
             from popsim.cli._compilation_cache import keep_programs
 
             keep_programs()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import diffrax
 import equinox as eqx
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -193,9 +194,11 @@ class MusculoskeletalPlant(AbstractPlant):
         if own.vector_field is not here.vector_field or own.end_step is not here.end_step:
             return super().step_functions(state, command, load, dt=dt)
         known: dict[float, Array] = {0.0: state.activation}
+        traced_by = jax.extend.core.get_opaque_trace_state()
 
         def activation_at(t: ArrayLike) -> Array:
-            if not isinstance(t, float):
+            is_within = jax.extend.core.get_opaque_trace_state() != traced_by  # as in an implicit solver
+            if is_within or not isinstance(t, float):
                 return _activation_after(self.muscle.activation, t, state.activation, command)
             if t not in known:
                 known[t] = _activation_after(self.muscle.activation, t, state.activation, command)

@@ -69,9 +69,9 @@ def check_changes(
     model = state.model
     batch, member_id = as_array(0, int), as_array(0, int)
     trained_batch = eqx.filter_eval_shape(step.forward, state, batch=batch, member_id=member_id)
-    gradients = state.params  # their shapes; the gradients themselves are traced once, by the loop
+    like_gradients = state.params  # the gradients themselves are traced once, by the loop
     for own in trained:
-        _check_optimizer(dataclasses.replace(step, trained=own), state, gradients, trained_batch)
+        _check_optimizer(dataclasses.replace(step, trained=own), state, like_gradients, trained_batch)
     is_kept = state.is_param
     for update in step.updates:
         changed = changed_leaves(update, model, trained_batch)
@@ -84,7 +84,7 @@ def check_changes(
     if step.loss_update_func is not None:
         _check_weights_are_numbers(step.task.loss)
         values = jax.tree.map(_mean_shape, trained_batch.losses)
-        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, gradients)
+        _check_same("loss_update_func", step.loss_update_func, trained_batch.loss, values, like_gradients)
     return is_kept
 
 
