@@ -6,7 +6,16 @@ import pytest
 from conftest import ARMS, PLANTS
 from reference import exact_trajectory
 
-from popsim.plants import JointState, Load, PointMass, PointMassState, advance, arm26, simulate_plant
+from popsim.plants import (
+    JointState,
+    Load,
+    PointMass,
+    PointMassState,
+    advance,
+    arm26,
+    muscled_point_mass,
+    simulate_plant,
+)
 from popsim.plants._integrate import integrate
 
 SOLVERS = {
@@ -145,3 +154,18 @@ def test_an_implicit_solver_moves_a_body_with_muscles():
     moved, expected = after(implicit), after(explicit)
     assert jnp.allclose(moved.activation, expected.activation, atol=1e-6)
     assert jnp.allclose(moved.skeleton.angle, expected.skeleton.angle, atol=1e-4)
+
+
+class Timed(PointMass):
+    """A mass whose velocity is the time since the start of the step."""
+
+    def vector_field(self, t, state, command, load):
+        return PointMassState(jnp.full_like(state.position, t), jnp.zeros_like(state.velocity))
+
+
+def test_a_skeleton_with_muscles_is_told_the_time():
+    plant = muscled_point_mass()
+    plant = eqx.tree_at(lambda own: own.skeleton, plant, Timed(1.0, workspace=plant.skeleton.workspace))
+    state = plant.rest_state(plant.workspace.center)
+    moved = advance(plant, state, jnp.zeros(plant.n_commands), Load(), dt=0.1)
+    assert jnp.allclose(moved.skeleton.position - state.skeleton.position, 0.1**2 / 2)

@@ -104,7 +104,7 @@ class AbstractPlant(eqx.Module):
     ) -> tuple[RateFn, EndFn]:
         """Return `vector_field`, of time and state, and `end_step`, of the state, for one time step.
 
-        A body may return functions that share work.
+        They are checked where they are called. A body may return functions that share work.
 
         **Arguments:**
 
@@ -113,9 +113,9 @@ class AbstractPlant(eqx.Module):
         """
 
         def rate(t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
-            return checked_rate(self, t, state, command, load)
+            return self.vector_field(t, state, command, load)
 
-        return rate, lambda state: checked_end(self, state, command, dt=dt)
+        return rate, lambda state: self.end_step(state, command, dt=dt)
 
     @abc.abstractmethod
     def rest_state(self, position: Position) -> PyTree[Array]:
@@ -144,30 +144,28 @@ class AbstractPlant(eqx.Module):
         """Return the proprioceptive signals in SI units, such as joint angles and joint velocities."""
 
 
-def checked_rate(
-    plant: AbstractPlant, t: ArrayLike, state: PyTree[Array], command: Commands, load: Load
-) -> PyTree[Array]:
-    """Return the result of `plant.vector_field`, checked.
+def checked_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
+    """Return the result of a `rate` of `plant.step_functions`, checked.
 
     **Raises:** `ValueError` if it raises an error, or its structure or shapes differ from the state's.
     """
     name = f"`vector_field` of {type(plant).__name__}"
     with naming_errors(name, "(t, state, command, load)"):
-        rate = plant.vector_field(t, state, command, load)
-    check_like(name, "the state", state, rate)
-    return rate
+        found = rate(t, state)
+    check_like(name, "the state", state, found)
+    return found
 
 
-def checked_end(plant: AbstractPlant, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
-    """Return the result of `plant.end_step`, checked.
+def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTree[Array]:
+    """Return the result of an `end` of `plant.step_functions`, checked.
 
     **Raises:** `ValueError` if it raises an error, or its structure or shapes differ from the state's.
     """
     name = f"`end_step` of {type(plant).__name__}"
     with naming_errors(name, "(state, command, dt=dt)"):
-        end = plant.end_step(state, command, dt=dt)
-    check_like(name, "the state", state, end)
-    return end
+        found = end(state)
+    check_like(name, "the state", state, found)
+    return found
 
 
 def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:

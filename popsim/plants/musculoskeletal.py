@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_like, check_positive_int, naming_errors
+from popsim._checks import check_positive_int
 from popsim._elementwise import elementwise
 from popsim.hand import HandState, Workspace
 from popsim.muscles import (
@@ -170,15 +170,15 @@ class MusculoskeletalPlant(AbstractPlant):
         self, t: ArrayLike, state: MusculoskeletalState, command: Commands, load: Load
     ) -> MusculoskeletalState:
         activation = _activation_after(self.muscle.activation, t, state.activation, command)
-        return self._rate(dataclasses.replace(state, activation=activation), load)
+        return self._rate(t, dataclasses.replace(state, activation=activation), load)
 
-    def _rate(self, state: MusculoskeletalState, load: Load) -> MusculoskeletalState:
+    def _rate(self, t: ArrayLike, state: MusculoskeletalState, load: Load) -> MusculoskeletalState:
         """Return the time derivative of the state, with the activation held."""
         length, velocity, arms = self._stretch(state)
         force, rate = _contract(self.muscle, state.fibre, state.activation, length, velocity)
         # A sum, because XLA is slow at small matrix products.
         pulled = -jnp.sum(force[:, None] * arms, axis=0)
-        skeleton = self.skeleton.vector_field(0.0, state.skeleton, pulled, load)
+        skeleton = self.skeleton.vector_field(t, state.skeleton, pulled, load)
         return MusculoskeletalState(skeleton, jnp.zeros_like(state.activation), rate)
 
     def end_step(self, state: MusculoskeletalState, command: Commands, *, dt: float) -> MusculoskeletalState:
@@ -205,19 +205,11 @@ class MusculoskeletalPlant(AbstractPlant):
             return known[t]
 
         def rate(t: ArrayLike, body: MusculoskeletalState) -> MusculoskeletalState:
-            name = f"`vector_field` of {own.__name__}"
-            with naming_errors(name, "(t, state, command, load)"):
-                found = self._rate(dataclasses.replace(body, activation=activation_at(t)), load)
-            check_like(name, "the state", body, found)
-            return found
+            return self._rate(t, dataclasses.replace(body, activation=activation_at(t)), load)
 
         def end(body: MusculoskeletalState) -> MusculoskeletalState:
-            name = f"`end_step` of {own.__name__}"
-            with naming_errors(name, "(state, command, dt=dt)"):
-                skeleton = self.skeleton.within_limits(body.skeleton)
-            found = MusculoskeletalState(skeleton, activation_at(float(dt)), body.fibre)
-            check_like(name, "the state", body, found)
-            return found
+            skeleton = self.skeleton.within_limits(body.skeleton)
+            return MusculoskeletalState(skeleton, activation_at(float(dt)), body.fibre)
 
         return rate, end
 

@@ -6,6 +6,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from popsim._checks import as_float_array, check_positive
@@ -42,7 +43,11 @@ def advance(
     - `dt`: the time step, in seconds.
     """
     rate, end = plant.step_functions(state, command, load, dt=dt)
-    return end(integrate(rate, state, plant.solver, plant.n_substeps, dt))
+
+    def checked(t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
+        return checked_rate(plant, rate, t, state)
+
+    return checked_end(plant, end, integrate(checked, state, plant.solver, plant.n_substeps, dt))
 
 
 class PlantTrajectory(eqx.Module):
@@ -114,7 +119,8 @@ def simulate_plant_adaptively(
     def advance_adaptively(
         plant: AbstractPlant, state: PyTree[Array], command: Array, load: Load, *, dt: float
     ) -> PyTree[Array]:
-        term = diffrax.ODETerm(lambda t, y, args: checked_rate(plant, t, y, command, load))
+        rate, end = plant.step_functions(state, command, load, dt=dt)
+        term = diffrax.ODETerm(lambda t, y, args: checked_rate(plant, rate, t, y))
         solution = diffrax.diffeqsolve(
             term,
             diffrax.Dopri8(),
@@ -126,7 +132,7 @@ def simulate_plant_adaptively(
             adjoint=diffrax.ForwardMode(),
             max_steps=2**16,
         )
-        return checked_end(plant, jax.tree.map(lambda leaf: leaf[-1], solution.ys), command, dt=dt)
+        return checked_end(plant, end, jax.tree.map(lambda leaf: leaf[-1], solution.ys))
 
     return _simulate(plant, commands, initial_state, external_force, dt, advance_adaptively)
 
