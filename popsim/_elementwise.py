@@ -49,8 +49,9 @@ def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[
         shape = np.broadcast_shapes(*(leaf.shape for leaf in leaves))
         results = {leaf.shape for leaf in jax.tree.leaves(struct)}
         if results != {shape} or not _is_elementwise(program.jaxpr, shape):
-            return flat(*leaves)
-        made = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
+            made = jaxpr_as_fun(program)(*leaves)
+        else:
+            made = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
         return jax.tree.unflatten(jax.tree.structure(struct), made)
 
     return elementwise_function

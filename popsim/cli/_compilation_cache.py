@@ -23,7 +23,7 @@ from jax._src import compilation_cache
 from jax._src.compilation_cache_interface import CacheInterface
 from jaxlib.version import __version__ as jaxlib_version
 
-from popsim.store.files import CorruptDataError, finished_name, read_plain, unfinished
+from popsim.store.files import CorruptDataError, finished_name, read_plain, write_file
 
 VARIABLE = "POPSIM_CACHE"
 MOST_BYTES = 500_000_000
@@ -158,14 +158,8 @@ class SealedPrograms(CacheInterface):
         if not self._can_write or len(value) > MOST_BYTES // 8:
             return
         path = self._file(key)
-        partial = unfinished(path)
         try:
-            try:
-                with partial.open("xb") as file:
-                    file.writelines((_seal(key, value), value))
-                partial.replace(path)
-            finally:
-                partial.unlink(missing_ok=True)
+            write_file(path, (_seal(key, value), value))
             self._room -= path.stat().st_size
             if self._room < 0:
                 self._room = remove_oldest(self._path.parent)

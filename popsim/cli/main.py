@@ -61,9 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     - `arguments`: by default those of the process.
     """
     if "jax" not in sys.modules:
-        os.environ.setdefault(
-            "TF_CPP_MIN_LOG_LEVEL", "3"
-        )  # errors are raised; what XLA prints is not for users
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
     warnings.formatwarning = _formatted
     if sys.stderr is None or sys.stderr is sys.__stderr__:
