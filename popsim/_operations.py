@@ -23,6 +23,13 @@ _ELEMENTWISE_NAMES = """
 """
 ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 """The operations whose result at an index depends on their operands at that index only."""
+_CHEAP_NAMES = """
+    abs add add_any and broadcast_in_dim clamp concatenate convert_element_type copy copy_p eq ge gt
+    integer_pow iota le lt max min mul ne neg not or pad reshape rev select_n sign square squeeze sub
+    transpose xor
+"""
+CHEAP = frozenset(_CHEAP_NAMES.split())
+"""The operations that cost less to repeat than their results to write and read."""
 
 
 class Place:
@@ -62,6 +69,24 @@ class Operations:
                 needed.update(operation.inputs)
                 kept.append(operation)
         return Operations(self.inputs, tuple(reversed(kept)), outputs)
+
+
+def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
+    """Return whether a program may be repeated in part.
+
+    It has no effects, branches, loops, callbacks, or functions of which users say what is repeated.
+    """
+    for equation in _closed(program).jaxpr.eqns:
+        if equation.effects or equation.primitive.name in (*CONTROL, *RECOMPUTED):
+            return False
+        if not all(map(can_repeat, _inner_programs(equation))):
+            return False
+    return True
+
+
+def _inner_programs(equation: JaxprEqn) -> list[ClosedJaxpr | Jaxpr]:
+    leaves = jax.tree.leaves(list(equation.params.values()))
+    return [leaf for leaf in leaves if isinstance(leaf, ClosedJaxpr | Jaxpr)]
 
 
 def traced(function: Callable[..., Any], *structs: Any) -> tuple[Operations, Any]:

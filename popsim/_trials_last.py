@@ -4,7 +4,8 @@
 trials last, each operation on the features of a trial works on long rows, one for each feature. The function
 is traced for one trial, and its operations run one by one on arrays with one axis more; what has no rule here
 goes through `jax.vmap`. The random draws of a loop that do not depend on its state, such as the noise of all
-time steps, run before the loop.
+time steps, run before the loop. Gradients of a loop store products and transcendental functions, and repeat
+sums and the like, which takes less time than to write and read them.
 """
 
 import itertools
@@ -20,12 +21,14 @@ from jaxtyping import Array, PyTree
 
 from popsim import _threefry
 from popsim._operations import (
+    CHEAP,
     ELEMENTWISE,
     INLINED,
     RECOMPUTED,
     Known,
     Operations,
     Place,
+    can_repeat,
     operations_of,
     split_draws,
     traced,
@@ -304,10 +307,17 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
     drawn = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
     if is_recomputed:
         step = jax.checkpoint(step, prevent_cse=False, policy=whole[0].params["policy"])
+    elif can_repeat(params["jaxpr"]):
+        step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
     last, made = lax.scan(step, start, sequences + drawn, **options)
     records = iter(made)
     return last + [next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]]
+
+
+def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:
+    """Return whether the gradient stores what an operation made, or repeats the operation."""
+    return primitive.name not in CHEAP
 
 
 RULES.update(

@@ -86,10 +86,10 @@ def test_operations_of_the_compiled_training_step():
     work = argparse.Namespace(body="point-mass", members=1, trials=64, steps=100, units=50)
     compiled = compiled_operations.compiled_training(work)
     counts = compiled_operations.counts(compiled)
-    assert counts.forward.operations <= 37
-    assert counts.forward.fused <= 95
+    assert counts.forward.operations <= 33
+    assert counts.forward.fused <= 90
     assert counts.backward.operations <= 40
-    assert counts.backward.fused <= 110
+    assert counts.backward.fused <= 150  # sums and products of stored gates are repeated
     assert counts.outside.operations <= 235
     assert counts.outside.fused <= 5100  # the hashes of all draws, each in one
-    assert compiled_operations.bytes_held(compiled, work) <= 2720
+    assert compiled_operations.bytes_held(compiled, work) <= 1640
