@@ -53,7 +53,7 @@ def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
         key=jax.random.key(1),
     )
     plan = TrainingPlan(TaskTrainer(adam(1e-2)), call)
-    loop = plan.loops[0]
+    loop = plan.loops(None)[0]
     rows = jnp.full(loop.capacity, loop.n_kept)
     donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
     lowered = _run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]

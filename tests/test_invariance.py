@@ -21,7 +21,7 @@ from small_training import (
 
 import popsim
 from popsim.training import TaskTrainer
-from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
@@ -128,3 +128,14 @@ def test_blocks_of_members_change_only_rounding(member_batch_size):
     whole, history = train(10, n_members=5)
     assert_same(blocks, whole, rtol=0, atol=1e-6)
     np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("n_members", "expected"),
+    [(64, 4), (16, 4), (2, 2), (7, 7), (9, 3), (11, 5), (1, 1)],
+    ids=["even", "even", "few", "few more than fit", "odd", "prime", "one"],
+)
+def test_blocks_of_members_fit_the_cache(n_members, expected):
+    assert members_at_a_time(n_members, n_parameters=36_008, n_states=18_432) == expected
+    assert members_at_a_time(n_members, n_parameters=10**7, n_states=0) == 1
+    assert members_at_a_time(n_members, n_parameters=680, n_states=104) == n_members

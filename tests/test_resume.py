@@ -323,6 +323,21 @@ def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path, memb
     assert_same(model, whole[0], rtol=1e-5, atol=1e-6)
 
 
+def test_blocks_of_members_stay_those_of_the_beginning(tmp_path, monkeypatch):
+    asked = []
+    loops = _plan.TrainingPlan.loops
+    monkeypatch.setattr(
+        _plan.TrainingPlan, "loops", lambda plan, size: asked.append(size) or loops(plan, size)
+    )
+    with monkeypatch.context() as small_cache:
+        small_cache.setattr("popsim.training.loop._batch_loop.CACHE_BYTES", 1)
+        train(8, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1)))
+        whole, _ = train(8)
+    model, _ = train(8, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
+    assert asked == [1, 1, 1]
+    assert_same(model, whole)
+
+
 @pytest.mark.full  # in short: an ensemble is resumed
 def test_one_model_is_resumed_too(tmp_path):
     whole = train(8, n_members=0, save_model_trainables=True)

@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
 from popsim._checks import warn_caller
 from popsim._compilation import as_array
-from popsim.ensemble import n_members
+from popsim.ensemble import member, n_members
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
+from popsim.model import initial_state
 from popsim.per_member import (
     check_n_members,
     check_of_one_member,
@@ -27,7 +28,7 @@ from popsim.randomness import key_stream
 from popsim.task import differs_between_members
 from popsim.training._fit import check_changes, check_fit
 from popsim.training.constraints import warn_of_start
-from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop.history import TRAINABLES, TRIALS
 from popsim.training.loop.observers import checked_metrics
 from popsim.training.loop.schedule import (
@@ -262,8 +263,27 @@ class TrainingPlan:
         return MemberLayout.over(devices, self.count or 1)
 
     @functools.cached_property
-    def loops(self) -> dict[int, BatchLoop]:
-        """The compiled loop of each phase, by first batch."""
+    def member_batch_size(self) -> int | None:
+        """How many members are trained at a time on each device; None for all."""
+        training, given = self.training, self.trainer.member_batch_size
+        if given is not None or self.count is None or self.layout.platform != "cpu":
+            return given
+
+        def initial(model: Any, trials: Trial) -> PyTree[Array]:
+            of_one = np.index_exp[0, 0] if self.trials_by_member else 0
+            trial = jax.tree.map(lambda leaf: leaf[of_one], trials)
+            return initial_state(member(model, 0), trial, key=jax.random.key(0))
+
+        state = eqx.filter_eval_shape(initial, training.model, self.first_trials)
+        n_trials = training.batch_size // self.trainer.n_minibatches
+        return members_at_a_time(
+            self.layout.n_on_device,
+            _n_bytes(self.state.params) // self.count,
+            n_trials * _n_bytes(state),
+        )
+
+    def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
+        """Return the compiled loop of each phase, by first batch."""
         layout, ensembled = self.layout, self.training.ensembled
         capacity, n_kept = _loop_sizes(eqx.filter(self.state.model, self.recorded), self.kept_batches)
         values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
@@ -275,7 +295,7 @@ class TrainingPlan:
             ensembled=ensembled,
             capacity=capacity,
             n_kept=n_kept,
-            member_batch_size=self.trainer.member_batch_size,
+            member_batch_size=member_batch_size,
             mesh=layout.mesh,
         )
         return {
@@ -314,9 +334,13 @@ def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple
     return of_member(step, 0), dataclasses.replace(state, **eqx.filter_eval_shape(first, parts(state, OWN)))
 
 
+def _n_bytes(arrays: PyTree[Array]) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(arrays))
+
+
 def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
     """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
-    n_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(recorded))
+    n_bytes = _n_bytes(recorded)
     capacity = CAPACITY
     while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2

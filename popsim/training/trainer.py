@@ -99,7 +99,8 @@ class TaskTrainer(TrainerOptions):
             recorder = HistoryRecorder(rows, plan.spec_batches, plan.trials_of, training.trainables_dtype)
             state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
             observers = self._observers(plan, store, int(state.step), began)
-            state = HostLoop(plan, [recorder, *observers]).run(state, began)
+            loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
+            state = HostLoop(plan, loops, [recorder, *observers]).run(state, began)
             history = recorder.history(
                 trials_like=plan.first_trials,
                 frozen_from=np.asarray(plan.layout.gather(state.loss_fn_state.frozen_from)),

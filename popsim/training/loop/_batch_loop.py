@@ -13,6 +13,9 @@ from jaxtyping import Array, Bool, Int, PyTree
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
+CACHE_BYTES = 2**20
+STORED_PER_STATE = 6  # numbers that a gradient stores for each number of the state, with gated units
+
 
 class LoopBuffers(eqx.Module):
     """Output rows of the loop: one per batch, and one per recording of the trainables.
@@ -142,6 +145,25 @@ class BatchLoop(eqx.Module):
 
         arrays, buffers = jax.lax.fori_loop(0, plan.n_steps, body, (arrays, buffers))
         return eqx.combine(arrays, static), buffers
+
+
+def members_at_a_time(n_members: int, n_parameters: int, n_states: int) -> int:
+    """Return how many members to train at a time on a core of a CPU.
+
+    The weights, their gradients and all that a time step reads and writes should stay in the core's cache.
+    A last block that is smaller is avoided where it can be, as it is compiled besides.
+
+    **Arguments:**
+
+    - `n_members`: the number of members.
+    - `n_parameters`: the bytes of the parameters of a member.
+    - `n_states`: the bytes of the states of all its trials.
+    """
+    most = max(1, CACHE_BYTES // (2 * n_parameters + STORED_PER_STATE * n_states))
+    if 2 * n_members <= 3 * most:
+        return n_members
+    even = max(size for size in range(1, most + 1) if n_members % size == 0)
+    return even if 2 * even >= most else most
 
 
 @eqx.filter_jit(donate="all-except-first")

@@ -5,7 +5,7 @@ import dataclasses
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -16,6 +16,7 @@ from jaxtyping import Int, PyTree
 from popsim._checks import warn_caller
 from popsim._compilation import as_array
 from popsim.training._plan import TrainingPlan
+from popsim.training.loop._batch_loop import BatchLoop
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.loop.schedule import CallSchedule
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
@@ -27,10 +28,12 @@ class HostLoop:
     """The loop on the host, which calls the compiled loop until all batches are done.
 
     - `plan`: the plan of the training.
+    - `loops`: the compiled loop of each phase, by first batch.
     - `observers`: the observers, told in this order.
     """
 
     plan: TrainingPlan
+    loops: Mapping[int, BatchLoop]
     observers: Sequence[Observer]
 
     def run(self, state: TrainState, began: float) -> TrainState:
@@ -61,8 +64,8 @@ class HostLoop:
         calls = CallSchedule(
             int(state.step),
             plan.training.n_batches,
-            {*plan.log_batches, *plan.callbacks, *(batch - 1 for batch in (*plan.resets, *plan.loops))},
-            capacity=next(iter(plan.loops.values())).capacity,
+            {*plan.log_batches, *plan.callbacks, *(batch - 1 for batch in (*plan.resets, *self.loops))},
+            capacity=next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
@@ -93,7 +96,7 @@ class HostLoop:
         first, count = calls.next_batch, calls.next_count()
         if first in plan.resets:
             state = with_fresh_optimizer(state, plan.layout.spread(plan.new_state.opt_state))
-        loop = plan.loops[max(batch for batch in plan.loops if batch <= first)]
+        loop = self.loops[max(batch for batch in self.loops if batch <= first)]
         kept = plan.kept_batches[(plan.kept_batches >= first) & (plan.kept_batches < first + count)]
         rows = np.full(loop.capacity, loop.n_kept)
         rows[kept - first] = np.arange(kept.size)

@@ -71,6 +71,7 @@ class TrainingStore:
     ):
         self.folder = folder
         self.seconds_before = 0.0
+        self.member_batch_size = configuration.plan.member_batch_size
         self._parts = RunParts(run_id)
         self._configuration = configuration
         self._seconds = seconds
@@ -115,6 +116,8 @@ class TrainingStore:
         keep_json_lines(self.folder.log, lambda line: line["batch"] < found.step)
         self._use(arrays)
         self.seconds_before = found.details["seconds"]
+        if self._configuration.plan.trainer.member_batch_size is None:  # as before, to the last bit
+            self.member_batch_size = found.details.get("member_batch_size", self.member_batch_size)
         self._saved_step = found.step
         return with_named_state(state, found.arrays)
 
@@ -198,6 +201,7 @@ class TrainingStore:
             "history": n_rows,
             "n_log_lines": bisect.bisect_left(self._logged, step),
             "seconds": seconds,
+            "member_batch_size": self.member_batch_size,
         }
         self._checkpoints.save(step, named_state(state), details)
         self._saved_at = time.monotonic()

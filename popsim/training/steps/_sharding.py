@@ -203,6 +203,16 @@ class MemberLayout:
         mesh = jax.sharding.Mesh(used, ("member",), axis_types=(jax.sharding.AxisType.Auto,))
         return cls(n_members, mesh)
 
+    @property
+    def platform(self) -> str:
+        """The kind of the devices: "cpu", "gpu" or "tpu"."""
+        return jax.default_backend() if self.mesh is None else self.mesh.devices.flat[0].platform
+
+    @property
+    def n_on_device(self) -> int:
+        """The number of members on each device."""
+        return self.n_members if self.mesh is None else -(-self.n_members // self.mesh.size)
+
     def spread(self, tree: PyTree) -> PyTree:
         """Return arrays with a leading member axis, padded and laid out."""
         if self.mesh is None:
