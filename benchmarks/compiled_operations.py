@@ -7,13 +7,16 @@ has is time lost at every turn.
 """
 
 import argparse
+import functools
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from contestants.with_popsim import reference_work
 
+from popsim._compilation import COMPACT, compiler_options
 from popsim.training import TaskTrainer, adam
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._batch_loop import CallPlan, _run
@@ -56,8 +59,10 @@ def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
     loop = plan.loops(None)[0]
     rows = jnp.full(loop.capacity, loop.n_kept)
     donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
-    lowered = _run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]
-    return lowered.lowered.compile()
+    traced = functools.partial(_run.__wrapped__, loop)  # pyright: ignore[reportFunctionMemberAccess]
+    jit: Any = eqx.filter_jit
+    compact = jit(traced, donate="all", compiler_options=compiler_options(COMPACT))
+    return compact.lower(donated).lowered.compile()
 
 
 def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float:

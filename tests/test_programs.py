@@ -8,7 +8,7 @@ import pytest
 
 import popsim
 from popsim import _compilation
-from popsim._compilation import as_array, is_tracing, jit_quickly
+from popsim._compilation import as_array, is_tracing, jit_compactly, jit_quickly
 from popsim.cli import main
 
 MOST = 30
@@ -37,7 +37,14 @@ def test_a_training_compiles_few_programs(tmp_path, count_compilations):
 def test_flags_of_the_user_stay(flags, left, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", flags)
     on_cpu = left if jax.default_backend() == "cpu" else None
-    assert _compilation._quick_options() == on_cpu
+    assert _compilation.compiler_options(_compilation.QUICK) == on_cpu
+
+
+def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "")
+    known = _compilation.compiler_options(_compilation.COMPACT)
+    assert _compilation.compiler_options({**_compilation.COMPACT, "xla_gone": True}) == known
+    assert jit_compactly(lambda x: 2 * x)(jnp.asarray(3)) == 6
 
 
 def test_a_quick_program_is_one_of_its_own_or_a_part_of_another(monkeypatch):

@@ -1,6 +1,7 @@
 """The compiled loop over training batches."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.extend.core
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
+from popsim._compilation import jit_compactly
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
@@ -166,7 +168,7 @@ def members_at_a_time(n_members: int, n_parameters: int, n_states: int) -> int:
     return even if 2 * even >= most else most
 
 
-@eqx.filter_jit(donate="all-except-first")
+@functools.partial(jit_compactly, donate="all-except-first")
 def _run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tuple[TrainState, LoopBuffers]:
     state, plan = donated
     if loop.mesh is None:
