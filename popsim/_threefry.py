@@ -6,6 +6,7 @@ The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror & Shaw 2011,
 easy as 1, 2, 3, SC '11), with the constants and the counters of `jax.random`; the tests compare all bits.
 """
 
+import functools
 import math
 
 import jax
@@ -54,9 +55,13 @@ def _hashed(keys: Key[Array, "*keys trial"], counts: ArrayLike, n_axes: int) -> 
     """Return the hash of counts under each key; keys get `n_axes` axes before that of the trials."""
     data = jax.random.key_data(keys)
     place = tuple(range(keys.ndim - 1, keys.ndim - 1 + n_axes))
-    key = [jnp.expand_dims(data[..., word], place) for word in (0, 1)]
-    key.append(key[0] ^ key[1] ^ np.uint32(PARITY))
-    first, second = key[0], key[1] + counts  # the upper half of a count is zero
+    return _rounds(*(jnp.expand_dims(data[..., word], place) for word in (0, 1)), counts)
+
+
+@functools.partial(jax.jit, inline=True)  # so that it is traced once for each shape
+def _rounds(first: UInt32[Array, "..."], second: UInt32[Array, "..."], counts: UInt32[Array, "..."]) -> Words:
+    key = (first, second, first ^ second ^ np.uint32(PARITY))
+    second = second + counts  # the upper half of a count is zero
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
             first = first + second

@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from popsim._checks import check_non_negative, is_traced
+from popsim._compilation import jit_quickly
 from popsim.networks.base import AbstractNetwork, Projection, check_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
@@ -56,9 +57,7 @@ class GRUNetwork(AbstractNetwork):
     ):
         check_sizes(n_inputs, n_units, n_outputs)
         check_non_negative("noise_std", noise_std)
-        self.cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
-        readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
-        self.readout = eqx.tree_at(lambda own: own.bias, readout, replace_fn=lambda bias: bias + output_bias)
+        self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.output_fn = output_fn
         self.n_inputs = n_inputs
@@ -123,3 +122,12 @@ class GRUNetwork(AbstractNetwork):
             where_bias=lambda network: network.readout.bias,
         )
         return {"recurrent": recurrent, "input": received, "readout": readout}
+
+
+@jit_quickly
+def _initial_layers(
+    n_inputs: int, n_units: int, n_outputs: int, output_bias: float, key: Key[Array, ""]
+) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:
+    cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
+    readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
+    return cell, eqx.tree_at(lambda own: own.bias, readout, replace_fn=lambda bias: bias + output_bias)
