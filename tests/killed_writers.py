@@ -121,9 +121,9 @@ def main() -> None:
     """Put in the faults and print what came of them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--operations", type=int, default=20)
-    parser.add_argument("--times", type=int, default=6)
-    parser.add_argument("--full-disks", type=int, default=10)
+    parser.add_argument("--operations", type=int, required=True)
+    parser.add_argument("--times", type=int, required=True)
+    parser.add_argument("--full-disks", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     random = np.random.default_rng(arguments.seed)

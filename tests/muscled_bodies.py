@@ -24,7 +24,7 @@ BODIES = {
 IN_SHORT = ("arm26, compliant Hill", "Li & Todorov arm", "point mass, ReLU")
 
 
-def each_body():
-    """All bodies as parameters of a test, the short form: two arms and a mass, with three laws."""
+def each_body(in_short=IN_SHORT):
+    """All bodies as parameters of a test; in short, two arms and a mass, with three laws."""
     names = {build: name for name, build in BODIES.items()}
-    return mostly_in_full(names, IN_SHORT, name_of=names.get)
+    return mostly_in_full(names, in_short, name_of=names.get)

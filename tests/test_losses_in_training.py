@@ -29,6 +29,7 @@ def trained(task, ensemble):
     return history.loss.terms
 
 
+@pytest.mark.full  # in short: those of a network, and each term in test_losses
 def test_those_of_a_body_with_muscles():
     kinds = [losses.VelocityError, losses.FinalPosition, losses.FinalVelocity, losses.FinalState]
     kinds += [losses.Straightness, losses.Acceleration, losses.Jerk, losses.Effort, losses.EffortChange]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from motor_training import DT, WORKSPACE, distance_to_target, train_motor, within
-from short_form import mostly_in_full
 
 import popsim
 from popsim.distributions import Uniform
@@ -58,10 +57,10 @@ CASES = {
     "pulses": (PULSES, (popsim.interventions.ConstantForce(),), 150, at_the_end, 0.01),
     "fields": (FIELDS, (popsim.interventions.CurlField(),), 100, at_the_end, 0.01),
 }
-IN_SHORT = ("fields",)
 
 
-@pytest.mark.parametrize("name", mostly_in_full(CASES, IN_SHORT))
+@pytest.mark.full  # in short: test_motor_adaptation_train
+@pytest.mark.parametrize("name", CASES)
 def test_training_meets_the_criterion(name):
     """Metres of every member: below the limit after training, above it before."""
     task, interventions, n_batches, score, limit = CASES[name]

@@ -102,7 +102,13 @@ def test_updates_go_down_the_gradient(getkey, baseline):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("synapses, left", [(rules.recurrent_synapses(), 0.8), (rules.input_synapses(), 0.5)])
+@pytest.mark.parametrize(
+    "synapses, left",
+    [
+        (rules.recurrent_synapses(), 0.8),
+        pytest.param(rules.input_synapses(), 0.5, marks=pytest.mark.full),
+    ],
+)
 def test_networks_learn_from_reward_alone(getkey, synapses, left):
     """The mean loss of six; it cannot be zero, as the output starts from zero in each trial."""
     rule = RewardModulatedHebb(synapses, 0.1, baseline=RunningBaseline(10.0))
