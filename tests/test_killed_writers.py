@@ -14,8 +14,9 @@ from popsim.store.arrays.inspection import open_arrays
 from popsim.store.files import SaveError, write_file
 
 
-@pytest.mark.parametrize(("kills", "full_disks"), mostly_in_full([(12, 5), (26, 10)], [(12, 5)]))
-def test_a_writer_that_is_killed_or_finds_the_disk_full_can_go_on(tmp_path, kills, full_disks):
+@pytest.mark.parametrize("n_faults", mostly_in_full([(14, 8), (26, 10)], [(14, 8)]))
+def test_a_writer_that_is_killed_or_finds_the_disk_full_can_go_on(tmp_path, n_faults):
+    kills, full_disks = n_faults
     script = Path(__file__).with_name("killed_writers.py")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(script.parent), *sys.path])}
     faults = {"--operations": kills - 4, "--times": 4, "--full-disks": full_disks}
@@ -31,7 +32,7 @@ def test_a_writer_that_is_killed_or_finds_the_disk_full_can_go_on(tmp_path, kill
     found = json.loads(done.stdout)
     assert found["wrong"] == [], (found, done.stderr)
     ends = Counter(found["ends"])
-    assert set(ends) <= {0, 3, -9} and ends[-9] >= 0.7 * kills and ends[3] >= 0.4 * full_disks, ends
+    assert set(ends) <= {0, 3, -9} and ends[-9] >= 0.6 * kills and ends[3] >= 0.4 * full_disks, ends
 
 
 def fail(*arguments):
