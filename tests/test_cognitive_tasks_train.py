@@ -17,7 +17,7 @@ N_BATCHES = {
     "delayed-non-match-to-sample": 600,
     "delayed-response": 600,
     "ready-set-go": 300,
-    "sine-generation": 300,
+    "sine-generation": 1500,  # 12 of 12 members learn it; with 300 and 800, 10
     "multi-task": 400,
 }
 IN_SHORT = ("perceptual-decision",)
