@@ -32,6 +32,12 @@ def test_a_trial_starts_with_all_units_at_zero(getkey):
     np.testing.assert_array_equal(GRUNetwork(3, 5, 2, key=getkey()).init(key=getkey()), jnp.zeros(5))
 
 
+def test_sizes_may_be_numbers_of_numpy(getkey):
+    key = getkey()
+    given, expected = GRUNetwork(*np.array([3, 5, 2]), key=key), GRUNetwork(3, 5, 2, key=key)
+    np.testing.assert_array_equal(given.cell.weight_ih, expected.cell.weight_ih)
+
+
 def test_weights_depend_on_the_key(getkey):
     key, other = getkey(), getkey()
     first, again, different = (GRUNetwork(3, 5, 2, key=k) for k in (key, key, other))

@@ -56,6 +56,7 @@ class GRUNetwork(AbstractNetwork):
         key: Key[Array, ""],
     ):
         check_sizes(n_inputs, n_units, n_outputs)
+        n_inputs, n_units, n_outputs = int(n_inputs), int(n_units), int(n_outputs)  # also from NumPy
         check_non_negative("noise_std", noise_std)
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
