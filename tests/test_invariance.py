@@ -16,6 +16,7 @@ from small_training import (
     build,
     member_of,
     network,
+    squared_error,
     train,
 )
 
@@ -130,12 +131,37 @@ def test_blocks_of_members_change_only_rounding(member_batch_size):
     np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-5)
 
 
+REFERENCE = {"weight_bytes": 72_016, "state_bytes": 18_432}
+
+
 @pytest.mark.parametrize(
-    ("n_members", "expected"),
-    [(64, 4), (16, 4), (2, 2), (7, 7), (9, 3), (11, 5), (1, 1)],
-    ids=["even", "even", "few", "few more than fit", "odd", "prime", "one"],
+    ("n_members", "sizes", "expected"),
+    [(n, REFERENCE, expected) for n, expected in [(64, 4), (16, 4), (2, 2), (7, 7), (9, 3), (11, 5), (1, 1)]]
+    + [(8, {"weight_bytes": 10**7, "state_bytes": 0}, 1)]
+    + [(64, {"weight_bytes": 1360, "state_bytes": 104}, 64)],
 )
-def test_blocks_of_members_fit_the_cache(n_members, expected):
-    assert members_at_a_time(n_members, n_parameters=36_008, n_states=18_432) == expected
-    assert members_at_a_time(n_members, n_parameters=10**7, n_states=0) == 1
-    assert members_at_a_time(n_members, n_parameters=680, n_states=104) == n_members
+def test_blocks_of_members_fit_the_cache(n_members, sizes, expected):
+    assert members_at_a_time(n_members, **sizes) == expected
+
+
+class Counting(popsim.networks.LeakyRNN):
+    """Rate units that count the steps, from a Python number."""
+
+    def init(self, *, key):
+        return super().init(key=key), 0
+
+    def step(self, inputs, hidden, *, key):
+        return super().step(inputs, hidden[0], key=key), hidden[1] + 1
+
+    def read_out(self, hidden):
+        return super().read_out(hidden[0])
+
+
+def test_a_number_in_the_state_is_no_array_of_it():
+    def build_counting(key):
+        return popsim.NetworkModel(Counting(1, 3, 1, key=key), dt=0.01)
+
+    ensemble = popsim.make_ensemble(build_counting, 2, key=jax.random.key(0))
+    task = RunningSum(loss=1.0 * popsim.FunctionTerm("error", squared_error))
+    _, history = train(2, ensemble=ensemble, task=task)
+    assert np.all(np.isfinite(history.loss.total))

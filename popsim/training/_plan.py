@@ -272,13 +272,13 @@ class TrainingPlan:
         def initial(model: Any, trials: Trial) -> PyTree[Array]:
             of_one = np.index_exp[0, 0] if self.trials_by_member else 0
             trial = jax.tree.map(lambda leaf: leaf[of_one], trials)
-            return initial_state(member(model, 0), trial, key=jax.random.key(0))
+            return eqx.filter(initial_state(member(model, 0), trial, key=jax.random.key(0)), eqx.is_array)
 
         state = eqx.filter_eval_shape(initial, training.model, self.first_trials)
         n_trials = training.batch_size // self.trainer.n_minibatches
         return members_at_a_time(
             self.layout.n_on_device,
-            _n_bytes(self.state.params) // self.count,
+            (_n_bytes(eqx.filter(training.model, eqx.is_array)) + _n_bytes(self.state.params)) // self.count,
             n_trials * _n_bytes(state),
         )
 

@@ -60,7 +60,7 @@ class TrainerOptions:
     - `n_minibatches`: the number of parts into which a batch is split; one part at a time is in memory.
         Random draws and gradients are the same.
     - `member_batch_size`: how many members of an ensemble are trained at a time. None for all, but on a CPU
-        as many as fit into the cache of a core, and when a training is resumed, as many as before. The
+        as many as fit into about 1 MB, and when a training is resumed on one, as many as before. The
         validation trials are run by all members at once.
     - `devices`: the devices over which the members of an ensemble are divided in training, such as
         `jax.local_devices()`; None for the default device.

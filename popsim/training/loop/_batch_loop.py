@@ -149,19 +149,20 @@ class BatchLoop(eqx.Module):
         return eqx.combine(arrays, static), buffers
 
 
-def members_at_a_time(n_members: int, n_parameters: int, n_states: int) -> int:
+def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> int:
     """Return how many members to train at a time on a core of a CPU.
 
-    The weights, their gradients and all that a time step reads and writes should stay in the core's cache.
+    The weights, their gradients and all that a time step reads and writes should take about 1 MB, which the
+    caches of cores hold; up to half as much again, if that makes one block of all.
     A last block that is smaller is avoided where it can be, as it is compiled besides.
 
     **Arguments:**
 
     - `n_members`: the number of members.
-    - `n_parameters`: the bytes of the parameters of a member.
-    - `n_states`: the bytes of the states of all its trials.
+    - `weight_bytes`: the bytes of the weights of a member, and of their gradients.
+    - `state_bytes`: the bytes of the states of all its trials.
     """
-    most = max(1, CACHE_BYTES // (2 * n_parameters + STORED_PER_STATE * n_states))
+    most = max(1, CACHE_BYTES // (weight_bytes + STORED_PER_STATE * state_bytes))
     if 2 * n_members <= 3 * most:
         return n_members
     even = max(size for size in range(1, most + 1) if n_members % size == 0)

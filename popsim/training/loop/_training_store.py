@@ -116,8 +116,10 @@ class TrainingStore:
         keep_json_lines(self.folder.log, lambda line: line["batch"] < found.step)
         self._use(arrays)
         self.seconds_before = found.details["seconds"]
-        if self._configuration.plan.trainer.member_batch_size is None:  # as before, to the last bit
-            self.member_batch_size = found.details.get("member_batch_size", self.member_batch_size)
+        plan = self._configuration.plan
+        is_same_platform = found.details.get("platform") == plan.layout.platform
+        if plan.trainer.member_batch_size is None and is_same_platform:  # as before, to the last bit
+            self.member_batch_size = found.details["member_batch_size"]
         self._saved_step = found.step
         return with_named_state(state, found.arrays)
 
@@ -202,6 +204,7 @@ class TrainingStore:
             "n_log_lines": bisect.bisect_left(self._logged, step),
             "seconds": seconds,
             "member_batch_size": self.member_batch_size,
+            "platform": self._configuration.plan.layout.platform,
         }
         self._checkpoints.save(step, named_state(state), details)
         self._saved_at = time.monotonic()
