@@ -1,11 +1,14 @@
 """A traced function as a list of operations, and the part of a loop's body that can run before the loop."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 RECOMPUTED = {"remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}
@@ -74,14 +77,50 @@ class Operations:
 def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
     """Return whether a program may be repeated in part.
 
-    It has no effects, branches, loops, callbacks, or functions of which users say what is repeated.
+    Neither it nor its derivative has effects, and it has no branches, loops, callbacks, or functions of which
+    users say what is repeated.
     """
-    for equation in _closed(program).jaxpr.eqns:
+    names = set()
+    for equation in _all_equations(program):
+        names.add(equation.primitive.name)
         if equation.effects or equation.primitive.name in (*CONTROL, *RECOMPUTED):
             return False
-        if not all(map(can_repeat, _inner_programs(equation))):
-            return False
-    return True
+    has_own_rules = any(name.startswith(("custom_jvp", "custom_vjp")) for name in names)
+    return not (has_own_rules and _derivative_has_effects(_closed(program)))
+
+
+def _all_equations(program: ClosedJaxpr | Jaxpr) -> Iterator[JaxprEqn]:
+    """The equations of a program and of those within it."""
+    for equation in _closed(program).jaxpr.eqns:
+        yield equation
+        for inner in _inner_programs(equation):
+            yield from _all_equations(inner)
+
+
+def _derivative_has_effects(program: ClosedJaxpr) -> bool:
+    """Whether there are effects in derivatives of the users' own, which are seen only there."""
+    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.in_avals]
+    moved = [jnp.issubdtype(struct.dtype, np.inexact) for struct in structs]
+
+    def derivative(*values):
+        def of_moved(*own):
+            left = iter(own)
+            return jaxpr_as_fun(program)(
+                *(next(left) if moves else value for value, moves in zip(values, moved, strict=True))
+            )
+
+        own = list(itertools.compress(values, moved))
+        return jax.jvp(of_moved, own, own)
+
+    return bool(jax.make_jaxpr(derivative)(*structs).effects)
+
+
+def sizes_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many constants, and how many parts of its state, a loop over time has."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    constants, state, _ = params["ft_in"].unpack()  # from JAX 0.12
+    return len(list(constants)), len(list(state))
 
 
 def _inner_programs(equation: JaxprEqn) -> list[ClosedJaxpr | Jaxpr]:

@@ -4,8 +4,8 @@
 trials last, each operation on the features of a trial works on long rows, one for each feature. The function
 is traced for one trial, and its operations run one by one on arrays with one axis more; what has no rule here
 goes through `jax.vmap`. The random draws of a loop that do not depend on its state, such as the noise of all
-time steps, run before the loop. Gradients of a loop store products and transcendental functions, and repeat
-sums and the like, which takes less time than to write and read them.
+time steps, run before the loop. Gradients of a loop store matrix products and transcendental functions, and
+repeat elementwise sums and products, which takes less time than to write and read them.
 """
 
 import itertools
@@ -30,6 +30,7 @@ from popsim._operations import (
     Place,
     can_repeat,
     operations_of,
+    sizes_of_scan,
     split_draws,
     traced,
 )
@@ -285,7 +286,7 @@ def _recomputed(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[V
 def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]) -> list[Value]:
     """A loop over time; the draws that do not depend on its state run for all time steps before it."""
     params = equation.params
-    n_constants, n_state = params["num_consts"], params["num_carry"]
+    n_constants, n_state = sizes_of_scan(params)
     constants, sequences = inputs[:n_constants], list(inputs[n_constants + n_state :])
     start = [Value(all_trials(value, n_trials)) for value in inputs[n_constants : n_constants + n_state]]
     body = operations_of(params["jaxpr"])

@@ -5,6 +5,7 @@ import json
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -92,4 +93,5 @@ def test_operations_of_the_compiled_training_step():
     assert counts.backward.fused <= 150  # sums and products of stored gates are repeated
     assert counts.outside.operations <= 235
     assert counts.outside.fused <= 5100  # the hashes of all draws, each in one
-    assert compiled_operations.bytes_held(compiled, work) <= 1640
+    most = 1640 if jax.__version_info__ < (0, 11) else 1790
+    assert compiled_operations.bytes_held(compiled, work) <= most

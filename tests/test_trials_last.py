@@ -5,12 +5,14 @@ import functools
 import equinox as eqx
 import every_intervention
 import jax
+import jax.experimental
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 import popsim
+from popsim._operations import sizes_of_scan
 from popsim._trials_last import map_trials
 
 N_TRIALS = 5
@@ -129,6 +131,42 @@ def test_a_reversed_derivative_of_the_users_own_is_kept():
     np.testing.assert_array_equal(jax.grad(total)(x), np.full(x.shape, 2.0))
 
 
+def remembered(x, seen):
+    def remember(x):
+        seen.append(x)
+        return x
+
+    return jax.experimental.io_callback(remember, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+
+def reversed_rule(seen):
+    watched = jax.custom_vjp(lambda x: x)
+    watched.defvjp(lambda x: (remembered(x, seen), None), lambda _, g: (3 * g,))
+    return watched
+
+
+def forward_rule(seen):
+    watched = jax.custom_jvp(lambda x: x)
+    watched.defjvp(lambda x, dx: (remembered(x[0], seen), 3 * dx[0]))
+    return watched
+
+
+@pytest.mark.parametrize("rule", [reversed_rule, forward_rule])
+def test_the_effects_of_a_derivative_are_not_repeated(rule):
+    seen = []
+    watched, (x, m, keys) = rule(seen), arguments()
+
+    def total(x):
+        def of_one(own, m, key):
+            return jax.lax.scan(lambda c, row: (watched(c) + jnp.sum(row), None), own[0], m)[0]
+
+        return jnp.sum(map_trials(of_one, x, m, keys))
+
+    np.testing.assert_allclose(jax.grad(total)(x)[:, 0], 9.0)
+    jax.effects_barrier()
+    assert len(seen) == 2 * N_TRIALS
+
+
 def operations_within(program, name):
     """The names of the operations in the bodies of all operations called `name`."""
     found = []
@@ -193,7 +231,7 @@ def test_noise_is_drawn_before_the_loop_and_only_what_is_read_is_recorded(remat)
     assert "tanh" in inside
     assert not {"random_bits", "random_fold_in", "threefry2x32", "erf_inv"} & set(inside)
     (loop,) = [each for each in program.jaxpr.eqns if each.primitive.name == "scan"]
-    assert [variable.aval.shape for variable in loop.outvars][loop.params["num_carry"] :] == [(6, 2, 4)]
+    assert [variable.aval.shape for variable in loop.outvars][sizes_of_scan(loop.params)[1] :] == [(6, 2, 4)]
 
 
 @pytest.mark.parametrize("name", every_intervention.MODELS)
