@@ -7,7 +7,6 @@ has is time lost at every turn.
 """
 
 import argparse
-import functools
 import re
 from typing import Any, NamedTuple
 
@@ -59,10 +58,10 @@ def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
     loop = plan.loops(None)[0]
     rows = jnp.full(loop.capacity, loop.n_kept)
     donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
-    traced = functools.partial(_run.__wrapped__, loop)  # pyright: ignore[reportFunctionMemberAccess]
     jit: Any = eqx.filter_jit
-    compact = jit(traced, donate="all", compiler_options=compiler_options(COMPACT))
-    return compact.lower(donated).lowered.compile()
+    compact = {"donate": "all-except-first", "compiler_options": compiler_options(COMPACT)}
+    traced = jit(_run.__wrapped__, **compact)  # pyright: ignore[reportFunctionMemberAccess]
+    return traced.lower(loop, donated).lowered.compile()
 
 
 def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float:
