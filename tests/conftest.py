@@ -25,7 +25,7 @@ matplotlib.use("agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 # Programs compile in a third of the time with the older emitters, in one part and without optimization.
-# Later versions have no older emitters, and end at a flag that they do not know.
+# The XLA of JAX 0.12 has none, and ends at a flag that it does not know.
 _XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
 if jax.__version_info__ < (0, 11):
     _XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
