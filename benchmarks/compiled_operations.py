@@ -8,14 +8,12 @@ has is time lost at every turn.
 
 import argparse
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from contestants.with_popsim import reference_work
 
-from popsim._compilation import COMPACT, compiler_options
 from popsim.training import TaskTrainer, adam
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._batch_loop import CallPlan, _run
@@ -58,10 +56,8 @@ def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
     loop = plan.loops(None)[0]
     rows = jnp.full(loop.capacity, loop.n_kept)
     donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
-    jit: Any = eqx.filter_jit
-    compact = {"donate": "all-except-first", "compiler_options": compiler_options(COMPACT)}
-    traced = jit(_run.__wrapped__, **compact)  # pyright: ignore[reportFunctionMemberAccess]
-    return traced.lower(loop, donated).lowered.compile()
+    lowered = _run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]
+    return lowered.lowered.compile()
 
 
 def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -261,6 +262,12 @@ def known(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:
         return None
     with jax.ensure_compile_time_eval():
         return np.asarray(function(*trees))
+
+
+def bytes_of(tree: PyTree) -> int:
+    """Return the number of bytes of the arrays of a PyTree; shapes of arrays count like arrays."""
+    arrays = eqx.filter(tree, lambda leaf: eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct))
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(arrays))
 
 
 @functools.cache

@@ -45,20 +45,22 @@ def _jit(
     """Compile a function with options of XLA on a CPU.
 
     What the user sets in `XLA_FLAGS` stays, and a function that is called within another program is compiled
-    like that program.
+    like that program. What is returned has `lower`, like that of `equinox.filter_jit`.
     """
     jit: Any = eqx.filter_jit
     within = jit(function)
 
     @functools.cache  # made at the first call, as the backend is not chosen before
-    def outside() -> Callable[Given, Result]:
+    def outside() -> Any:
         return jit(function, donate=donate, compiler_options=compiler_options(options))
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         return (within if is_tracing() else outside())(*args, **kwargs)
 
-    return call
+    compiled: Any = call
+    compiled.lower = lambda *args, **kwargs: outside().lower(*args, **kwargs)
+    return compiled
 
 
 def compiler_options(options: Mapping[str, Any]) -> dict[str, Any] | None:

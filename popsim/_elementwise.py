@@ -14,7 +14,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
 from popsim._compilation import is_tracing
-from popsim._operations import ELEMENTWISE, INLINED
+from popsim._operations import ELEMENTWISE, INLINED, bind
 
 CALLS = {**INLINED, "custom_jvp_call": "call_jaxpr"}
 
@@ -97,8 +97,7 @@ def _results(program: Any, operands: Sequence[Any]) -> list[Any]:
             inner = operation.params[CALLS[name]]
             made = _results(inner.jaxpr, [*inner.consts, *given])
         else:
-            made = operation.primitive.bind(*jnp.broadcast_arrays(*given), **operation.params)
-            made = made if operation.primitive.multiple_results else [made]
+            made = bind(operation, *jnp.broadcast_arrays(*given))
         values.update(zip(operation.outvars, made, strict=True))
     return [read(variable) for variable in program.outvars]
 

@@ -1,14 +1,12 @@
 """A traced function as a list of operations, and the part of a loop's body that can run before the loop."""
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"}
 RECOMPUTED = {"remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}
@@ -80,39 +78,31 @@ def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
     Neither it nor its derivative has effects, and it has no branches, loops, callbacks, or functions of which
     users say what is repeated.
     """
-    names = set()
-    for equation in _all_equations(program):
-        names.add(equation.primitive.name)
-        if equation.effects or equation.primitive.name in (*CONTROL, *RECOMPUTED):
-            return False
-    has_own_rules = any(name.startswith(("custom_jvp", "custom_vjp")) for name in names)
-    return not (has_own_rules and _derivative_has_effects(_closed(program)))
-
-
-def _all_equations(program: ClosedJaxpr | Jaxpr) -> Iterator[JaxprEqn]:
-    """The equations of a program and of those within it."""
     for equation in _closed(program).jaxpr.eqns:
-        yield equation
-        for inner in _inner_programs(equation):
-            yield from _all_equations(inner)
+        name = equation.primitive.name
+        if equation.effects or name in (*CONTROL, *RECOMPUTED):
+            return False
+        if name.startswith(("custom_jvp", "custom_vjp")) and _derivative_has_effects(equation):
+            return False
+        if not all(map(can_repeat, _inner_programs(equation))):
+            return False
+    return True
 
 
-def _derivative_has_effects(program: ClosedJaxpr) -> bool:
-    """Whether there are effects in derivatives of the users' own, which are seen only there."""
-    structs = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in program.in_avals]
-    moved = [jnp.issubdtype(struct.dtype, np.inexact) for struct in structs]
+def _derivative_has_effects(equation: Any) -> bool:
+    """Whether the derivative that a user gave to a function has effects, which are seen only there."""
+    structs = [jax.ShapeDtypeStruct(each.aval.shape, each.aval.dtype) for each in equation.invars]
+    forward = jax.make_jaxpr(lambda *arrays: jax.vjp(functools.partial(bind, equation), *arrays)[0])
+    return bool(forward(*structs).effects)
 
-    def derivative(*values):
-        def of_moved(*own):
-            left = iter(own)
-            return jaxpr_as_fun(program)(
-                *(next(left) if moves else value for value, moves in zip(values, moved, strict=True))
-            )
 
-        own = list(itertools.compress(values, moved))
-        return jax.jvp(of_moved, own, own)
-
-    return bool(jax.make_jaxpr(derivative)(*structs).effects)
+def bind(equation: JaxprEqn, *arrays: Any) -> list[Any]:
+    """Return the results of an operation, as it is, for other arrays."""
+    primitive = equation.primitive
+    params = primitive.get_bind_params(equation.params)
+    functions, params = params if isinstance(params, tuple) else ((), params)  # depends on the version of JAX
+    made = primitive.bind(*functions, *arrays, **params)
+    return made if primitive.multiple_results else [made]
 
 
 def sizes_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:

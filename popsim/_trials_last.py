@@ -8,6 +8,7 @@ time steps, run before the loop. Gradients of a loop store matrix products and t
 repeat elementwise sums and products, which takes less time than to write and read them.
 """
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -28,6 +29,7 @@ from popsim._operations import (
     Known,
     Operations,
     Place,
+    bind,
     can_repeat,
     operations_of,
     sizes_of_scan,
@@ -113,26 +115,18 @@ def all_trials(value: Value, n_trials: int) -> Array:
 
 def _by_vmap(equation: Any, inputs: Sequence[Value]) -> list[Value]:
     """Run an equation as it is, under `jax.vmap` if an input has trials."""
-    primitive = equation.primitive
-    params = primitive.get_bind_params(equation.params)
-    functions, params = params if isinstance(params, tuple) else ((), params)  # depends on the version of JAX
-
-    def bind(*arrays: Any) -> Any:
-        made = primitive.bind(*functions, *arrays, **params)
-        return made if primitive.multiple_results else [made]
-
     if not any(value.has_trials for value in inputs):
-        return [Value(array, False) for array in bind(*(value.array for value in inputs))]
-    has_trials = not primitive.name.startswith("unvmap_")  # Equinox's, by which an error concerns all trials
+        return [Value(array, False) for array in bind(equation, *(value.array for value in inputs))]
+    of_all = equation.primitive.name.startswith("unvmap_")  # Equinox's, by which an error concerns all trials
     axes = [-1 if value.has_trials else None for value in inputs]
-    mapped = jax.vmap(bind, in_axes=axes, out_axes=-1 if has_trials else None)
-    return [Value(array, has_trials) for array in mapped(*(value.array for value in inputs))]
+    as_it_is = functools.partial(bind, equation)
+    mapped = jax.vmap(as_it_is, in_axes=axes, out_axes=None if of_all else -1)
+    return [Value(array, not of_all) for array in mapped(*(value.array for value in inputs))]
 
 
 def _bound(equation: Any, *arrays: Any) -> list[Value]:
     """Run an equation on other arrays, as it is."""
-    made = equation.primitive.bind(*arrays, **equation.params)
-    return [Value(array) for array in (made if equation.primitive.multiple_results else [made])]
+    return [Value(array) for array in bind(equation, *arrays)]
 
 
 def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:

@@ -1,9 +1,10 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from popsim.networks import GRUNetwork
+from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.noise import without_noise
 
 
@@ -32,10 +33,11 @@ def test_a_trial_starts_with_all_units_at_zero(getkey):
     np.testing.assert_array_equal(GRUNetwork(3, 5, 2, key=getkey()).init(key=getkey()), jnp.zeros(5))
 
 
-def test_sizes_may_be_numbers_of_numpy(getkey):
+@pytest.mark.parametrize("kind", [GRUNetwork, LeakyRNN])
+def test_sizes_may_be_numbers_of_numpy(getkey, kind):
     key = getkey()
-    given, expected = GRUNetwork(*np.array([3, 5, 2]), key=key), GRUNetwork(3, 5, 2, key=key)
-    np.testing.assert_array_equal(given.cell.weight_ih, expected.cell.weight_ih)
+    given, expected = kind(*np.array([3, 5, 2]), key=key), kind(3, 5, 2, key=key)
+    assert eqx.tree_equal(given, expected)
 
 
 def test_weights_depend_on_the_key(getkey):

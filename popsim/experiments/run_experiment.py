@@ -10,7 +10,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import memory_of_machine, warn_caller
+from popsim._checks import bytes_of, memory_of_machine, warn_caller
 from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
@@ -42,8 +42,7 @@ def check_size(experiment: AbstractExperiment) -> None:
         "ensemble": experiment.build_ensemble,
     }
     for name, build in parts.items():
-        leaves = jax.tree.leaves(eqx.filter_eval_shape(build))
-        n_bytes = sum(x.size * x.dtype.itemsize for x in leaves if isinstance(x, jax.ShapeDtypeStruct))
+        n_bytes = bytes_of(eqx.filter_eval_shape(build))
         if memory is not None and n_bytes > memory:
             raise ValueError(
                 f"the settings of {experiment.name} must fit into the {memory / 1e9:.3g} GB of memory: its "

@@ -13,7 +13,7 @@ from popsim.model import AbstractModel, simulate
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import AbstractNetwork
-from popsim.networks.base import check_sizes
+from popsim.networks.base import checked_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.senses import SensoryChannel, n_network_inputs
 from popsim.task import AbstractTask
@@ -42,9 +42,7 @@ class Agent(AbstractNetwork):
     action: Float[Array, " output"]
 
     def __init__(self, n_inputs: int, n_outputs: int):
-        check_sizes(n_inputs, 1, n_outputs)
-        self.n_inputs = n_inputs
-        self.n_outputs = n_outputs
+        self.n_inputs, _, self.n_outputs = checked_sizes(n_inputs, 1, n_outputs)
         self.action = jnp.zeros(n_outputs)
 
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:

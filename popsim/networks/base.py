@@ -241,7 +241,11 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
         )
 
 
-def check_sizes(n_inputs: int, n_units: int, n_outputs: int) -> None:
-    """Raise `ValueError` unless the sizes of a network are positive integers."""
+def checked_sizes(n_inputs: int, n_units: int, n_outputs: int) -> tuple[int, int, int]:
+    """Return the sizes of a network, also from NumPy, as Python integers.
+
+    **Raises:** `ValueError` unless they are positive integers.
+    """
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
         check_positive_int(name, size)
+    return int(n_inputs), int(n_units), int(n_outputs)

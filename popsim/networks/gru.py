@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._checks import check_non_negative, is_traced
 from popsim._compilation import jit_quickly
-from popsim.networks.base import AbstractNetwork, Projection, check_sizes
+from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -55,8 +55,7 @@ class GRUNetwork(AbstractNetwork):
         output_bias: float = 0.0,
         key: Key[Array, ""],
     ):
-        check_sizes(n_inputs, n_units, n_outputs)
-        n_inputs, n_units, n_outputs = int(n_inputs), int(n_units), int(n_outputs)  # also from NumPy
+        n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
         check_non_negative("noise_std", noise_std)
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()

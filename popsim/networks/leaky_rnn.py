@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced
-from popsim.networks.base import AbstractNetwork, Projection, check_sizes
+from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import as_key, key_stream
 
@@ -137,7 +137,7 @@ class LeakyRNN(AbstractNetwork):
         train_tau: bool = False,
         key: Key[Array, ""],
     ):
-        check_sizes(n_inputs, n_units, n_outputs)
+        n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
         check_positive("tau", tau)
         check_positive("dt", dt)
         check_non_negative("noise_std", noise_std)

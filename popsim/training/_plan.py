@@ -12,7 +12,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
-from popsim._checks import warn_caller
+from popsim._checks import bytes_of, warn_caller
 from popsim._compilation import as_array
 from popsim.ensemble import member, n_members
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
@@ -269,17 +269,17 @@ class TrainingPlan:
         if given is not None or self.count is None or self.layout.platform != "cpu":
             return given
 
-        def initial(model: Any, trials: Trial) -> PyTree[Array]:
+        def initial(model: Any, trials: Trial) -> PyTree:
             of_one = np.index_exp[0, 0] if self.trials_by_member else 0
             trial = jax.tree.map(lambda leaf: leaf[of_one], trials)
-            return eqx.filter(initial_state(member(model, 0), trial, key=jax.random.key(0)), eqx.is_array)
+            return initial_state(member(model, 0), trial, key=jax.random.key(0))
 
         state = eqx.filter_eval_shape(initial, training.model, self.first_trials)
         n_trials = training.batch_size // self.trainer.n_minibatches
         return members_at_a_time(
             self.layout.n_on_device,
-            (_n_bytes(eqx.filter(training.model, eqx.is_array)) + _n_bytes(self.state.params)) // self.count,
-            n_trials * _n_bytes(state),
+            bytes_of((training.model, self.state.params)) // self.count,
+            n_trials * bytes_of(state),
         )
 
     def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
@@ -334,13 +334,9 @@ def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple
     return of_member(step, 0), dataclasses.replace(state, **eqx.filter_eval_shape(first, parts(state, OWN)))
 
 
-def _n_bytes(arrays: PyTree[Array]) -> int:
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(arrays))
-
-
 def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
     """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
-    n_bytes = _n_bytes(recorded)
+    n_bytes = bytes_of(recorded)
     capacity = CAPACITY
     while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2
