@@ -53,6 +53,12 @@ def check_positive_int(name: str, value: object) -> None:
         raise ValueError(f"`{name}` must be a positive whole number, got {value!r}.")
 
 
+def check_non_negative_int(name: str, value: object) -> None:
+    """Raise `ValueError` unless the argument called `name` is a Python integer of at least 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"`{name}` must be a whole number from 0 on, got {value!r}.")
+
+
 def check_one_number(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a scalar, or a `PerMember` of scalars."""
     given = value.values[0] if isinstance(value, PerMember) else value

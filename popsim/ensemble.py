@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_positive_int
-from popsim._compilation import jit_quickly
+from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._compilation import as_array, jit_quickly
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key, check_draws_from_key
 
@@ -167,23 +167,32 @@ def member_grid(n_seeds: int, **settings: Any) -> Members:
     **Raises:** `ValueError` if `n_seeds` is not a positive integer, or a setting has no values.
     """
     check_positive_int("n_seeds", n_seeds)
+    return grid_of_seeds(range(n_seeds), settings)
+
+
+def grid_of_seeds(seeds: range, settings: Mapping[str, Any]) -> Members:
+    """Return the `member_grid` of given seeds, with the same errors."""
     values = {name: np.asarray(given) for name, given in settings.items()}
     for name, given in values.items():
         if given.ndim == 0 or given.shape[0] == 0:
             raise ValueError(
                 f"`{name}` must be a list of at least one value of the setting, got {settings[name]!r}."
             )
-    shape = (*[given.shape[0] for given in values.values()], n_seeds)
-    *places, seeds = np.indices(shape).reshape(len(shape), -1)
+    shape = (*[given.shape[0] for given in values.values()], len(seeds))
+    *places, of_seeds = np.indices(shape).reshape(len(shape), -1)
     by_member = {name: given[place] for (name, given), place in zip(values.items(), places, strict=True)}
-    return Members(seeds, by_member, shape)
+    return Members(np.asarray(seeds)[of_seeds], by_member, shape)
 
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
 
 
 def make_ensemble(
-    build: Callable[[Key[Array, ""]], ModelType], n_members: int, *, key: PRNGKeyArray
+    build: Callable[[Key[Array, ""]], ModelType],
+    n_members: int,
+    *,
+    first_member: int = 0,
+    key: PRNGKeyArray,
 ) -> ModelType:
     """Build an ensemble of models that differ in their random key.
 
@@ -191,16 +200,20 @@ def make_ensemble(
 
     - `build`: makes one model from a key; traced under `jit` and `vmap`.
     - `n_members`: the number of members.
-    - `key`: member `i` is built from `fold_in(key, i)`, independent of `n_members`.
+    - `first_member`: the id of the first one: `make_ensemble(build, 64, first_member=128, key=key)` returns
+        members 128 to 191 of a larger population.
+    - `key`: the member with id `i` is built from `fold_in(key, i)`, independent of `n_members`.
 
     **Returns:** a model whose arrays have a leading member axis.
 
-    **Raises:** `ValueError` if `n_members` is not a positive integer, or `build` draws random numbers other
-    than from its key, such as by `numpy.random`, which would make all members equal.
+    **Raises:** `ValueError` if `n_members` is not a positive integer, `first_member` is negative, or `build`
+    draws random numbers other than from its key, such as by `numpy.random`, which would make all members
+    equal.
     """
     check_positive_int("n_members", n_members)
+    check_non_negative_int("first_member", first_member)
     key = as_key(key)
-    return _build_from_keys(build, key, n_members)
+    return _build_from_keys(build, key, n_members, as_array(first_member, int))
 
 
 def build_members(
@@ -246,9 +259,12 @@ def _member_keys(key: Key[Array, ""], ids: Int[Array | np.ndarray, " member"]) -
 
 @jit_quickly
 def _build_from_keys(
-    build: Callable[[Key[Array, ""]], ModelType], key: Key[Array, ""], n_members: int
+    build: Callable[[Key[Array, ""]], ModelType],
+    key: Key[Array, ""],
+    n_members: int,
+    first_member: Int[Array, ""],
 ) -> ModelType:
-    keys = _member_keys(key, jnp.arange(n_members))
+    keys = _member_keys(key, first_member + jnp.arange(n_members))
     check_draws_from_key("`build`", build, keys[0])
     return eqx.filter_vmap(build)(keys)
 

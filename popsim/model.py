@@ -6,7 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim.randomness import as_key, key_stream
 from popsim.trial import StepInput, Trial
@@ -24,10 +24,14 @@ class DelayBuffer(eqx.Module):
         """Return a buffer of `n_steps` steps filled with `value`."""
         return cls(jnp.broadcast_to(value, (n_steps, *value.shape)))
 
-    def push(self, value: Float[Array, " features"]) -> tuple[Float[Array, " features"], "DelayBuffer"]:
-        """Append the value of this step; return the value of `delay` steps ago and the new buffer."""
+    def push(
+        self, value: Float[Array, " features"], n_back: Int[Array, ""] | None = None
+    ) -> tuple[Float[Array, " features"], "DelayBuffer"]:
+        """Append the value of this step; return the value of `n_back` steps ago, by default `delay` steps,
+        and the new buffer."""
         values = jnp.concatenate([self.values, value[None]])
-        return values[0], DelayBuffer(values[1:])
+        arriving = values[0] if n_back is None else values[self.values.shape[0] - n_back]
+        return arriving, DelayBuffer(values[1:])
 
 
 class AbstractModel(eqx.Module):

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known
 from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
@@ -55,6 +55,10 @@ class Scaling(eqx.Module):
         return (value - self.center) / self.scale
 
 
+def _optional_float_array(value: Any) -> Float[Array, "..."] | None:
+    return None if value is None else as_float_array(value)
+
+
 class SensoryChannel(eqx.Module):
     """A sense with a delay and noise.
 
@@ -65,14 +69,18 @@ class SensoryChannel(eqx.Module):
     - `delay`: in seconds, a multiple of the loop's dt. With delay 0 the network senses the state at the start
         of the same step.
     - `noise`: added after the delay, in the unit of the sensed features.
+    - `own_delay`: for members of an ensemble with different delays: that of the member, from 0 to `delay`,
+        the longest of them. None for `delay`.
 
-    **Raises:** `ValueError` if `sense` is not a function, or `delay` is negative or not finite.
+    **Raises:** `ValueError` if `sense` is not a function, or a delay is negative, not finite, or longer than
+    the longest.
     """
 
     constants: ClassVar[Constants] = "all"
     sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
     delay: float = eqx.field(static=True, default=0.0)
     noise: AbstractNoise = NoNoise()
+    own_delay: Float[Array, ""] | None = eqx.field(converter=_optional_float_array, default=None)
 
     def __check_init__(self):
         if not callable(self.sense):
@@ -80,6 +88,10 @@ class SensoryChannel(eqx.Module):
         check_non_negative("delay", self.delay)
         if not isinstance(self.noise, AbstractNoise):
             raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
+        if self.own_delay is not None:
+            check_non_negative("own_delay", self.own_delay)
+            if (own := known(jnp.max, self.own_delay)) is not None and own > self.delay * (1 + 1e-6):
+                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {own} s.")
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:

@@ -22,7 +22,7 @@ from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
-from popsim.per_member import has_per_member
+from popsim.per_member import PerMember, has_per_member
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
@@ -62,14 +62,18 @@ def check_time_left(plan: TrialPlan, seconds: float, needed_for: str) -> None:
         )
 
 
-def reach_loss() -> Loss:
+def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
     """Return the default loss of a reach.
 
     It sums the position error with a late profile, the final velocity, and small costs of effort and
     activity, in SI units. The proportions are those of Feedbax's simple reaches, with larger weights of
     position and velocity because the errors of reaches of 10 cm are small numbers.
+
+    **Arguments:**
+
+    - `effort`: the weight of the squared command, which may differ between members.
     """
-    return PositionError() + 0.1 * FinalVelocity() + 1e-6 * Effort() + 1e-8 * HiddenActivity()
+    return PositionError() + 0.1 * FinalVelocity() + effort * Effort() + 1e-8 * HiddenActivity()
 
 
 class AbstractFixedTimes(AbstractTask):

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
@@ -24,7 +23,8 @@ from popsim.noise import GaussianNoise, MotorNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.senses import Scaling, SensoryChannel, n_network_inputs, proprioception, vision
 from popsim.tasks import RandomReaches
-from popsim.training import TaskTrainer, adam
+from popsim.tasks.trial_parts import reach_loss
+from popsim.training import TaskTrainer, adam, cosine_decay
 
 __all__ = ["CenterOut"]
 
@@ -41,6 +41,21 @@ class CenterOut(AbstractExperiment):
     """
 
     name: ClassVar[str] = "center-out"
+    member_settings = {
+        "learning_rate": "trainer",
+        "effort_weight": "task",
+        **dict.fromkeys(
+            (
+                "vision_delay",
+                "vision_noise",
+                "proprioception_delay",
+                "proprioception_noise",
+                "motor_noise",
+                "hidden_noise",
+            ),
+            "model",
+        ),
+    }
 
     plant: Literal[tuple(PLANTS)] = "two-link-arm"  # pyright: ignore[reportInvalidTypeForm]
     """the body"""
@@ -48,6 +63,8 @@ class CenterOut(AbstractExperiment):
     """units per network"""
     learning_rate: float = 5e-3
     """initial learning rate of Adam, with cosine decay to zero"""
+    effort_weight: float = 1e-6
+    """weight of the squared command in the loss"""
     vision_delay: float = 0.07
     """s"""
     vision_noise: tuple[float, float] = (0.002, 0.02)
@@ -73,6 +90,7 @@ class CenterOut(AbstractExperiment):
             raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
+        check_non_negative("effort_weight", self.effort_weight)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
         check_non_negative("hidden_noise", self.in_force("hidden_noise"))
@@ -107,7 +125,8 @@ class CenterOut(AbstractExperiment):
         return built_plant(PLANTS[self.plant].build)
 
     def build_task(self) -> RandomReaches:
-        return RandomReaches(self.build_plant().workspace, duration=self.duration, dt=self.dt)
+        loss = reach_loss(self.per_member("effort_weight"))
+        return RandomReaches(self.build_plant().workspace, loss=loss, duration=self.duration, dt=self.dt)
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant = self.build_plant()
@@ -138,7 +157,7 @@ class CenterOut(AbstractExperiment):
         )
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
-        schedule = optax.cosine_decay_schedule(self.learning_rate, self.n_batches)
+        schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)
         return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
 
     def where_train(self, model: Any) -> Any:

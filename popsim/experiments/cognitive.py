@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
-import optax
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
 from matplotlib.figure import Figure
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
@@ -27,7 +26,7 @@ from popsim.senses import inputs_by_name, network_input
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.tasks import COGNITIVE_TASKS
-from popsim.training import TaskTrainer, adam
+from popsim.training import TaskTrainer, adam, cosine_decay
 from popsim.trial import Trial, choice_accuracy, n_trials
 
 __all__ = ["Cognitive"]
@@ -70,7 +69,13 @@ CRITERIA = {task: criterion for task, (_, criterion) in LEARNED.items()}
 
 
 def scores(
-    ensemble: Any, task: AbstractTask, trials: Trial, criterion: Criterion, *, key: Key[Array, ""]
+    ensemble: Any,
+    task: AbstractTask,
+    trials: Trial,
+    criterion: Criterion,
+    *,
+    member_ids: Int[np.ndarray, " member"] | None = None,
+    key: Key[Array, ""],
 ) -> Float[np.ndarray, " member"]:
     """Return the score of each member in given trials.
 
@@ -80,9 +85,9 @@ def scores(
     - `task`: the task; its loss has the term "output error" if that is the score.
     - `trials`: stacked trials of the task.
     - `criterion`: the criterion that names the score.
-    - `key`: for the noise of the networks.
+    - `member_ids`, `key`: for the noise of the networks, see `evaluate_ensemble`.
     """
-    evaluation = evaluate_ensemble(ensemble, task, trials=trials, key=key)
+    evaluation = evaluate_ensemble(ensemble, task, trials=trials, member_ids=member_ids, key=key)
     if criterion.score == "accuracy":
         return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
     return np.asarray(jnp.mean(evaluation.losses.terms["output error"], axis=1))
@@ -152,6 +157,7 @@ class Cognitive(AbstractExperiment):
     """Networks trained on a cognitive task with its default settings, and tested on fresh trials."""
 
     name: ClassVar[str] = "cognitive"
+    member_settings = {"learning_rate": "trainer", "tau": "model", "hidden_noise": "model"}
 
     task: Literal[tuple(COGNITIVE_TASKS)] = "flip-flop"  # pyright: ignore[reportInvalidTypeForm]
     """the task"""
@@ -215,7 +221,7 @@ class Cognitive(AbstractExperiment):
         return LeakyRNN(*sizes, tau=self.in_force("tau"), dt=dt, noise_std=self.hidden_noise, key=key)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
-        schedule = optax.cosine_decay_schedule(self.learning_rate, self.n_batches)
+        schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)
         return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
 
     def where_train(self, model: Any) -> Any:
@@ -232,7 +238,8 @@ class Cognitive(AbstractExperiment):
 
         def rows(members: Any) -> list[dict[str, Any]]:
             found = {
-                name: scores(members, task, trials, criterion, key=key) for name, trials in given.items()
+                name: scores(members, task, trials, criterion, member_ids=self.members.ids, key=key)
+                for name, trials in given.items()
             }
             return [
                 {

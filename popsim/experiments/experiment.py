@@ -2,18 +2,25 @@
 
 import abc
 import dataclasses
+import itertools
+import math
 import re
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
+import equinox as eqx
+import jax
 import numpy as np
 import tyro
 from jaxtyping import Array, Int, Key
 from matplotlib.figure import Figure
 
-from popsim._checks import check_positive_int
-from popsim.ensemble import make_ensemble
+from popsim._checks import check_non_negative_int, check_positive_int
+from popsim.ensemble import Members, grid_of_seeds, make_ensemble
+from popsim.experiments._joined_models import as_setting, joined
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
+from popsim.per_member import PerMember
 from popsim.randomness import key_of_seed
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer, every_nth_batch, log_spaced_batches
@@ -92,6 +99,7 @@ class Recording:
         return "float16" if self.float16 else None
 
 
+Grid = tuple[tuple[str, tuple[Any, ...]], ...]
 LARGEST = 2**31  # batches, members and other counts are 32-bit integers on the device
 
 
@@ -102,10 +110,16 @@ class AbstractExperiment(abc.ABC):
     A subclass supplies `name`, further settings with defaults, and the abstract methods; `popsim train` finds
     it after `register_experiment`.
 
+    `member_settings` names the settings in which members of one ensemble may differ, and what each of them
+    changes. Of a "model", `build_model` is called with each value. For what all members share, the "trainer"
+    or the "task", the methods that build it read the setting by `self.per_member(name)`. In a sweep, values
+    of all other settings are trained in separate cells.
+
     **Raises:** `ValueError` naming a setting that is out of range.
     """
 
     name: ClassVar[str]
+    member_settings: ClassVar[Mapping[str, Literal["model", "task", "trainer"]]] = {}
 
     n_members: Annotated[int, tyro.conf.arg(name="members")] = 5
     """number of networks"""
@@ -117,16 +131,65 @@ class AbstractExperiment(abc.ABC):
     """seed of all random numbers"""
     log_step: int = 100
     """batches between logging points, at which the networks are tested and the trainables kept"""
+    first_member: int = 0
+    """number of the first network in a larger population, whose networks do not depend on how many are
+    trained together"""
+    grid: tyro.conf.Suppress[Grid] = ()
+    """values of settings in which the members differ; each combination has the same seeds"""
 
     def __post_init__(self):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
+        check_non_negative_int("first_member", self.first_member)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name != "seed" and isinstance(value, int) and value >= LARGEST:
                 raise ValueError(f"`{field.name}` must be below 2**31, got {value}.")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
+        if self.grid:
+            object.__setattr__(self, "grid", as_setting(self.grid))  # JSON has lists
+            self._check_grid()
+
+    def _check_grid(self) -> None:
+        """Raise `ValueError` unless the grid is of member settings, and each combination is an experiment."""
+        for name, values in self.grid:
+            if name not in self.member_settings:
+                raise ValueError(
+                    "`grid` must be of settings in which members may differ, "
+                    f"{sorted(self.member_settings)}, got {name!r}."
+                )
+            if not values:
+                raise ValueError(f"`grid` must have values of {name!r}, got none.")
+        n_combinations = math.prod(len(values) for _, values in self.grid)
+        if self.n_members % n_combinations:
+            raise ValueError(
+                f"`n_members` must be a multiple of the {n_combinations} combinations of settings in `grid`, "
+                f"got {self.n_members}."
+            )
+        self._combinations([name for name, _ in self.grid])
+
+    def _combinations(self, names: list[str]) -> list[Any]:
+        """Return an experiment for each combination of values of some settings of the grid."""
+        values = [own for name, own in self.grid if name in names]
+        n_seeds = self.n_members // math.prod(len(own) for _, own in self.grid)
+        return [
+            dataclasses.replace(self, grid=(), n_members=n_seeds, **dict(zip(names, own, strict=True)))
+            for own in itertools.product(*values)
+        ]
+
+    @property
+    def members(self) -> Members:
+        """The seeds of the members, from `first_member` on, and their settings."""
+        n_seeds = self.n_members // math.prod(len(values) for _, values in self.grid)
+        seeds = range(self.first_member, self.first_member + n_seeds)
+        return grid_of_seeds(seeds, dict(self.grid))
+
+    def per_member(self, name: str) -> Any:
+        """Return a setting for what all members share: its value, or a `PerMember` if the members differ."""
+        if name in dict(self.grid):
+            return PerMember(self.members.settings[name])
+        return getattr(self, name)
 
     @abc.abstractmethod
     def build_task(self) -> AbstractTask:
@@ -170,8 +233,29 @@ class AbstractExperiment(abc.ABC):
 
     def build_ensemble(self) -> Any:
         """Build the untrained ensemble."""
-        return make_ensemble(self._build_from, self.n_members, key=self.key("ensemble"))
+        if not self.grid:
+            return self._build_seeds()
+        names = [name for name, _ in self.grid if self.member_settings[name] == "model"]
+        built = self._combinations(names)
+        told = [", ".join(f"{name} = {getattr(own, name)}" for name in names) for own in built]
+        return _in_order(joined([own._build_seeds() for own in built], told), self.members, names)
+
+    def _build_seeds(self) -> Any:
+        """Build a model for each seed, by a program that does not depend on the first of them."""
+        build = dataclasses.replace(self, first_member=0)._build_from
+        return make_ensemble(build, self.n_members, first_member=self.first_member, key=self.key("ensemble"))
 
     def _build_from(self, key: Key[Array, ""]) -> AbstractModel:
         """Build one untrained model; as a method, which equals itself, it is compiled once."""
         return self.build_model(key=key)
+
+
+def _in_order(ensemble: Any, members: Members, names: list[str]) -> Any:
+    """Return the models of members from those of each combination of the named settings and seeds."""
+    places = dict(zip(members.names, np.indices(members.shape), strict=True))
+    shape = dict(zip(members.names, members.shape, strict=True))
+    taken = [*names, "seed"]
+    rows = np.ravel_multi_index([places[name].ravel() for name in taken], [shape[name] for name in taken])
+    if np.array_equal(rows, np.arange(rows.size)):
+        return ensemble
+    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, ensemble)

@@ -31,6 +31,7 @@ from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row
 from popsim.hand import HandState
 from popsim.noise import with_zero_noise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
+from popsim.senses import SensoryChannel
 from popsim.store import as_json_numbers
 from popsim.trial import Trial, repeat_trials
 
@@ -124,7 +125,7 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
         "trained": _accuracy(experiment, ensemble),
         "control: untrained": _accuracy(experiment, experiment.build_ensemble()),
     }
-    slow = {name: dataclasses.replace(own, delay=2 * own.delay) for name, own in ensemble.channels.items()}
+    slow = {name: _slower(own) for name, own in ensemble.channels.items()}
     if max(own.delay for own in slow.values()) < experiment.duration:
         delayed = eqx.tree_at(lambda model: model.channels, ensemble, slow)
         members["control: delays doubled"] = _accuracy(experiment, delayed)
@@ -134,6 +135,12 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
         "limits": {"noise_off_worst_target": clean, "noise_on_mean": noisy},
         "ensembles": members,
     }
+
+
+def _slower(channel: SensoryChannel) -> SensoryChannel:
+    """Return a channel with twice the delay."""
+    own = None if channel.own_delay is None else 2 * channel.own_delay
+    return dataclasses.replace(channel, delay=2 * channel.delay, own_delay=own)
 
 
 def limits(experiment: Any) -> tuple[dict[str, float], dict[str, float]]:
@@ -146,8 +153,9 @@ def limits(experiment: Any) -> tuple[dict[str, float], dict[str, float]]:
 def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     task, key = experiment.build_task(), experiment.key("evaluation")
     trials = repeat_trials(task.validation_trials(), N_REPEATS)  # without noise too, by the same program
-    clean = _at_the_end(task, with_zero_noise(ensemble), trials, key)
-    noisy = _at_the_end(task, ensemble, trials, key)
+    given = {"trials": trials, "member_ids": experiment.members.ids, "key": key}
+    clean = _at_the_end(task, with_zero_noise(ensemble), **given)
+    noisy = _at_the_end(task, ensemble, **given)
     clean_limits, noisy_limits = limits(experiment)
     rows = []
     for index in range(experiment.n_members):
@@ -164,8 +172,8 @@ def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
     return all((number := numbers[name]) is not None and number < limits[name] for name in limits)
 
 
-def _at_the_end(task: Any, ensemble: Any, trials: Trial, key: Any) -> dict[str, np.ndarray]:
-    states = evaluate_ensemble(ensemble, task, trials=trials, key=key).states
+def _at_the_end(task: Any, ensemble: Any, *, trials: Trial, **given: Any) -> dict[str, np.ndarray]:
+    states = evaluate_ensemble(ensemble, task, trials=trials, **given).states
     error, speed = jax.device_get(_error_and_speed(states.cursor, states.hand, trials.targets))
     return {"end_point_error_m": error, "final_speed_m_per_s": speed}
 
@@ -239,6 +247,7 @@ def learning_caption(run: Any) -> str:
     )
 
 
+MOST_LABELS = 10
 EXAMPLE = "An example: one trial of one member, noise off."
 
 
@@ -290,7 +299,8 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
         return ax
 
     def speed_profiles(ax: Axes) -> Axes:
-        draw_speed_profiles(ax, np.asarray(hand_speed(clean.hand)), dt=dt)
+        speed = np.asarray(hand_speed(clean.hand))
+        draw_speed_profiles(ax, speed, dt=dt, label_members=n_members <= MOST_LABELS)
         ax.set_title("mean and SD over targets, noise off")
         return ax
 

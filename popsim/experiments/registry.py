@@ -37,15 +37,19 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
 
     **Raises:** `ValueError` if its `units` do not match its settings.
     """
-    units = _checked_units(experiment)
+    units, grid = _checked_units(experiment), dict(experiment.grid)
+
+    def in_force(name: str) -> str:
+        if name == "grid":
+            return ", ".join(grid) or "not set"
+        values = grid.get(name, (experiment.in_force(name),))
+        return " or ".join(setting_text(value, units.get(name, ())) for value in values)
+
     return {
         "experiment": experiment.name,
         "module": type(experiment).__module__,
         "settings": dataclasses.asdict(experiment),
-        "in_force": {
-            field.name: setting_text(experiment.in_force(field.name), units.get(field.name, ()))
-            for field in dataclasses.fields(experiment)
-        },
+        "in_force": {field.name: in_force(field.name) for field in dataclasses.fields(experiment)},
     }
 
 

@@ -250,7 +250,7 @@ class Run(_Opened):
             self.task,
             self.experiment.batch_size,
             jnp.asarray(batch),
-            member_ids=jnp.arange(self.experiment.n_members),
+            member_ids=jnp.asarray(self.experiment.members.ids),
             shared_trials=False,
             key=self.experiment.key("training"),
         )
@@ -261,7 +261,8 @@ class Run(_Opened):
         """Call `popsim.evaluate_ensemble` with this run's task, and by default its ensemble and key."""
         ensemble = self.ensemble if ensemble is None else ensemble
         key = self.experiment.key("evaluation") if key is None else key
-        return evaluate_ensemble(ensemble, self.task, trials=trials, key=key)
+        ids = self.experiment.members.ids
+        return evaluate_ensemble(ensemble, self.task, trials=trials, member_ids=ids, key=key)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,6 +17,7 @@ from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
+from popsim.per_member import of_member
 from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder, write_sealed_json
 from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import saving
@@ -38,7 +39,7 @@ def check_size(experiment: AbstractExperiment) -> None:
     """
     memory = memory_of_machine()
     parts = {
-        "trials": lambda: experiment.build_task().validation_trials(),
+        "trials": lambda: of_member(experiment.build_task(), 0).validation_trials(),
         "ensemble": experiment.build_ensemble,
     }
     for name, build in parts.items():
@@ -76,6 +77,9 @@ def run_experiment(
     recording: Recording | None = None,
     devices: Devices | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    member_batch_size: int | None = None,
+    draws_figures: bool = True,
+    part_of: Mapping[str, Any] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
@@ -91,6 +95,10 @@ def run_experiment(
     - `devices`: the devices over which the members are divided, see `TaskTrainer`. Their number changes the
         last digits of the result, and is stored in the run.
     - `checkpoint_seconds`: the interval between checkpoints in seconds; one is also written at the end.
+    - `member_batch_size`: how many members are trained at a time, see `TaskTrainer`.
+    - `draws_figures`: whether to draw the figures when the training is finished; `popsim show` draws them
+        later.
+    - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
     - `stop`: called about once a second; the run stops when it returns True.
 
     **Returns:** the run, as opened by `open_run`.
@@ -102,11 +110,16 @@ def run_experiment(
     recording.batches(experiment.n_batches, experiment.log_step)
     RunFolder.check_free(out, overwrite=overwrite)
     described = describe_experiment(experiment)
-    options = {"devices": devices, "checkpoint_seconds": checkpoint_seconds, "stop": stop}
-    trainer = experiment.build_trainer(chkpt_dir=Path(out), **options)
+    trainer = experiment.build_trainer(
+        chkpt_dir=Path(out),
+        devices=devices,
+        checkpoint_seconds=checkpoint_seconds,
+        member_batch_size=member_batch_size,
+        stop=stop,
+    )
     check_size(experiment)
     untrained = experiment.build_ensemble()
-    member(untrained, 0).check(experiment.build_task().validation_trials())
+    member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(Path(out))
     with lock_folder(Path(out)):
         folder = RunFolder.create(Path(out), overwrite=overwrite)
@@ -119,6 +132,9 @@ def run_experiment(
                 "recording": dataclasses.asdict(recording),
                 **_circumstances(devices, experiment),
                 "checkpoint_seconds": checkpoint_seconds,
+                "member_batch_size": member_batch_size,
+                "draws_figures": draws_figures,
+                **({} if part_of is None else {"part_of": dict(part_of)}),
             },
         )
         return _train(Run(folder, experiment), trainer, untrained, None, quiet=quiet, stop=stop)
@@ -173,7 +189,10 @@ def finish_run(
         warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
     if (seconds := checkpoint_seconds) is None:
         seconds = _written_down(run.folder, "checkpoint_seconds", float)
+    described = read_description(run.folder.description)
     options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}
+    if (size := described.get("member_batch_size")) is not None:
+        options["member_batch_size"] = size
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
     with lock_folder(run.folder.path):
         check_size(run.experiment)
@@ -245,6 +264,7 @@ def _train(
         trainables_dtype=recording.dtype,
         restore_checkpoint=True,
         disable_tqdm=quiet,
+        members=experiment.members if experiment.grid or experiment.first_member else None,
         on_begin=on_begin,
         key=experiment.key("training"),
     )
@@ -256,7 +276,8 @@ def _train(
     _leave_if_told(run, stop)
     finished = Run(folder, experiment)
     folder.check_plain()
-    save_figures(finished)
+    if read_description(folder.description).get("draws_figures", True):
+        save_figures(finished)
     write_sealed_json(folder.summary, {**summary, RUN_ID: run_id_of(folder)})
     _mark_finished(folder)
     return finished
@@ -301,6 +322,7 @@ def run_or_resume(
     devices: Devices | None = None,
     checkpoint_seconds: float | None = None,
     stop: Callable[[], bool] | None = None,
+    **new: Any,
 ) -> Run:
     """Finish the run of an experiment: start it, continue it, or return it if it is finished.
 
@@ -308,6 +330,7 @@ def run_or_resume(
 
     - `out`: the folder of the run. An existing run must have the same experiment, settings and recording.
     - `checkpoint_seconds`: None for the interval the run began with.
+    - `new`: further arguments of `run_experiment`, for a run that does not exist yet.
     - others: see `run_experiment`. Bitwise equality requires as many `devices` as before, see
         `devices_of_run`.
 
@@ -323,7 +346,7 @@ def run_or_resume(
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
         how: Any = {"quiet": quiet, "devices": devices, "checkpoint_seconds": seconds, "stop": stop}
-        return run_experiment(experiment, out, recording=recording, **how)
+        return run_experiment(experiment, out, recording=recording, **how, **new)
     description = read_description(folder.description)
     _check_same(description, experiment, recording, folder)
     run = Run(folder, experiment)

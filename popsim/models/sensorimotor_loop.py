@@ -145,7 +145,9 @@ class SensorimotorLoop(AbstractModel):
             arriving = channel.sense(state, self.plant)
             buffer = state.delays[name]
             if buffer is not None:
-                arriving, buffer = buffer.push(arriving)
+                own = channel.own_delay
+                n_back = None if own is None else jnp.round(own / self.dt).astype(int)
+                arriving, buffer = buffer.push(arriving, n_back)
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
             delays[name] = buffer
         no_force = jnp.zeros_like(state.external_force)

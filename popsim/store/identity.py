@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 from popsim.store.files import MismatchError, check_plain_file, read_plain
 from popsim.store.json_files import read_json, write_json
 
-__all__ = ["lock_folder"]
+__all__ = ["FolderHeldError", "lock_folder"]
 
 RUN_ID = "run_id"
 _FORM = re.compile("[0-9a-f]{32}")
@@ -44,6 +44,10 @@ def check_run_id(found: Any, expected: str | None, place: Path | str) -> None:
         raise MismatchError(f"{place} must be a part of the run {expected}, got one {said}.")
 
 
+class FolderHeldError(ValueError):
+    """Another process holds the lock of a folder."""
+
+
 LOCK = "run.lock"
 HOLDER = "run.lock.json"
 
@@ -58,8 +62,8 @@ def lock_folder(path: Path) -> Iterator[None]:
 
     - `path`: the folder; it must exist.
 
-    **Raises:** `ValueError` naming the folder if another process holds the lock, or if it is missing or
-    cannot be written; `CorruptDataError` if `run.lock` is not a plain file.
+    **Raises:** `FolderHeldError` naming the folder if another process holds the lock; `ValueError` if it is
+    missing or cannot be written; `CorruptDataError` if `run.lock` is not a plain file.
     """
     import filelock
 
@@ -73,7 +77,7 @@ def lock_folder(path: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except filelock.Timeout:
-        raise ValueError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
+        raise FolderHeldError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
     except OSError as error:
         raise ValueError(f"`path` must be a folder that can be written, got {path}: {error}") from None
     try:

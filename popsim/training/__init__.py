@@ -8,7 +8,7 @@ from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
-from popsim.training.steps.optimizers import adam, inject_hyperparams, sgd
+from popsim.training.steps.optimizers import adam, cosine_decay, inject_hyperparams, sgd
 from popsim.training.steps.train_state import TrainState, select_trainables
 from popsim.training.steps.train_step import (
     accumulate_gradients,
@@ -36,6 +36,7 @@ __all__ = [
     "adam",
     "build_train_step_fn",
     "constraints",
+    "cosine_decay",
     "eval_step",
     "every_nth_batch",
     "inject_hyperparams",

@@ -171,6 +171,20 @@ def _innermost_name(path: tuple) -> str:
 ScheduleOrRate = float | PerMember | ScaledLearningRate | optax.Schedule
 
 
+def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Schedule | ScaledLearningRate:
+    """Return a learning rate that falls to zero along half a cosine (Loshchilov & Hutter 2017,
+    arXiv 1608.03983, equation 5).
+
+    **Arguments:**
+
+    - `learning_rate`: the initial rate, for all members or per member.
+    - `n_batches`: the number of batches after which it is zero.
+    """
+    if isinstance(learning_rate, PerMember):
+        return learning_rate * optax.cosine_decay_schedule(1.0, n_batches)
+    return optax.cosine_decay_schedule(learning_rate, n_batches)
+
+
 def adam(
     learning_rate: ScheduleOrRate, *, clip_norm: float | PerMember | None = None
 ) -> optax.GradientTransformationExtraArgs:

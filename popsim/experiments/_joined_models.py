@@ -1,0 +1,117 @@
+"""Models with different settings, joined into one ensemble."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from popsim.noise import AbstractNoise, NoNoise
+from popsim.senses import SensoryChannel
+
+
+def joined(ensembles: Sequence[Any], told: Sequence[str]) -> Any:
+    """Join ensembles along the member axis, so that one program trains them.
+
+    What numbers alone cannot express is made equal: channels of different delays get buffers for the longest,
+    and where some have no noise, that is noise of zero standard deviation.
+
+    **Arguments:**
+
+    - `ensembles`: ensembles of models that differ in settings.
+    - `told`: the settings of each, for the error message.
+
+    **Raises:** `ValueError` if they differ in anything else but numbers in their arrays.
+    """
+    if len(ensembles) == 1:
+        return ensembles[0]
+    first, *others = _with_common_parts(ensembles)
+    leaves, structure = jax.tree.flatten(first)
+    columns = [leaves]
+    for other, said in zip(others, told[1:], strict=True):
+        own, own_structure = jax.tree.flatten(other)
+        if own_structure != structure or any(map(_differ, leaves, own)):
+            raise ValueError(
+                f"the settings of members of one ensemble must change nothing but numbers in arrays, got "
+                f"models of another structure for {told[0]} and {said}: leave the setting out of "
+                "`member_settings`, and a sweep trains them in separate cells."
+            )
+        columns.append(own)
+    return jax.tree.unflatten(structure, [_concatenated(own) for own in zip(*columns, strict=True)])
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """Whether two leaves cannot be rows of one array."""
+    if eqx.is_array(one) and eqx.is_array(other):
+        return one.shape[1:] != other.shape[1:] or one.dtype != other.dtype
+    return type(one) is not type(other) or bool(one != other)
+
+
+def _concatenated(leaves: Sequence[Any]) -> Any:
+    return jnp.concatenate(leaves) if eqx.is_array(leaves[0]) else leaves[0]
+
+
+def _is_part(node: Any) -> bool:
+    return isinstance(node, AbstractNoise | SensoryChannel)
+
+
+def _with_common_parts(ensembles: Sequence[Any]) -> list[Any]:
+    """Return the ensembles with delays and noises of the same kind."""
+    columns, structures = [], []
+    for ensemble in ensembles:
+        nodes, structure = jax.tree.flatten(ensemble, is_leaf=_is_part)
+        columns.append(nodes)
+        structures.append(structure)
+    if any(structure != structures[0] for structure in structures):
+        return list(ensembles)
+    counts = [_n_members(ensemble) for ensemble in ensembles]
+    rows = [_common(nodes, counts) for nodes in zip(*columns, strict=True)]
+    return [
+        jax.tree.unflatten(structure, own)
+        for structure, own in zip(structures, zip(*rows, strict=True), strict=True)
+    ]
+
+
+def _n_members(ensemble: PyTree) -> int:
+    return next(leaf.shape[0] for leaf in jax.tree.leaves(ensemble) if eqx.is_array(leaf))
+
+
+def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
+    """Return the nodes at one place of all ensembles, made alike where they are noises or channels."""
+    if all(isinstance(node, SensoryChannel) for node in nodes):
+        noises = _common_noise([node.noise for node in nodes], counts)
+        nodes = [dataclasses.replace(node, noise=own) for node, own in zip(nodes, noises, strict=True)]
+        longest = max(node.delay for node in nodes)
+        if all(node.delay == longest and node.own_delay is None for node in nodes):
+            return list(nodes)
+        return [_with_room(node, longest, n) for node, n in zip(nodes, counts, strict=True)]
+    if all(isinstance(node, AbstractNoise) for node in nodes):
+        return _common_noise(nodes, counts)
+    return list(nodes)
+
+
+def _with_room(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
+    own = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
+    return SensoryChannel(channel.sense, longest, channel.noise, own)
+
+
+def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:
+    """Replace `NoNoise` by silent noise of the kind that others have."""
+    other = next((noise for noise in noises if not isinstance(noise, NoNoise)), None)
+    if other is None:
+        return list(noises)
+
+    def silent(n_members: int) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), other)
+
+    return [silent(n) if isinstance(own, NoNoise) else own for own, n in zip(noises, counts, strict=True)]
+
+
+def as_setting(value: Any) -> Any:
+    """Return a setting of a grid as plain values: JSON's lists, and arrays, as tuples."""
+    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    return tuple(map(as_setting, value)) if isinstance(value, list | tuple) else value
