@@ -16,7 +16,7 @@ import popsim
 
 ROOT = pathlib.Path(popsim.__file__).parent
 LAYERS = ["popsim", "popsim.store", "popsim.training", "popsim.tasks", "popsim.analysis"]
-LAYERS += ["popsim.experiments", "popsim.report", "popsim.cli"]
+LAYERS += ["popsim.experiments", "popsim.sweeps", "popsim.report", "popsim.cli"]
 MODULES = {
     ".".join(("popsim", *path.relative_to(ROOT).with_suffix("").parts)): path
     for folder in (ROOT, ROOT / "tasks", ROOT / "analysis")

@@ -38,7 +38,7 @@ def test_the_same_process_may_lock_again(tmp_path, process, monkeypatch):
         thread.start()
         thread.join()
         assert errors == [True] and (tmp_path / HOLDER).exists()
-        assert process.run(job="lock", path=tmp_path)["error"] == "ValueError"
+        assert process.run(job="lock", path=tmp_path)["error"] == "FolderHeldError"
     assert "error" not in process.run(job="lock", path=tmp_path)
 
 
@@ -50,7 +50,7 @@ def _locks(path):
 def test_another_process_is_refused_by_name(tmp_path, process):
     with lock_folder(tmp_path):
         answer = process.run(job="lock", path=tmp_path)
-        assert answer["error"] == "ValueError"
+        assert answer["error"] == "FolderHeldError"
         assert str(tmp_path) in answer["message"] and f"process {os.getpid()} on" in answer["message"]
         for torn in ('{"process": 1', "[]", '{"process": "x", "host": "y"}', ""):
             (tmp_path / HOLDER).write_text(torn)
@@ -91,8 +91,8 @@ def test_a_folder_that_cannot_be_written_is_refused(process):
         os.chmod(name, 0o555)
         user = {"user": 65534} if os.getuid() == 0 else {}
         answer = process.run(job="lock", path=name, **user)
-        assert answer["error"] == "ValueError" and name in answer["message"]
+        assert answer["error"] == "FolderHeldError" and name in answer["message"]
         with lock_folder(Path(name)) if os.getuid() == 0 else pytest.raises(ValueError, match="written"):
             os.chmod(Path(name, LOCK), 0o600)
-        assert process.run(job="lock", path=name, **user)["error"] == "ValueError"
+        assert process.run(job="lock", path=name, **user)["error"] == "FolderHeldError"
         os.chmod(name, 0o755)

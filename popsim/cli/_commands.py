@@ -18,8 +18,16 @@ class Train:
 
 
 @dataclasses.dataclass(frozen=True)
+class Sweep:
+    """Train an ensemble at every combination of some settings: `popsim sweep EXPERIMENT --help` lists these.
+
+    `popsim sweep run SWEEP --cell 17` trains a part of it, on any machine that sees its folder.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
 class Resume:
-    """Finish an interrupted run: the result is the same, bit for bit."""
+    """Finish an interrupted run, or what is missing of a sweep: the result is the same, bit for bit."""
 
     path: RunPath
     devices: int | None = None
@@ -31,14 +39,20 @@ class Resume:
         """Train the remaining batches, save, and print."""
         from popsim.cli._train import finish, training_devices
         from popsim.experiments import devices_of_run, resume_run
+        from popsim.sweeps import SweepFolder
 
+        if SweepFolder(self.path).is_sweep:
+            from popsim.cli._sweep import Engine, report_trained
+
+            report_trained(Engine(devices=self.devices, quiet=self.quiet).train(self.path, None))
+            return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
         finish(self.path, lambda stop: resume_run(self.path, quiet=self.quiet, devices=devices, stop=stop))
 
 
 @dataclasses.dataclass(frozen=True)
 class Info:
-    """Print the contents of a run, finished or not, and its progress."""
+    """Print the contents of a run or a sweep, finished or not, and its progress."""
 
     path: RunPath
     verify: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -48,7 +62,13 @@ class Info:
         """Print the table and verify the run if requested."""
         from popsim.experiments import info_table, read_run_info, verify_run
         from popsim.store import CorruptDataError
+        from popsim.sweeps import SweepFolder
 
+        if SweepFolder(self.path).is_sweep:
+            from popsim.cli._sweep import print_sweep
+
+            print_sweep(self.path, verify=self.verify)
+            return
         print(info_table(read_run_info(self.path)))
         if not self.verify:
             return

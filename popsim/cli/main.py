@@ -14,7 +14,7 @@ from typing import Annotated, Any, NoReturn, TextIO, Union
 import tyro
 
 from popsim._text_checks import check_path, perhaps
-from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Train
+from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import as_typed, in_one_line
 from popsim.version import __version__
 
@@ -22,6 +22,7 @@ __all__ = ["main"]
 
 COMMANDS = {
     "train": Train,
+    "sweep": Sweep,
     "resume": Resume,
     "info": Info,
     "show": Show,
@@ -141,6 +142,12 @@ def _run(arguments: Sequence[str]) -> None:
         if not isinstance(error, SaveError):
             raise
         _complain(str(error), 1)
+    except RuntimeError as error:
+        from popsim.sweeps import CellsFailed
+
+        if not isinstance(error, CellsFailed):
+            raise
+        _complain(str(error), 1)
     except MemoryError as error:
         _complain(str(error) or "there must be enough memory: there is none left.", 1)
 
@@ -166,6 +173,8 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
             sys.exit()
         case ["train", *settings]:
             return _training(settings)
+        case ["sweep", *settings]:
+            return _sweeping(settings)
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
@@ -187,6 +196,21 @@ def _training(settings: list[str]) -> tuple[Any, str, list[str]]:
         case [name, *further] if name in EXPERIMENTS:
             return train_command(EXPERIMENTS[name]), f"popsim train {name}", further
     return experiment_choice(Train.__doc__), "popsim train", settings
+
+
+def _sweeping(settings: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command on sweeps that the first setting names, or the choice of one."""
+    from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
+    from popsim.experiments import EXPERIMENTS
+
+    match settings:
+        case [name, *further] if name in VERBS:
+            return VERBS[name], f"popsim sweep {name}", further
+        case [name, *further] if name in EXPERIMENTS:
+            return sweep_command(EXPERIMENTS[name]), f"popsim sweep {name}", further
+    if any(word.partition("=")[0] == "--config" for word in settings):
+        return SweepConfig, "popsim sweep", settings
+    return sweep_choice(Sweep.__doc__), "popsim sweep", settings
 
 
 def _import(names: list[str]) -> None:

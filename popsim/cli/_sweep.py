@@ -1,0 +1,272 @@
+"""The commands on sweeps: `sweep EXPERIMENT`, `sweep run`, `sweep script`."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from popsim.cli._train import EXIT_CODE, finish, stop_on_signals, training_devices
+from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped, verify_run
+from popsim.experiments.experiment import HELP
+from popsim.store import CorruptDataError
+from popsim.sweeps import OpenedSweep, Sweep, SweepFolder, make_sweep, open_sweep, run_cell, run_sweep
+from popsim.sweeps.config import read_config
+from popsim.sweeps.info_table import sweep_table
+from popsim.sweeps.parse import parse_axes, parse_seeds
+from popsim.sweeps.plan_table import plan_table
+from popsim.sweeps.running import check_sweep
+
+SweepPath = Annotated[
+    tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP", help="the folder of the sweep")
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Engine:
+    """Where the cells of a sweep are trained."""
+
+    on: Literal["dask"] | None = None
+    """train cells beside one another on Dask (popsim[dask]), by default on a cluster of this machine; by
+    default one after the other in this process"""
+    scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
+    """a Dask cluster that is there already, such as tcp://node1:8786, or the file that its scheduler wrote"""
+    workers: int | None = None
+    """number of workers of the cluster of this machine; by default one per accelerator, or per core"""
+    devices: int | None = None
+    """number of devices over which the networks of a cell are divided; by default all, on Dask one"""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """show no progress"""
+
+    def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
+        """Train cells of a sweep, by default those that are not finished.
+
+        **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
+        """
+        if self.on is None and (self.scheduler is not None or self.workers is not None):
+            name = "scheduler" if self.scheduler is not None else "workers"
+            raise ValueError(f"`{name}` must be given with --on dask only, got {getattr(self, name)}.")
+        goes_on = SweepFolder(path).command("resume")
+
+        def tell(said: str) -> None:
+            if not self.quiet:
+                print(said, file=sys.stderr, flush=True)
+
+        try:
+            with stop_on_signals(lambda: f"popsim: stopped: {goes_on} goes on.") as stop:
+                if self.on == "dask":
+                    from popsim.sweeps.on_dask import run_on_dask
+
+                    options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
+                    return run_on_dask(path, cells, **options, devices=self.devices, stop=stop, tell=tell)
+                devices = training_devices(self.devices)
+                return run_sweep(path, cells, devices=devices, quiet=self.quiet, stop=stop, tell=tell)
+        except RunStopped:
+            print(f"popsim: stopped: {goes_on} goes on.", file=sys.stderr)
+            sys.exit(EXIT_CODE)
+
+
+def sweep_command(kind: type[AbstractExperiment]) -> type:
+    """Return the command that sweeps over settings of one kind of experiment, as a dataclass for tyro."""
+
+    @dataclasses.dataclass(frozen=True)
+    class SweepExperiment:
+        experiment: kind  # pyright: ignore[reportInvalidTypeForm]
+        """the settings that are no axes"""
+        engine: Engine
+
+        grid: Annotated[
+            tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="SETTING=VALUE,VALUE")
+        ] = ()
+        """an axis: a setting, named as its option, and its values; repeat it for further axes"""
+        seeds: Annotated[str | None, tyro.conf.arg(metavar="FIRST:END")] = None
+        """the seeds of each combination: 0:20 leaves out 20; by default one per network (--members)"""
+        out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+        """the folder of the sweep; by default sweeps/EXPERIMENT"""
+        members_per_cell: int | None = None
+        """the largest number of networks that are trained together"""
+        member_batch_size: int | None = None
+        """number of networks that are trained at a time; the last digits of results depend on it"""
+        keep: Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")] = (
+            "logged"
+        )
+        float16: tyro.conf.FlagCreatePairsOff[bool] = False
+        """keep them with half the digits"""
+        dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
+        """print the cells and what they take, and do nothing"""
+        only_make: tyro.conf.FlagCreatePairsOff[bool] = False
+        """make the folder, and train nothing yet"""
+
+        def run(self) -> None:
+            """Make the sweep and train its cells."""
+            first, n_members = self.experiment.first_member, self.experiment.n_members
+            sweep = Sweep(
+                self.experiment,
+                parse_axes(kind, self.grid),
+                range(first, first + n_members) if self.seeds is None else parse_seeds(self.seeds),
+                self.members_per_cell,
+                self.member_batch_size,
+                Recording(self.keep, self.float16),
+            )
+            out = self.out or Path("sweeps") / self.experiment.name
+            make_and_train(sweep, out, self.engine, dry_run=self.dry_run, only_make=self.only_make)
+
+    SweepExperiment.__doc__ = kind.__doc__
+    return SweepExperiment
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepConfig:
+    """Train the sweep that a YAML file describes, as `popsim sweep` writes it into the folder of a sweep."""
+
+    config: Annotated[Path, tyro.conf.arg(metavar="FILE")]
+    """the file"""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """the folder of the sweep"""
+    engine: Engine
+    dry_run: tyro.conf.FlagCreatePairsOff[bool] = False
+    """print the cells and what they take, and do nothing"""
+    only_make: tyro.conf.FlagCreatePairsOff[bool] = False
+    """make the folder, and train nothing yet"""
+
+    def run(self) -> None:
+        """Make the sweep and train its cells."""
+        sweep = read_config(self.config)
+        make_and_train(sweep, self.out, self.engine, dry_run=self.dry_run, only_make=self.only_make)
+
+
+def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, only_make: bool) -> None:
+    """Make a sweep and train its cells, or only print what it takes."""
+    if dry_run:
+        check_sweep(sweep, out)
+        print(plan_table(sweep))
+        return
+    opened = make_sweep(sweep, out)
+    print(f"{sweep.n_cells} cells, {sweep.n_members} networks: {out}")
+    if only_make:
+        run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
+        print(f"{run} --cell NUMBER trains one, {run} all, {script} --slurm writes a job script")
+        return
+    report_trained(engine.train(out, None))
+
+
+def report_trained(opened: OpenedSweep) -> None:
+    """Print what a sweep has come to."""
+    said = ", ".join(f"{count} {state}" for state, count in opened.counts.items() if count)
+    print(f"cells: {said}")
+    print(f"sweep: {opened.folder.path}")
+    if opened.is_finished:
+        print(f"{opened.folder.command('show')} draws it")
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepRun:
+    """Train cells of a sweep that are not finished, by default all of them."""
+
+    path: SweepPath
+    engine: Engine
+    cell: Annotated[tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="NUMBER")] = ()
+    """a cell to train or to go on with; nothing is done where it is finished. Repeat it for further ones"""
+
+    def run(self) -> None:
+        """Train the cells."""
+        if len(self.cell) != 1 or self.engine.on is not None:
+            report_trained(self.engine.train(self.path, list(self.cell) or None))
+            return
+        folder, (number,) = SweepFolder(self.path), self.cell
+        _, sweep = folder.read()
+        sweep.cell(number)  # which says if there is none
+        devices = training_devices(self.engine.devices)
+        finish(
+            folder.cell(number).path,
+            lambda stop: run_cell(self.path, number, devices=devices, quiet=self.engine.quiet, stop=stop),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepScript:
+    """Write a job script that trains a sweep on a cluster with SLURM: a job array without Dask."""
+
+    path: SweepPath
+    slurm: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write a script for sbatch"""
+    partition: str | None = None
+    """the partition of the cluster"""
+    time: Annotated[str | None, tyro.conf.arg(metavar="HOURS:MINUTES:SECONDS")] = None
+    """the time limit of a job, which goes on where it stopped"""
+    gpus: int | None = None
+    """number of GPUs of a job"""
+    cpus: int = 1
+    """number of cores of a job"""
+    memory: Annotated[str | None, tyro.conf.arg(metavar="SIZE")] = None
+    """memory of a job, such as 8G"""
+    tasks: int = 1000
+    """the largest number of jobs of the array; each trains several cells in turn"""
+    slurm_option: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")
+    ] = ()
+    """a further option of sbatch, such as account=lab; repeat it for others"""
+    setup: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
+    """a line to run before popsim, such as "module load python"; repeat it for others"""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """the script; by default sweep.sbatch in the folder of the sweep"""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """replace an existing script"""
+
+    def run(self) -> None:
+        """Write the script and print its path."""
+        from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
+
+        if not self.slurm:
+            raise ValueError("popsim sweep script must be given --slurm: there is no other kind of script.")
+        options = SlurmOptions(
+            partition=self.partition,
+            time=self.time,
+            gpus=self.gpus,
+            cpus=self.cpus,
+            memory=self.memory,
+            max_tasks=self.tasks,
+            options=self.slurm_option,
+            setup=self.setup,
+        )
+        path = write_slurm_script(open_sweep(self.path), options, self.out, overwrite=self.overwrite)
+        print(path)
+
+
+VERBS: dict[str, type] = {"run": SweepRun, "script": SweepScript}
+
+
+def sweep_choice(summary: str | None) -> type:
+    """Return the command `sweep` without an experiment: it lists what may follow."""
+    chosen = Annotated[
+        tyro.conf.Positional[Literal[(*EXPERIMENTS, *VERBS)]],  # pyright: ignore[reportInvalidTypeForm]
+        tyro.conf.arg(
+            metavar="EXPERIMENT",
+            help=f"what to train: {', '.join(EXPERIMENTS)}; or {' or '.join(VERBS)}, with the folder of a "
+            "sweep; or --config FILE",
+        ),
+    ]
+    return dataclasses.make_dataclass(
+        "Sweep", [("experiment", chosen)], namespace={"__doc__": summary}, frozen=True
+    )
+
+
+def print_sweep(path: Path, *, verify: bool) -> None:
+    """Print the state of a sweep and the cells that are not finished; read all files if told to.
+
+    **Raises:** `CorruptDataError` naming the cells that are damaged.
+    """
+    opened = open_sweep(path)
+    print(sweep_table(opened))
+    damaged = {number: opened.problem_of(number) for number in opened.cells_in("damaged")}
+    if verify:
+        for number in opened.cells_in("finished", "stopped"):
+            found = verify_run(opened.folder.cell(number).path)
+            if found:
+                damaged[number] = "; ".join(f"{file}: {said}" for file, said in found.items())
+        print("" if damaged else "\nall files are as they were written")
+    for number, said in damaged.items():
+        print(f"DAMAGED: cell {number}: {said}")
+    if damaged:
+        raise CorruptDataError(f"damaged in {path}: cells {', '.join(map(str, damaged))}")

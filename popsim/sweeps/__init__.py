@@ -1,0 +1,18 @@
+"""Sweeps: an experiment over a grid of settings and seeds, in cells that any machine can train."""
+
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.running import CellsFailed, make_sweep, run_cell, run_sweep
+from popsim.sweeps.sweep import Cell, Sweep
+
+__all__ = [
+    "Cell",
+    "CellsFailed",
+    "OpenedSweep",
+    "Sweep",
+    "SweepFolder",
+    "make_sweep",
+    "open_sweep",
+    "run_cell",
+    "run_sweep",
+]

@@ -1,0 +1,266 @@
+"""A sweep opened for analysis."""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Int
+
+from popsim._compilation import jit_quickly
+from popsim._text_checks import perhaps
+from popsim.experiments import Run
+from popsim.experiments._joined_models import joined
+from popsim.store.json_files import read_json
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.index import DAMAGED, FINISHED, NOT_STARTED, STATES, SweepIndex
+from popsim.sweeps.sweep import Sweep
+
+__all__ = ["OpenedSweep", "open_sweep"]
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenedSweep:
+    """A sweep on disk, of which any number of cells may be trained.
+
+    - `folder`: the folder.
+    - `sweep`: its plan.
+    - `sweep_id`: its identity.
+    - `index`: the state and the results of the cells when it was opened.
+    - `chosen`: the numbers of the members that `where` chose; None for all.
+    """
+
+    folder: SweepFolder
+    sweep: Sweep
+    sweep_id: str
+    index: SweepIndex
+    chosen: Int[np.ndarray, " member"] | None = None
+
+    @functools.cached_property
+    def labels(self) -> dict[str, np.ndarray]:
+        """For each member: its value on each axis, its seed, its cell, and its place in the cell."""
+        rows: dict[str, list[Any]] = {name: [] for name in (*self.sweep.axes, "seed", "cell", "place")}
+        for number in range(self.sweep.n_cells):
+            of_cell = self.sweep.labels_of(number)
+            for name, values in of_cell.items():
+                rows[name] += values
+            n_members = len(of_cell["seed"])
+            rows["cell"] += [number] * n_members
+            rows["place"] += range(n_members)
+        return {name: _as_column(values)[self._members] for name, values in rows.items()}
+
+    @property
+    def _members(self) -> Any:
+        return slice(None) if self.chosen is None else self.chosen
+
+    @property
+    def n_members(self) -> int:
+        """The number of members that are chosen."""
+        return self.sweep.n_members if self.chosen is None else self.chosen.size
+
+    def where(self, **selection: Any) -> "OpenedSweep":
+        """Return the sweep with the members of some values: `sweep.where(n_units=64, seed=[0, 1])`.
+
+        **Arguments:**
+
+        - `selection`: by axis, or "seed" or "cell", one value or a list of them.
+
+        **Raises:** `ValueError` if there is no such axis, or no member has one of the values.
+        """
+        keep = np.ones(self.n_members, bool)
+        for name, wanted in selection.items():
+            if name not in self.labels or name == "place":
+                known = [own for own in self.labels if own != "place"]
+                raise ValueError(
+                    f"`selection` must be of {', '.join(known)}, got {name!r}.{perhaps(name, known)}"
+                )
+            values = self.labels[name].tolist()
+            given = list(wanted) if isinstance(wanted, list | range | np.ndarray) else [wanted]
+            for value in given:
+                if not any(own == value for own in values):
+                    raise ValueError(
+                        f"`{name}` must be of {sorted(set(values), key=str)[:20]}, got {value!r}."
+                    )
+            keep &= np.array([own in given for own in values], bool)
+        return dataclasses.replace(self, chosen=np.arange(self.sweep.n_members)[self._members][keep])
+
+    def state_of(self, number: int) -> str:
+        """Return the state of a cell when the sweep was opened: one of `popsim.sweeps.index.STATES`."""
+        return STATES[self.index.state[number]]
+
+    def cells_in(self, *states: str) -> list[int]:
+        """Return the numbers of the cells in some of the states."""
+        wanted = [STATES.index(state) for state in states]
+        return np.flatnonzero(np.isin(self.index.state, wanted)).tolist()
+
+    @property
+    def unfinished(self) -> list[int]:
+        """The numbers of the cells that are not finished."""
+        return np.flatnonzero(self.index.state != FINISHED).tolist()
+
+    def problem_of(self, number: int) -> str:
+        """Return what is wrong with a cell: its damage, or why its last attempt failed; empty if nothing."""
+        if number in self.index.problems:
+            return self.index.problems[number]
+        failure = self.folder.failure(number)
+        if self.index.state[number] == FINISHED or not failure.exists():
+            return ""
+        try:
+            found = read_json(failure)
+            return f"failed on {found['host']}: {found['error']}"
+        except (ValueError, LookupError, TypeError):
+            return "failed"
+
+    def run(self, number: int) -> Run:
+        """Return the run of a cell.
+
+        **Raises:** `ValueError` if there is no such cell, or it is not started.
+        """
+        cell = self.sweep.cell(number)
+        if self.index.state[number] == NOT_STARTED:
+            raise ValueError(f"`cell` must be one that is started, got {number} of {self.folder.path}.")
+        return Run(self.folder.cell(number), cell.experiment)
+
+    def summary(self, **selection: Any) -> Any:
+        """Return a `pandas.DataFrame` with a row for each member, whether or not its cell is trained.
+
+        Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
+        of its batches; the batch from which on the member is frozen (-1 for never), its last losses in
+        training and validation, and its figures of merit, named "result." and as in the table of a run; NaN
+        for what is not known.
+
+        **Arguments:**
+
+        - `selection`: see `where`.
+        """
+        import pandas
+
+        if selection:
+            return self.where(**selection).summary()
+        columns: dict[str, Any] = {}
+        for name, values in self.labels.items():
+            columns[name] = pandas.Series(list(values), dtype=object) if values.dtype == object else values
+        cell = self.labels["cell"]
+        columns["state"] = np.array(STATES)[self.index.state][cell]
+        columns["batches"] = self.index.n_batches[cell]
+        for name in ("frozen_from", "training_loss", "validation_loss"):
+            unknown = np.full(self.sweep.n_members, np.nan)
+            columns[name] = self.index.members.get(name, unknown)[self._members]
+        for name in sorted(set(self.index.members) - set(columns)):
+            columns[name] = self.index.members[name][self._members]
+        return pandas.DataFrame(columns).rename_axis("member")
+
+    @functools.cached_property
+    def history(self) -> Any:
+        """The histories of all cells as one lazy `xarray.Dataset`, read when values are asked for.
+
+        Its variables are those of `popsim.training.open_history`, with all members on one axis, and for each
+        member the coordinates "setting.NAME" of each axis, "seed" and "cell". Rows that a cell does not have
+        are NaN. Variables whose shape differs between cells, such as weights of networks of different sizes,
+        are left out, and named in the attribute "left_out": `sweep.where(n_units=64).history` has them.
+        """
+        from popsim.sweeps._history import history_folder, joined_history
+
+        firsts = self.sweep.first_members()
+        cells = np.unique(self.labels["cell"])
+        has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
+        layout = np.where(has_some, self.index.layout, -1)[cells]
+        histories = [
+            history_folder(self.folder.cell(cell).path) if own >= 0 else ""
+            for cell, own in zip(cells.tolist(), layout.tolist(), strict=True)
+        ]
+        widths = np.diff(firsts)[cells]
+        starts = np.append(0, np.cumsum(widths))
+        rows = starts[np.searchsorted(cells, self.labels["cell"])] + self.labels["place"]
+        named = {f"setting.{name}": own for name, own in self.labels.items() if name in self.sweep.axes}
+        named |= {name: self.labels[name] for name in ("seed", "cell")}
+        dataset = joined_history(self.index.layouts, layout, histories, starts, {})
+        if not np.array_equal(rows, np.arange(starts[-1])):
+            dataset = dataset.isel(member=rows) if "member" in dataset.dims else dataset
+        members = np.arange(self.sweep.n_members)[self._members]
+        labels: dict[str, Any] = {name: ("member", values) for name, values in named.items()}
+        return dataset.assign_coords(labels | {"member": members})
+
+    def ensemble(self, **selection: Any) -> Any:
+        """Return the trained members of a selection as one ensemble, in the order of `summary`.
+
+        **Arguments:**
+
+        - `selection`: see `where`. Sizes must not differ between its members.
+
+        **Raises:** `ValueError` if a cell of it has saved nothing, or the models differ in more than numbers;
+        `CorruptDataError` and `MismatchError` as `Run.ensemble`.
+        """
+        if selection:
+            return self.where(**selection).ensemble()
+        cells, told, parts = self.labels["cell"], [], []
+        for cell in np.unique(cells).tolist():
+            rows = self.labels["place"][cells == cell].astype(int)
+            parts.append(_rows(self.run(cell).ensemble, rows))
+            told.append(f"cell {cell} ({self.sweep.cell(cell)})")
+        try:
+            return joined(parts, told)
+        except ValueError as error:
+            axes = ", ".join(self.sweep.cell_axes)
+            said = str(error).partition("got ")[2].partition(":")[0]
+            raise ValueError(
+                f"`selection` must choose models of one structure, by values of {axes}: got {said}."
+            ) from None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many cells are in each state."""
+        found = np.bincount(self.index.state, minlength=len(STATES))
+        return dict(zip(STATES, found.tolist(), strict=True))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all cells are finished."""
+        return not self.unfinished
+
+
+def open_sweep(path: str | Path) -> OpenedSweep:
+    """Open the folder of a sweep, of which any number of cells may be trained.
+
+    What changed since its index was written is read from the cells, and the index is written anew if the
+    folder can be written.
+
+    **Arguments:**
+
+    - `path`: the folder.
+
+    **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if it
+    has another format; `CorruptDataError` if its description was changed.
+    """
+    folder = SweepFolder(Path(path))
+    described, sweep = folder.read()
+    sweep_id = described["sweep_id"]
+    index = SweepIndex.read(folder, sweep, sweep_id)
+    if index.refresh(folder, sweep, sweep_id):
+        index.write(folder, sweep_id)
+    return OpenedSweep(folder, sweep, sweep_id, index)
+
+
+def _as_column(values: Sequence[Any]) -> np.ndarray:
+    """Return values of an axis as an array with one entry for each: numbers, text, or objects."""
+    column = np.empty(len(values), object)
+    column[:] = values
+    kinds = {type(value) for value in values}
+    if kinds <= {int} or kinds <= {int, float}:
+        return column.astype(float if float in kinds else int)
+    return column.astype(str) if kinds == {str} else column
+
+
+def _rows(ensemble: Any, rows: Int[np.ndarray, " member"]) -> Any:
+    import equinox as eqx
+
+    arrays, static = eqx.partition(ensemble, eqx.is_array)
+    return eqx.combine(_taken(arrays, rows), static)
+
+
+@jit_quickly
+def _taken(arrays: Any, rows: Int[np.ndarray, " member"]) -> Any:
+    return jax.tree.map(lambda leaf: leaf[rows], arrays)

@@ -1,0 +1,231 @@
+"""Make the folder of a sweep, and train its cells."""
+
+import contextlib
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from popsim._checks import warn_caller
+from popsim._text_checks import check_path
+from popsim.experiments import Run, run_or_resume
+from popsim.experiments.run_experiment import RunStopped, check_size
+from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
+from popsim.store.files import saving, write_file
+from popsim.store.identity import FolderHeldError, new_run_id
+from popsim.store.json_files import plain_json
+from popsim.sweeps.config import config_text
+from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
+from popsim.sweeps.index import check_part_of, write_entry
+from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.sweep import Sweep
+from popsim.version import __version__
+
+__all__ = ["CellsFailed", "make_sweep", "run_cell", "run_sweep"]
+
+Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+
+
+class CellsFailed(RuntimeError):
+    """Some cells of a sweep could not be trained; the others are finished. The message names them."""
+
+
+def check_sweep(sweep: Sweep, path: str | Path) -> None:
+    """Check a sweep before anything is written: every cell, their memory, and the space on the disk.
+
+    **Raises:** `ValueError` naming a setting that a cell does not take, or with the numbers if a cell does
+    not fit into the memory or all of them not onto the disk; or if `path` holds something else.
+    """
+    check_path("out", path)
+    folder = SweepFolder(Path(path))
+    if folder.is_sweep:
+        _check_same(folder, sweep)
+    elif folder.path.is_dir() and (names := sorted(entry.name for entry in folder.path.iterdir())):
+        raise ValueError(f"`out` must be an empty folder, got {path}: it has {names[0]}.")
+    sweep.check()
+    widest: dict[tuple[tuple[str, Any], ...], Any] = {}
+    for cell in sweep.cells():
+        of_kind = widest.setdefault(tuple(cell.settings.items()), cell)
+        if cell.experiment.n_members > of_kind.experiment.n_members:
+            widest[tuple(cell.settings.items())] = cell
+    n_bytes = 0
+    per_kind = sweep.n_members // max(1, len(widest))
+    for cell in widest.values():
+        check_size(cell.experiment)
+        cost = cell_cost(cell.experiment, sweep.recording)
+        n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+    there = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
+    free = shutil.disk_usage(there).free
+    if n_bytes > free:
+        raise ValueError(
+            f"the {sweep.n_members} members of a sweep must fit onto the disk: they would take "
+            f"{n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free. `recording` may keep less."
+        )
+
+
+def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
+    """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
+    described, _ = folder.read()
+    given = describe_sweep(sweep)
+    goes_on = folder.command("resume", described["module"])
+    there, here = _flat(described), _flat(plain_json("sweep", given))
+    differ = [name for name, value in here.items() if there.get(name) != value]
+    if differ:
+        said = "; ".join(f"{name} is {there.get(name, 'not')} there and {here[name]} here" for name in differ)
+        raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {said:.600}.")
+    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}: {goes_on} goes on with it.")
+
+
+def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what identifies a sweep, with each of the settings by its name."""
+    return {name: own for name, own in described.items() if name != "settings"} | described["settings"]
+
+
+def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
+    """Make the folder of a sweep, in which nothing is trained yet.
+
+    **Arguments:**
+
+    - `sweep`: the plan.
+    - `path`: a folder that is empty or does not exist.
+
+    **Raises:** `ValueError` and `MismatchError` as `check_sweep`; `SaveError` if it cannot be written.
+    """
+    check_sweep(sweep, path)
+    folder = SweepFolder(RunFolder.make(Path(path)).path)
+    described = {
+        "format": SWEEP_FORMAT,
+        "popsim": __version__,
+        "sweep_id": new_run_id(),
+        **describe_sweep(sweep),
+        "n_cells": sweep.n_cells,
+        "n_members": sweep.n_members,
+    }
+    with lock_folder(folder.path), saving(folder.path):
+        folder.cells.mkdir(exist_ok=True)
+        folder.failure(0).parent.mkdir(exist_ok=True)
+        write_file(folder.config, [config_text(sweep).encode()])
+        write_sealed_json(folder.description, described)  # last: what is begun before is no sweep yet
+    return open_sweep(path)
+
+
+def run_cell(
+    path: str | Path,
+    number: int,
+    *,
+    devices: Devices | None = None,
+    quiet: bool = True,
+    stop: Callable[[], bool] | None = None,
+) -> Run:
+    """Train a cell of a sweep, or go on with it; a finished one is returned as it is.
+
+    Only the folder of the cell is written, and the file that says why it failed.
+
+    **Arguments:**
+
+    - `path`: the folder of the sweep.
+    - `number`: the number of the cell.
+    - `devices`, `quiet`, `stop`: see `run_experiment`.
+
+    **Returns:** the finished run.
+
+    **Raises:** `ValueError` if there is no such sweep or cell; `FolderHeldError` if another process trains
+    it; `RunStopped` if `stop` returned True; otherwise as `run_or_resume`.
+    """
+    folder = SweepFolder(Path(path))
+    described, sweep = folder.read()
+    sweep_id = described["sweep_id"]
+    cell = sweep.cell(number)
+    place = folder.cell(number)
+    if place.description.exists():
+        check_part_of(place, sweep_id, number)
+    elif described.get("popsim") != __version__:
+        warn_caller(
+            f"the sweep {folder.path} was made by popsim {described.get('popsim')}, this is {__version__}."
+        )
+    with lock_folder(RunFolder.make(place.path).path):
+        try:
+            run = run_or_resume(
+                cell.experiment,
+                place.path,
+                quiet=quiet,
+                recording=sweep.recording,
+                devices=devices,
+                stop=stop,
+                member_batch_size=sweep.member_batch_size,
+                draws_figures=False,
+                part_of={"sweep": sweep_id, "cell": number},
+            )
+            write_entry(folder, sweep, sweep_id, number)
+        except RunStopped:
+            raise
+        except Exception as error:
+            _write_failure(folder, number, error)
+            raise
+        folder.failure(number).unlink(missing_ok=True)
+    return run
+
+
+def _write_failure(folder: SweepFolder, number: int, error: Exception) -> None:
+    """Write down why a cell failed, if that can be written."""
+    said = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
+    told = {"error": said, "host": socket.gethostname(), "seconds_since_1970": time.time()}
+    with contextlib.suppress(OSError, SaveError):
+        write_json(folder.failure(number), told)
+
+
+def run_sweep(
+    path: str | Path,
+    cells: Iterable[int] | None = None,
+    *,
+    devices: Devices | None = None,
+    quiet: bool = True,
+    stop: Callable[[], bool] | None = None,
+    tell: Callable[[str], None] = lambda said: None,
+) -> OpenedSweep:
+    """Train the cells of a sweep that are not finished, one after the other, in this process.
+
+    A cell that fails, or that another process trains, is left for later; the others are trained.
+
+    **Arguments:**
+
+    - `path`: the folder of the sweep.
+    - `cells`: the numbers of the cells to train; by default all.
+    - `devices`, `quiet`, `stop`: see `run_experiment`.
+    - `tell`: called with a line for each cell.
+
+    **Returns:** the sweep, opened.
+
+    **Raises:** `CellsFailed` naming the cells that are not finished; `RunStopped` if `stop` returned True.
+    """
+    opened = open_sweep(path)
+    wanted = opened.unfinished if cells is None else [own for own in cells if own in set(opened.unfinished)]
+    failed: dict[int, str] = {}
+    for number in wanted:
+        tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
+        try:
+            run_cell(path, number, devices=devices, quiet=quiet, stop=stop)
+        except RunStopped:
+            raise
+        except FolderHeldError as error:
+            failed[number] = str(error)
+        except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
+            failed[number] = " ".join(str(error).split()) or type(error).__name__
+            tell(f"cell {number} failed: {failed[number]}")
+    if failed:
+        raise CellsFailed(_failure_text(opened, failed))
+    return open_sweep(path)
+
+
+def _failure_text(opened: OpenedSweep, failed: dict[int, str]) -> str:
+    names = ", ".join(map(str, list(failed)[:20])) + (" ..." if len(failed) > 20 else "")
+    first = next(iter(failed.values()))
+    return (
+        f"{len(failed)} of {opened.sweep.n_cells} cells are not finished: {names}; the first: {first:.300} "
+        f"({opened.folder.command('resume')} tries them again)"
+    )

@@ -1,0 +1,242 @@
+"""The plan of a sweep: an experiment, axes of settings, seeds, and the cells into which they are divided."""
+
+import dataclasses
+import functools
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._text_checks import perhaps
+from popsim.experiments import AbstractExperiment, Recording
+from popsim.experiments._joined_models import as_setting
+
+__all__ = ["Cell", "Sweep"]
+
+NOT_AXES = {
+    "n_members": "`seeds` says how many there are",
+    "first_member": "`seeds` says which there are",
+    "grid": "the axes are the grid",
+    "seed": "`seeds` are the seeds of a sweep; the seed of the experiment belongs to all of them",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A part of a sweep that is trained by itself, as an ordinary run.
+
+    - `number`: its number, from 0, which names it.
+    - `first_member`: the number of its first member among those of the sweep.
+    - `settings`: the settings of the axes that all its members share.
+    - `experiment`: the experiment, with its members.
+    """
+
+    number: int
+    first_member: int
+    settings: Mapping[str, Any]
+    experiment: AbstractExperiment
+
+    def __str__(self) -> str:
+        """Describe the cell, such as "n_units = 32; learning_rate = 0.001, 0.003; seeds 0 to 19"."""
+        shared = [f"{name} = {value}" for name, value in self.settings.items()]
+        grid = [f"{name} = {', '.join(map(str, values))}" for name, values in self.experiment.grid]
+        first, n_seeds = self.experiment.first_member, self.experiment.members.shape[-1]
+        seeds = f"seed {first}" if n_seeds == 1 else f"seeds {first} to {first + n_seeds - 1}"
+        return "; ".join([*shared, *grid, seeds])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """The members of a cell: a part of the grid of member settings, and of the seeds."""
+
+    grid: tuple[tuple[str, tuple[Any, ...]], ...]
+    seeds: range
+
+    @property
+    def n_members(self) -> int:
+        return len(self.seeds) * math.prod(len(values) for _, values in self.grid)
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """An experiment at every combination of some settings, each with the same seeds.
+
+    What one program can train becomes members of one ensemble: the settings that the experiment lists in
+    `member_settings`, where their values are numbers. Every combination of the others is a *cell* of its own,
+    and so is what is wider than `members_per_cell`. Networks do not depend on how a sweep is divided: member
+    128 of a population draws the same numbers in any cell.
+
+    ```python
+    sweep = Sweep(CenterOut(), {"learning_rate": [1e-3, 3e-3], "n_units": [32, 64]}, seeds=range(20))
+    make_sweep(sweep, "sweeps/lr")  # two cells of 40 members
+    ```
+
+    **Arguments:**
+
+    - `experiment`: the experiment, with the settings that are no axes.
+    - `axes`: by setting, its values.
+    - `seeds`: the seeds, whole numbers without gaps: `range(20)`.
+    - `members_per_cell`: the largest number of members of a cell; None for no limit.
+    - `member_batch_size`: how many members are trained at a time, see `TaskTrainer`. The last digits of
+        results depend on it; None leaves it to each machine.
+    - `recording`: which weights are kept.
+
+    **Raises:** `ValueError` naming an axis that is no setting of the experiment, or has no values, the same
+    value twice, or one that the experiment does not take.
+    """
+
+    experiment: AbstractExperiment
+    axes: Mapping[str, Sequence[Any]]
+    seeds: range
+    members_per_cell: int | None = None
+    member_batch_size: int | None = None
+    recording: Recording = Recording()
+
+    def __post_init__(self):
+        object.__setattr__(
+            self, "axes", {name: as_setting(tuple(values)) for name, values in self.axes.items()}
+        )
+        seeds = self.seeds
+        if not isinstance(seeds, range) or seeds.step != 1 or seeds.start < 0 or not seeds:
+            raise ValueError(f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r}.")
+        for name in ("members_per_cell", "member_batch_size"):
+            if (number := getattr(self, name)) is not None:
+                check_positive_int(name, number)
+        if self.experiment.grid:
+            raise ValueError("`experiment` must have no grid of its own: the axes are the grid.")
+        for name, values in self.axes.items():
+            self._check_axis(name, tuple(values))
+        self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
+
+    def _check_axis(self, name: str, values: tuple[Any, ...]) -> None:
+        known = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
+        if name in NOT_AXES:
+            raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
+        if name not in known:
+            raise ValueError(
+                f"`axes` must be settings of {self.experiment.name}, got {name!r}.{perhaps(name, known)}"
+            )
+        if not values:
+            raise ValueError(f"`axes[{name!r}]` must have at least one value, got none.")
+        for value in values:
+            if values.count(value) > 1:
+                raise ValueError(f"`axes[{name!r}]` must have different values, got {value!r} twice.")
+
+    def check(self) -> None:
+        """Check that every cell is an experiment; raises its `ValueError`, which names the setting."""
+        for cell in self.cells():
+            self.recording.batches(cell.experiment.n_batches, cell.experiment.log_step)
+
+    @functools.cached_property
+    def member_axes(self) -> tuple[str, ...]:
+        """The axes in which members of one cell may differ."""
+        return tuple(
+            name
+            for name, values in self.axes.items()
+            if name in self.experiment.member_settings and all(map(_is_number, values))
+        )
+
+    @functools.cached_property
+    def cell_axes(self) -> tuple[str, ...]:
+        """The axes whose values are trained in different cells."""
+        return tuple(name for name in self.axes if name not in self.member_axes)
+
+    @functools.cached_property
+    def _parts(self) -> list[_Part]:
+        """The cells of one combination of the cell axes."""
+        grid = [(name, self.axes[name]) for name in self.member_axes]
+        n_combinations = math.prod(len(values) for _, values in grid)
+        n_seeds = len(self.seeds)
+        most = self.members_per_cell or n_combinations * n_seeds
+        pieces: list[list[tuple[Any, ...]]] = []
+        for place, (_, values) in enumerate(grid):  # the first axes are divided first
+            rest = math.prod(len(own) for _, own in grid[place + 1 :])
+            pieces.append(_divided(values, max(1, most // rest)))
+        n_per_piece = max(math.prod(map(len, own)) for own in itertools.product(*pieces))
+        seeds = _divided(self.seeds, max(1, most // n_per_piece) if n_per_piece <= most else 1)
+        names = [name for name, _ in grid]
+        return [
+            _Part(tuple(zip(names, values, strict=True)), own)
+            for values in itertools.product(*pieces)
+            for own in seeds
+        ]
+
+    @functools.cached_property
+    def _first_of_part(self) -> list[int]:
+        return [0, *itertools.accumulate(part.n_members for part in self._parts)]
+
+    @functools.cached_property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return len(self._parts) * math.prod(len(self.axes[name]) for name in self.cell_axes)
+
+    @functools.cached_property
+    def n_members(self) -> int:
+        """The number of members of all cells."""
+        return len(self.seeds) * math.prod(map(len, self.axes.values()))
+
+    def first_members(self) -> np.ndarray:
+        """Return the number of the first member of each cell among those of the sweep, and of all."""
+        n_combinations = self.n_cells // len(self._parts)
+        of_combination = np.arange(n_combinations)[:, None] * self._first_of_part[-1]
+        return np.append((of_combination + self._first_of_part[:-1]).ravel(), self.n_members)
+
+    def settings_of(self, number: int) -> dict[str, Any]:
+        """Return the settings of the axes that all members of a cell share."""
+        shape = [len(self.axes[name]) for name in self.cell_axes]
+        places = np.unravel_index(number // len(self._parts), shape) if shape else ()
+        return {name: self.axes[name][int(at)] for name, at in zip(self.cell_axes, places, strict=True)}
+
+    def labels_of(self, number: int) -> dict[str, list[Any]]:
+        """Return for each axis, and for "seed", the value of each member of a cell."""
+        self._check_number(number)
+        part = self._parts[number % len(self._parts)]
+        rows = list(itertools.product(*(values for _, values in part.grid), part.seeds))
+        names = [*(name for name, _ in part.grid), "seed"]
+        labels: dict[str, list[Any]] = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+        shared = {name: [value] * len(rows) for name, value in self.settings_of(number).items()}
+        return {name: (labels | shared)[name] for name in (*self.axes, "seed")}
+
+    def cell(self, number: int) -> Cell:
+        """Return a cell.
+
+        **Raises:** `ValueError` if there is no such cell, or its settings are no experiment.
+        """
+        self._check_number(number)
+        part = self._parts[number % len(self._parts)]
+        settings = self.settings_of(number)
+        first = number // len(self._parts) * self._first_of_part[-1]
+        experiment = dataclasses.replace(
+            self.experiment,
+            **settings,
+            n_members=part.n_members,
+            first_member=part.seeds.start,
+            grid=part.grid,
+        )
+        return Cell(number, first + self._first_of_part[number % len(self._parts)], settings, experiment)
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield all cells, each made when it is asked for."""
+        return map(self.cell, range(self.n_cells))
+
+    def _check_number(self, number: int) -> None:
+        check_non_negative_int("cell", number)
+        if number >= self.n_cells:
+            raise ValueError(f"`cell` must be 0 to {self.n_cells - 1}, got {number}.")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value of a setting is a number, or some numbers."""
+    if isinstance(value, tuple):
+        return all(map(_is_number, value))
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _divided(values: Any, most: int) -> list[Any]:
+    """Divide a tuple or a range into parts of at most so many values, as even as can be."""
+    n_parts = -(-len(values) // most)
+    ends = [len(values) * part // n_parts for part in range(n_parts + 1)]
+    return [values[first:end] for first, end in itertools.pairwise(ends)]
