@@ -3,12 +3,23 @@
 The first argument, `ax`, is the matplotlib axes to draw into, which are returned.
 """
 
-from popsim.analysis.figures import behaviour, dynamics, learning, members, population, style, tasks, weights
+from popsim.analysis.figures import (
+    behaviour,
+    dynamics,
+    learning,
+    members,
+    population,
+    settings,
+    style,
+    tasks,
+    weights,
+)
 from popsim.analysis.figures.behaviour import *
 from popsim.analysis.figures.dynamics import *
 from popsim.analysis.figures.learning import *
 from popsim.analysis.figures.members import *
 from popsim.analysis.figures.population import *
+from popsim.analysis.figures.settings import *
 from popsim.analysis.figures.style import *
 from popsim.analysis.figures.tasks import *
 from popsim.analysis.figures.weights import *
@@ -19,6 +30,7 @@ __all__ += dynamics.__all__
 __all__ += learning.__all__
 __all__ += members.__all__
 __all__ += population.__all__
+__all__ += settings.__all__
 __all__ += style.__all__
 __all__ += tasks.__all__
 __all__ += weights.__all__

@@ -84,17 +84,25 @@ class Info:
 
 @dataclasses.dataclass(frozen=True)
 class Show:
-    """Print a run's table, draw all its figures, and write a report that opens in any browser."""
+    """Print the table of a run or a sweep, draw its figures, and write a report that opens in any browser."""
 
     path: RunPath
     out: Annotated[Path | None, tyro.conf.arg(metavar="FOLDER")] = None
     """where report.html and figures/ are written; by default into the run"""
+    score: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
+    """of a sweep: what settings are compared by, such as training_loss; by default the validation_loss"""
 
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
         from popsim.experiments import open_run
-        from popsim.report import report_run
+        from popsim.report import report_run, report_sweep
+        from popsim.sweeps import SweepFolder, open_sweep
 
+        if SweepFolder(self.path).is_sweep:
+            _print(report_sweep(open_sweep(self.path), self.out, score=self.score or "validation_loss"))
+            return
+        if self.score is not None:
+            raise ValueError(f"`score` must be given for a sweep only, got {self.score!r}.")
         _print(report_run(open_run(self.path), self.out))
 
 
@@ -154,7 +162,7 @@ class ShowTask:
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """Export a run's ensemble, history or figures to files for other software."""
+    """Export the ensemble, history or figures of a run, or the results of a sweep, for other software."""
 
     path: RunPath
     model: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -163,6 +171,8 @@ class Export:
     """losses and recorded weights, as NetCDF-4"""
     figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """all figures, as PNG and PDF"""
+    summary: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
+    """of a sweep: settings and results, a row for each network"""
     overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
     """replace existing files"""
 
@@ -170,6 +180,13 @@ class Export:
         """Write the requested files and print their paths; all arguments are checked first."""
         from popsim.experiments import open_run, save_ensemble
         from popsim.store import check_model_path, check_netcdf_path, write_netcdf
+        from popsim.sweeps import SweepFolder
+
+        if SweepFolder(self.path).is_sweep:
+            self._export_sweep()
+            return
+        if self.summary is not None:
+            raise ValueError(f"`summary` must be given for a sweep only, got {self.summary}.")
 
         if self.model is None and self.history is None and self.figures is None:
             raise ValueError("popsim export must be given --model, --history or --figures, got none of them.")
@@ -191,6 +208,31 @@ class Export:
             print(self.model)
         if self.history is not None:
             write_netcdf(run.history.dataset, self.history, overwrite=self.overwrite)
+            print(self.history)
+
+    def _export_sweep(self) -> None:
+        """Write the summary and the history of a sweep."""
+        from popsim.store import check_netcdf_path, write_netcdf
+        from popsim.store.files import write_file
+        from popsim.sweeps import open_sweep
+
+        for name in ("model", "figures"):
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"`{name}` must be of a cell of a sweep: popsim export {self.path}/cells/NUMBER."
+                )
+        if self.summary is None and self.history is None:
+            raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
+        if self.summary is not None and self.summary.exists() and not self.overwrite:
+            raise ValueError(f"`summary` must not exist, got {self.summary}; use --overwrite to replace it.")
+        if self.history is not None:
+            check_netcdf_path(self.history, overwrite=self.overwrite)
+        opened = open_sweep(self.path)
+        if self.summary is not None:
+            write_file(self.summary, [opened.summary().to_csv().encode()])
+            print(self.summary)
+        if self.history is not None:
+            write_netcdf(opened.history, self.history, overwrite=self.overwrite)
             print(self.history)
 
 

@@ -74,7 +74,7 @@ class CellsArray(BackendArray):
             if not self.histories[cell] or not there.any():
                 continue
             within = members[here] - self.first_members[cell]
-            own = _read_cell(self.histories[cell], self.name, place[there], within, others, self.axes)
+            own = _read_cell(str(self.histories[cell]), self.name, place[there], within, others, self.axes)
             found[np.ix_(there, here)] = own.reshape(own.shape[0], own.shape[1], *found.shape[2:])
         lost = tuple(
             place for place, own in enumerate(key) if np.ndim(own) == 0 and not isinstance(own, slice)

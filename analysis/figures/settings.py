@@ -1,0 +1,94 @@
+"""Figures of scores over settings, as in a sweep."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+
+from popsim.analysis.figures.style import COLORS, reach
+from popsim.analysis.statistics import mean_interval
+
+__all__ = ["draw_setting_map", "draw_setting_scores"]
+
+WIDE = 20  # from this ratio of the largest to the smallest score on, the scale is logarithmic
+
+
+def draw_setting_scores(
+    ax: Axes, scores: Sequence[Float[np.ndarray, " member"]], *, names: Sequence[str], axis: str, label: str
+) -> Axes:
+    """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
+
+    **Arguments:**
+
+    - `scores`: for each value of the setting, the scores of its members, or of what else is a replicate;
+        those that are not finite are left out.
+    - `names`: the values of the setting, as text.
+    - `axis`, `label`: the name of the setting and of the score, with their units.
+
+    **Raises:** `ValueError` if there is not one name for each value.
+    """
+    if len(names) != len(scores):
+        raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
+    for place, values in enumerate(scores):
+        finite = values[np.isfinite(values)]
+        spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
+        ax.plot(place + spread, finite, "o", color="0.6", ms=2.5, mew=0)
+        if finite.size > 1:
+            mean, low, high = mean_interval(finite)
+            ax.errorbar(
+                [place], [mean], [[mean - low], [high - mean]], fmt="o", ms=4, color=COLORS[0], lw=1.4
+            )
+    known = [values[np.isfinite(values)] for values in scores]
+    largest = max((own.max() for own in known if own.size), default=1.0)
+    smallest = min((own.min() for own in known if own.size), default=1.0)
+    if smallest > 0 and largest > WIDE * smallest:
+        ax.set_yscale("log")
+    ax.set_xticks(range(len(names)), names)
+    ax.set(xlabel=axis, ylabel=label)
+    reach(ax, x=(-0.4, len(names) - 0.6))
+    return ax
+
+
+def draw_setting_map(
+    ax: Axes,
+    scores: Float[np.ndarray, "row column"],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    axes: tuple[str, str],
+    label: str,
+) -> Axes:
+    """Draw a score over two settings as a heat map, with its numbers; what is not known stays white.
+
+    **Arguments:**
+
+    - `scores`: the score at each pair of values, NaN where it is not known.
+    - `rows`, `columns`: the values of the two settings, as text.
+    - `axes`: the names of the settings of rows and columns, with their units.
+    - `label`: the name of the score, with its unit.
+
+    **Raises:** `ValueError` if there is not one name for each row and column.
+    """
+    if scores.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"`rows` and `columns` must name the {scores.shape} values of the settings, "
+            f"got {len(rows)} and {len(columns)}."
+        )
+    known = scores[np.isfinite(scores)]
+    is_wide = known.size > 0 and known.min() > 0 and known.max() > WIDE * known.min()
+    norm = "log" if is_wide else "linear"
+    image = ax.imshow(scores, cmap="viridis", norm=norm, interpolation="nearest", aspect="auto")
+    for (row, column), score in np.ndenumerate(scores):
+        if np.isfinite(score):
+            dark = float(np.asarray(image.norm(score))) < 0.5
+            ax.text(
+                column, row, f"{score:.3g}", ha="center", va="center", fontsize=7, color="w" if dark else "k"
+            )
+    ax.set(xticks=range(len(columns)), xticklabels=columns, yticks=range(len(rows)), yticklabels=rows)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set(xlabel=axes[1], ylabel=axes[0])
+    reach(ax)
+    ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
+    return ax

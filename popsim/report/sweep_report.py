@@ -1,0 +1,331 @@
+"""The report of a sweep: what each setting does, the best of them, and the cells that are missing."""
+
+import dataclasses
+import inspect
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Bool, Float
+
+from popsim._text_checks import perhaps
+from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
+from popsim.analysis.figures.style import COLORS
+from popsim.analysis.statistics import mean_interval
+from popsim.experiments import Column, ResultTable, Row, RunFigure
+from popsim.experiments.registry import setting_text
+from popsim.report._html import Html, element, is_page, named_values, table, write_page
+from popsim.report.pictures import REPORT, WrittenReport, make_report_folder, save_and_embed
+from popsim.store.files import check_replaceable
+from popsim.sweeps import OpenedSweep
+from popsim.sweeps.info_table import sweep_table
+
+__all__ = ["report_sweep"]
+
+MOST_CURVES = len(COLORS)
+MOST_POINTS = 200  # batches of a learning curve
+MOST_SETTINGS = 20  # rows of the table of the best
+MOST_CELLS = 50
+REPLICATION = "The unit of replication is the seed."
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """A sweep with a score for each member.
+
+    - `opened`: the sweep.
+    - `score`: the name of the column of `OpenedSweep.summary`.
+    - `values`: the score of each member; NaN if it is not known.
+    """
+
+    opened: OpenedSweep
+    score: str
+    values: Float[np.ndarray, " member"]
+
+    @property
+    def label(self) -> str:
+        """The score as text."""
+        return self.score.removeprefix("result.").replace("_", " ")
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes with more than one value."""
+        return [name for name, values in self.opened.sweep.axes.items() if len(values) > 1]
+
+    def texts(self, axis: str) -> list[str]:
+        """Return the values of an axis as text."""
+        return [setting_text(value) for value in self.opened.sweep.axes[axis]]
+
+    def named(self, axis: str) -> str:
+        """Return the name of an axis, with its unit if all its numbers have the same."""
+        units = set(self.opened.sweep.experiment.units().get(axis, ()))
+        name = axis.replace("_", " ")
+        return f"{name} ({units.pop()})" if len(units) == 1 else name
+
+    def has(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
+        """Return which members have a value on an axis."""
+        return np.array([own == value for own in self.opened.labels[axis].tolist()], bool)
+
+    def of_seeds(
+        self,
+        axis: str,
+        value: Any,
+        scores: Float[np.ndarray, "*axes member"],
+        mean: Callable[..., np.ndarray],
+    ) -> Float[np.ndarray, "*axes seed"]:
+        """Return for each seed the mean over its members with a value on an axis, without those not known.
+
+        Members of one seed began alike and saw the same trials, so they are no replicates.
+
+        **Arguments:**
+
+        - `axis`, `value`: the axis and the value.
+        - `scores`: of all members, on the last axis.
+        - `mean`: the mean over the last axis.
+        """
+        here, seeds = self.has(axis, value), self.opened.labels["seed"]
+        known = here & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
+        found = [scores[..., known & (seeds == seed)] for seed in np.unique(seeds[known])]
+        return np.stack([mean(own, axis=-1) for own in found], -1) if found else scores[..., :0]
+
+    def combinations(self) -> list[tuple[dict[str, Any], Float[np.ndarray, " member"]]]:
+        """Return each combination of values of the axes, with the known scores of its members."""
+        found = []
+        for values in itertools.product(*(self.opened.sweep.axes[name] for name in self.axes)):
+            setting = dict(zip(self.axes, values, strict=True))
+            here = np.ones(self.values.size, bool)
+            for name, value in setting.items():
+                here &= self.has(name, value)
+            found.append((setting, self.values[here & np.isfinite(self.values)]))
+        return found
+
+
+def scored(opened: OpenedSweep, score: str) -> Scored:
+    """Return a sweep with a score.
+
+    **Raises:** `ValueError` if there is no such number for its members.
+    """
+    summary = opened.summary()
+    known = [
+        str(name)
+        for name in summary.columns
+        if name in ("training_loss", "validation_loss") or str(name).startswith("result.")
+    ]
+    if score not in known:
+        raise ValueError(f"`score` must be one of {', '.join(known)}, got {score!r}.{perhaps(score, known)}")
+    return Scored(opened, score, summary[score].to_numpy(float))
+
+
+def settings_table(given: Scored) -> ResultTable:
+    """Return the best settings: the mean of the score over members, with a 95 % interval."""
+    rows = []
+    for setting, scores in given.combinations():
+        units = given.opened.sweep.experiment.units()
+        told = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
+        mean = float(scores.mean()) if scores.size else np.inf
+        rows.append((mean, [*told, str(scores.size), _interval_text(scores), _range_text(scores)]))
+    rows.sort(key=lambda row: row[0])
+    columns = [Column(name.replace("_", " ")) for name in given.axes]
+    columns += [
+        Column("members"),
+        Column(f"{given.label}, mean and 95 % interval"),
+        Column("lowest to highest"),
+    ]
+    shown = [Row(str(place), values) for place, (_, values) in enumerate(rows[:MOST_SETTINGS], 1)]
+    more = f"; the best {MOST_SETTINGS} of {len(rows)} settings" if len(rows) > MOST_SETTINGS else ""
+    return ResultTable(columns, shown, f"settings by {given.label}, lowest first{more}")
+
+
+def _interval_text(scores: Float[np.ndarray, " member"]) -> str:
+    if scores.size < 2:
+        return f"{scores[0]:.4g}" if scores.size else "-"
+    mean, low, high = mean_interval(scores)
+    return f"{mean:.4g} ({low:.4g} to {high:.4g})"
+
+
+def _range_text(scores: Float[np.ndarray, " member"]) -> str:
+    return f"{scores.min():.4g} to {scores.max():.4g}" if scores.size else "-"
+
+
+def draw_sweep(given: Scored) -> dict[str, RunFigure]:
+    """Draw learning curves and the score over each axis, and over each two axes."""
+    figures: dict[str, RunFigure] = {}
+    with figure_style():
+        curves = _learning(given)
+        for name in given.axes:
+            figures |= _curves(given, name, *curves) if curves else {}
+            figures[f"{name}_scores"] = _scores(given, name)
+        for rows, columns in itertools.combinations(given.axes, 2):
+            figures[f"{rows}_{columns}"] = _map(given, rows, columns)
+    return figures
+
+
+def _learning(given: Scored) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return at most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
+    history = given.opened.history
+    if "loss" not in history:
+        return None
+    batches = history.batch.values
+    places = np.unique(np.geomspace(1, batches.size, min(MOST_POINTS, batches.size)).round().astype(int)) - 1
+    return batches[places], history["loss"].isel(batch=places).sum("term", skipna=False).values
+
+
+def _curves(given: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
+    figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+    values = given.opened.sweep.axes[axis]
+    shown = np.unique(np.linspace(0, len(values) - 1, min(MOST_CURVES, len(values))).round().astype(int))
+    counts = []
+    for color, place in zip(COLORS, shown, strict=False):
+        reached = np.isfinite(losses[:, given.has(axis, values[place])]).any(axis=1)
+        own = given.of_seeds(axis, values[place], losses[reached], _geometric_mean)
+        if not own.size:
+            continue
+        draw_loss_bands(ax, batch[reached], own, label=given.texts(axis)[place], color=color)
+        counts.append(own.shape[1])
+    if not counts:
+        plt.close(figure)
+        return {}
+    ax.set(ylabel="training loss", xlim=(1, 1.05 * ax.dataLim.x1))
+    ax.legend(title=given.named(axis))
+    left = f", {len(shown)} of {len(values)} values" if len(shown) < len(values) else ""
+    caption = (
+        f"Total training loss by {given.named(axis)}{left}: lines are the geometric mean over seeds "
+        f"({', '.join(map(str, counts))}), each with its mean over all other settings; bands go from the "
+        f"lowest to the highest seed. {REPLICATION}"
+    )
+    return {f"{axis}_learning": RunFigure(figure, f"Learning by {axis.replace('_', ' ')}", caption)}
+
+
+def _scores(given: Scored, axis: str) -> RunFigure:
+    values = given.opened.sweep.axes[axis]
+    figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(values)), 2.8), layout="constrained")
+    scores = [given.of_seeds(axis, value, given.values, np.mean) for value in values]
+    draw_setting_scores(ax, scores, names=given.texts(axis), axis=given.named(axis), label=given.label)
+    _tilt(ax, given.texts(axis))
+    n = [own.size for own in scores]
+    caption = (
+        f"{given.label.capitalize()} at the end, by {given.named(axis)}: a point for each seed "
+        f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval (t). "
+        f"{REPLICATION}"
+    )
+    return RunFigure(figure, f"{given.label.capitalize()} by {axis.replace('_', ' ')}", caption)
+
+
+def _map(given: Scored, rows: str, columns: str) -> RunFigure:
+    of_rows, of_columns = given.opened.sweep.axes[rows], given.opened.sweep.axes[columns]
+    means, counts = np.full((2, len(of_rows), len(of_columns)), np.nan)
+    for (row, one), (column, other) in itertools.product(enumerate(of_rows), enumerate(of_columns)):
+        here = given.values[given.has(rows, one) & given.has(columns, other)]
+        counts[row, column] = np.isfinite(here).sum()
+        if counts[row, column]:
+            means[row, column] = np.nanmean(np.where(np.isfinite(here), here, np.nan))
+    size = (max(3.4, 1.6 + 0.55 * len(of_columns)), max(2.6, 0.9 + 0.35 * len(of_rows)))
+    figure, ax = plt.subplots(figsize=size, layout="constrained")
+    draw_setting_map(
+        ax,
+        means,
+        rows=given.texts(rows),
+        columns=given.texts(columns),
+        axes=(given.named(rows), given.named(columns)),
+        label=given.label,
+    )
+    _tilt(ax, given.texts(columns))
+    others = [name for name in given.axes if name not in (rows, columns)]
+    over = " and over ".join(["seeds", *others])
+    caption = (
+        f"{given.label.capitalize()}: the mean over {int(counts.min())} to {int(counts.max())} members, over "
+        f"{over}. White: not trained. {REPLICATION}"
+    )
+    return RunFigure(figure, f"{given.label.capitalize()} over two settings", caption)
+
+
+def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
+    return np.exp(np.log(values).mean(axis=axis))
+
+
+def _tilt(ax: Any, texts: Sequence[str]) -> None:
+    """Tilt the names below axes if they are too long to stand beside one another."""
+    if sum(map(len, texts)) > 40:
+        plt.setp(ax.get_xticklabels(), rotation=40, ha="right", rotation_mode="anchor")
+
+
+_CODE = """import popsim
+
+sweep = popsim.sweeps.open_sweep({path})
+sweep.summary()  # a pandas table with a row for each member
+sweep.history.loss  # (batch, member, term) over all cells, lazy
+sweep.ensemble({selection})  # the trained networks of some settings, stacked
+sweep.run(0)  # a cell, as popsim.open_run opens it"""
+
+
+def report_sweep(
+    opened: OpenedSweep, out: Path | None = None, *, score: str = "validation_loss"
+) -> WrittenReport:
+    """Draw a sweep, finished or not, as PNG and PDF, and write report.html.
+
+    **Arguments:**
+
+    - `opened`: the sweep.
+    - `out`: the folder for report.html and figures/; None for that of the sweep.
+    - `score`: what settings are compared by, lower is better: a column of `OpenedSweep.summary`, such as
+        "training_loss" or "result.error (mm), noise on, mean".
+
+    **Raises:** `ValueError` if there is no such score, no member has one yet, or `out` holds something else;
+    `SaveError` if something cannot be written.
+    """
+    out = opened.folder.path if out is None else out
+    check_replaceable(out / REPORT, is_page, kind="a report", overwrite=True)
+    if opened.index.members.get("validation_loss") is None:
+        raise ValueError(
+            f"the sweep {opened.folder.path} must have results to be shown, it has none yet: "
+            f"{opened.folder.command('resume')} trains it."
+        )
+    given = scored(opened, score)
+    best = settings_table(given)
+    make_report_folder(out)
+    figures, shown = save_and_embed(draw_sweep(given), out / "figures")
+    body = [*_introduction(opened), element("h2", "Best settings"), table(best, "Best settings")]
+    if given.score.endswith("loss") and any(
+        opened.sweep.experiment.member_settings.get(name) == "task" for name in given.axes
+    ):
+        note = "An axis changes the loss itself, so losses do not compare between its values: see --score."
+        body.append(element("p", note, attributes={"class": "note"}))
+    body += [element("h2", "What the settings do"), *shown, *_unfinished(opened)]
+    selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
+    code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
+    body += [element("h2", "Open this sweep in Python"), element("pre", element("code", code))]
+    page = out / REPORT
+    title = f"{opened.sweep.experiment.name}: sweep {opened.folder.path.resolve().name}"
+    return WrittenReport(page, write_page(page, title, body), figures, f"{sweep_table(opened)}\n\n{best}")
+
+
+def _introduction(opened: OpenedSweep) -> list[Html]:
+    sweep = opened.sweep
+    about = (inspect.getdoc(type(sweep.experiment)) or "").partition("\n\n")[0]
+    units = sweep.experiment.units()
+    axes: Mapping[str, str] = {
+        name: " | ".join(setting_text(value, units.get(name, ())) for value in values)
+        for name, values in sweep.axes.items()
+    }
+    counts = ", ".join(f"{n} {state}" for state, n in opened.counts.items() if n)
+    seeds = f"{sweep.seeds.start} to {sweep.seeds.stop - 1}"
+    values = {**axes, "seeds": seeds, "networks": str(sweep.n_members), "cells": counts}
+    return [element("p", " ".join(about.split())), named_values("Axes", values)]
+
+
+def _unfinished(opened: OpenedSweep) -> list[Html]:
+    """List the cells that are not finished, with what is wrong with them."""
+    if not opened.unfinished:
+        return []
+    values = {}
+    for number in opened.unfinished[:MOST_CELLS]:
+        problem = opened.problem_of(number)
+        state = f"{opened.state_of(number)}{f': {problem}' if problem else ''}"
+        values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
+    left = len(opened.unfinished) - len(values)
+    more = [element("p", f"And {left} more.")] if left else []
+    command = element("p", f"{opened.folder.command('resume')} trains them.")
+    return [element("h2", "Cells that are not finished"), named_values("Cells", values), *more, command]
