@@ -79,9 +79,10 @@ def draw_setting_map(
     is_wide = known.size > 0 and known.min() > 0 and known.max() > WIDE * known.min()
     norm = "log" if is_wide else "linear"
     image = ax.imshow(scores, cmap="viridis", norm=norm, interpolation="nearest", aspect="auto")
+    shades = np.asarray(image.norm(scores))
     for (row, column), score in np.ndenumerate(scores):
         if np.isfinite(score):
-            dark = float(np.asarray(image.norm(score))) < 0.5
+            dark = shades[row, column] < 0.5
             ax.text(
                 column, row, f"{score:.3g}", ha="center", va="center", fontsize=7, color="w" if dark else "k"
             )

@@ -39,14 +39,18 @@ class Engine:
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
+    def check(self) -> None:
+        """Raise `ValueError` if options do not go together."""
+        for name in ("scheduler", "workers"):
+            if self.on is None and (given := getattr(self, name)) is not None:
+                raise ValueError(f"`{name}` must be given with --on dask only, got {given}.")
+
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
         """Train cells of a sweep, by default those that are not finished.
 
         **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
         """
-        if self.on is None and (self.scheduler is not None or self.workers is not None):
-            name = "scheduler" if self.scheduler is not None else "workers"
-            raise ValueError(f"`{name}` must be given with --on dask only, got {getattr(self, name)}.")
+        self.check()
         goes_on = SweepFolder(path).command("resume")
 
         def tell(said: str) -> None:
@@ -138,6 +142,7 @@ class SweepConfig:
 
 def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, only_make: bool) -> None:
     """Make a sweep and train its cells, or only print what it takes."""
+    engine.check()
     if dry_run:
         check_sweep(sweep, out)
         print(plan_table(sweep))

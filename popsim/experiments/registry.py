@@ -83,7 +83,9 @@ def setting_text(value: object, units: Sequence[str] = ()) -> str:
         return "not set"
     if isinstance(value, list | tuple):
         units = units or ("",) * len(value)
-        return ", ".join(setting_text(each, (unit,)) for each, unit in zip(value, units, strict=True))
+        return ", ".join(
+            setting_text(each, (unit,) if unit else ()) for each, unit in zip(value, units, strict=True)
+        )
     text = value if isinstance(value, str) else json.dumps(value)
     return f"{text} {' '.join(units)}".rstrip()
 

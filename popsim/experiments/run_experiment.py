@@ -22,6 +22,7 @@ from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder
 from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
+from popsim.store.json_files import plain_json
 from popsim.store.run_folder import FORMAT, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
@@ -371,7 +372,7 @@ def _check_same(
 def _differences(found: Any, expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return name, found value and expected value of entries that differ as JSON."""
     found = found if isinstance(found, dict) else {}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in expected.items()}
+    plain = plain_json("experiment", expected)
     names = [*plain, *(name for name in found if name not in plain)]
     pairs = [(name, found.get(name, "not"), plain.get(name, "not")) for name in names]
     return [(name, there, here) for name, there, here in pairs if there != here]
