@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from popsim.cli._train import EXIT_CODE, finish, stop_on_signals, training_devices
+from popsim.cli._train import EXIT_CODE, finish, stop_on_signals, stop_when_input_ends, training_devices
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped, verify_run
 from popsim.experiments.experiment import HELP
 from popsim.store import CorruptDataError
@@ -173,9 +173,13 @@ class SweepRun:
     engine: Engine
     cell: Annotated[tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="NUMBER")] = ()
     """a cell to train or to go on with; nothing is done where it is finished. Repeat it for further ones"""
+    until_input_ends: tyro.conf.FlagCreatePairsOff[bool] = False
+    """stop with a checkpoint when standard input ends, as it does when the process that started this dies"""
 
     def run(self) -> None:
         """Train the cells."""
+        if self.until_input_ends:
+            stop_when_input_ends()
         if len(self.cell) != 1 or self.engine.on is not None:
             report_trained(self.engine.train(self.path, list(self.cell) or None))
             return

@@ -88,6 +88,18 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
         reading.close()
 
 
+def stop_when_input_ends() -> None:
+    """Send SIGTERM to this process when its standard input ends."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 1024):  # without Python's buffer, whose lock would be held at exit
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _is_nohup(number: Any) -> bool:
     """Whether the signal is an ignored SIGHUP."""
     return signal.Signals(number).name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN

@@ -218,11 +218,12 @@ def run_sweep(
             failed[number] = " ".join(str(error).split()) or type(error).__name__
             tell(f"cell {number} failed: {failed[number]}")
     if failed:
-        raise CellsFailed(_failure_text(opened, failed))
+        raise CellsFailed(failure_text(opened, failed))
     return open_sweep(path)
 
 
-def _failure_text(opened: OpenedSweep, failed: dict[int, str]) -> str:
+def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
+    """Return a line that names the cells that are not finished, with the reason of the first."""
     names = ", ".join(map(str, list(failed)[:20])) + (" ..." if len(failed) > 20 else "")
     first = next(iter(failed.values()))
     return (

@@ -1,0 +1,101 @@
+"""Open a sweep of many cells: with its index, from the notes of the cells, and from their runs.
+
+    python benchmarks/many_cells.py --cells 10000
+
+One tiny cell is trained; the folders of the others are copies of its own, each with a description, a note and
+seeds of its own, so that the files and the manifests are real. Each way of opening runs in a process of its
+own; times in seconds, memory as the largest resident set.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from popsim.experiments import CenterOut
+from popsim.experiments.registry import describe_experiment
+from popsim.store import read_sealed_json, write_sealed_json
+from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
+
+MEMBERS = 4
+
+
+def make_cells(path: Path, n_cells: int) -> None:
+    """Make a sweep of `n_cells` finished cells."""
+    sizes = {"n_units": 4, "duration": 0.2, "batch_size": 2, "n_batches": 20, "log_step": 10}
+    seeds, axes = range(n_cells * MEMBERS // 2), {"learning_rate": (1e-3, 1e-2)}
+    sweep = Sweep(CenterOut(plant="point-mass", **sizes), axes, seeds, members_per_cell=MEMBERS)
+    opened = make_sweep(sweep, path)
+    run_cell(path, 0)
+    first = opened.folder.cell(0)
+    (first.path / "run.lock").unlink(missing_ok=True)
+    described, note = read_sealed_json(first.description), read_sealed_json(opened.folder.entry(0))
+    for number in range(1, n_cells):
+        cell = opened.folder.cell(number)
+        shutil.copytree(first.path, cell.path)
+        own = describe_experiment(sweep.cell(number).experiment)
+        part_of = {"sweep": opened.sweep_id, "cell": number}
+        write_sealed_json(cell.description, {**described, **own, "part_of": part_of})
+        write_sealed_json(opened.folder.entry(number), {**note, "cell": number})
+
+
+def measure(path: str, what: str) -> None:
+    """Open the sweep and use it; print times and memory as JSON."""
+    began = time.perf_counter()
+    opened = open_sweep(path)
+    told = {"open": time.perf_counter() - began, "finished": opened.counts["finished"]}
+    if what == "use":
+        some = range(0, opened.n_members, opened.n_members // 10)
+        for name, use in (
+            ("summary", opened.summary),
+            ("history", lambda: opened.history),
+            ("losses of 10 members", lambda: opened.history.loss.isel(member=some).values),
+        ):
+            began = time.perf_counter()
+            use()
+            told[name] = time.perf_counter() - began
+    status = Path("/proc/self/status").read_text()  # `getrusage` also counts the process that started it
+    told["MB"] = int(status.partition("VmHWM:")[2].split()[0]) / 1000
+    print(json.dumps(told))
+
+
+def main() -> None:
+    """Make the cells, and open them in each way."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cells", type=int, default=10_000)
+    parser.add_argument("--folder", help="where to make them; by default a temporary folder")
+    parser.add_argument("--open", nargs=2, metavar=("PATH", "WHAT"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.open:
+        measure(*given.open)
+        return
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        path = Path(folder) / "sweep"
+        began = time.perf_counter()
+        make_cells(path, given.cells)
+        print(f"{given.cells} cells made in {time.perf_counter() - began:.0f} s", flush=True)
+
+        def opened(how: str, what: str = "open") -> None:
+            command = [sys.executable, __file__, "--open", str(path), what]
+            ran = subprocess.run(command, capture_output=True, text=True, check=True)
+            told = json.loads(ran.stdout)
+            print(f"{how}: " + ", ".join(f"{name} {value:.3g}" for name, value in told.items()), flush=True)
+
+        opened("from the notes of the cells")
+        opened("with the index", "use")
+        files = sum(1 for file in path.rglob("*") if file.is_file())
+        print(f"{files} files, index of {(path / 'index.json').stat().st_size / 1e6:.2g} MB", flush=True)
+        for note in path.glob("cells/*/cell.json"):
+            note.unlink()
+        (path / "index.json").unlink()
+        opened("from the runs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m popsim.cli`, for processes that start others."""
+
+from popsim.cli.main import main
+
+main()

@@ -1,0 +1,317 @@
+"""The cells of a sweep on Dask, each trained by a process of its own.
+
+Dask places the cells on workers, repeats what a lost worker had begun, and shows all in its dashboard. A task
+carries a path and a number; what it starts is the command that a person would type.
+"""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from popsim._checks import check_positive_int
+from popsim.experiments.run_experiment import RunStopped
+from popsim.store.identity import lock_holder
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.running import CellsFailed, failure_text
+from popsim.version import __version__
+
+__all__ = ["run_on_dask"]
+
+SECONDS_TO_CONNECT = 10
+SECONDS_FOR_WORKERS = 60
+SECONDS_HELD = 60  # a lost worker's process notices that within a second or two, saves, and ends
+RETRIES = 5
+STOPPED = 75  # the exit code of popsim for a run that is saved and not finished, see popsim.cli
+NOT_IMPORTED = (
+    "`on` must be something that is installed, got dask without distributed: pip install popsim[dask]"
+)
+
+
+class CellStopped(RuntimeError):
+    """The process of a cell was stopped; the cell goes on from its checkpoint when Dask tries it again."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CellTask:
+    """What a worker needs in order to train a cell.
+
+    - `path`: the folder of the sweep.
+    - `number`: the number of the cell.
+    - `version`: the version of popsim that asks for it.
+    - `modules`: the modules with the experiments of the user, by `--import`.
+    - `python_path`: the folders in which these are found.
+    - `options`: further options of `popsim sweep run`.
+    - `n_local`: for workers of this machine their number, which share its cores and accelerators; else None.
+    - `stop`: the name of the event that stops all cells.
+    """
+
+    path: str
+    number: int
+    version: str
+    modules: tuple[str, ...]
+    python_path: tuple[str, ...]
+    options: tuple[str, ...]
+    n_local: int | None
+    stop: str
+
+    @property
+    def command(self) -> list[str]:
+        """The command that trains the cell."""
+        imports = [word for module in self.modules for word in ("--import", module)]
+        run = ["sweep", "run", self.path, "--cell", str(self.number), "--quiet", "--until-input-ends"]
+        return [sys.executable, "-m", "popsim.cli", *imports, *run, *self.options]
+
+
+def run_on_dask(
+    path: str | Path,
+    cells: Sequence[int] | None = None,
+    *,
+    scheduler: str | None = None,
+    n_workers: int | None = None,
+    devices: int | None = None,
+    stop: Callable[[], bool] | None = None,
+    tell: Callable[[str], None] = lambda said: None,
+) -> OpenedSweep:
+    """Train the cells of a sweep that are not finished beside one another on Dask.
+
+    **Arguments:**
+
+    - `path`: the folder of the sweep, which all workers must see.
+    - `cells`: the numbers of the cells to train; by default all.
+    - `scheduler`: the address of a Dask scheduler, or the file that it wrote; None for a cluster of this
+        machine, with one worker per accelerator, or per core.
+    - `n_workers`: the number of workers of this machine; None for the default.
+    - `devices`: the number of devices over which the members of a cell are divided; None for all of a worker.
+    - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
+    - `tell`: called with a line for each cell that ends.
+
+    **Returns:** the sweep, opened.
+
+    **Raises:** `ValueError` if distributed is not installed, the scheduler is not reached or has no workers,
+    or a worker has another popsim or does not see the folder; `CellsFailed` naming the cells that are not
+    finished; `RunStopped` if `stop` returned True.
+    """
+    opened = open_sweep(path)
+    wanted = opened.unfinished if cells is None else [own for own in cells if own in set(opened.unfinished)]
+    if not wanted:
+        return opened
+    with _connected(scheduler, n_workers) as (client, n_local):
+        tell(f"Dask: {client.dashboard_link}")
+        folder = str(opened.folder.path.resolve())
+        _check_workers(client, folder)
+        modules, python_path = _of_experiment(opened)
+        options = () if devices is None else ("--devices", str(devices))
+        event = f"popsim-stop-{uuid.uuid4().hex}"
+        tasks = [
+            CellTask(folder, own, __version__, modules, python_path, options, n_local, event)
+            for own in wanted
+        ]
+        failed = _run_tasks(client, tasks, event, stop, tell)
+    now = open_sweep(path)
+    if failed is None:
+        raise RunStopped(opened.folder.path, 0)
+    left = {number: failed.get(number, "it is not finished") for number in wanted if number in now.unfinished}
+    if left:
+        raise CellsFailed(failure_text(now, left))
+    return now
+
+
+@contextlib.contextmanager
+def _connected(scheduler: str | None, n_workers: int | None) -> Iterator[tuple[Any, int | None]]:
+    """Yield a client, and the number of workers if they are of this machine."""
+    try:
+        import distributed
+    except ImportError:
+        raise ValueError(NOT_IMPORTED) from None
+    if scheduler is None:
+        count = _default_workers() if n_workers is None else n_workers
+        check_positive_int("workers", count)
+        with (
+            distributed.LocalCluster(
+                n_workers=count, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client, count
+        return
+    if n_workers is not None:
+        raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
+    how: Any = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    try:
+        client = distributed.Client(**how, timeout=SECONDS_TO_CONNECT)
+    except (OSError, ValueError) as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"`scheduler` must be a Dask scheduler that answers, got {scheduler}: {said}"
+        ) from None
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
+        except TimeoutError:
+            raise ValueError(
+                f"`scheduler` must have workers, got {scheduler}, which had none for {SECONDS_FOR_WORKERS} s."
+            ) from None
+        yield client, None
+
+
+def _default_workers() -> int:
+    """Return the number of accelerators, or else of the cores that the process may use."""
+    return _n_accelerators() or len(_cores())
+
+
+def _n_accelerators() -> int:
+    if not (nvidia := shutil.which("nvidia-smi")):
+        return 0
+    listed = subprocess.run([nvidia, "-L"], capture_output=True, text=True, check=False)
+    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+
+
+def _cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _facts(folder: str) -> tuple[str, bool]:
+    """Return the version of popsim of a worker, and whether it sees the folder."""
+    return __version__, SweepFolder(Path(folder)).is_sweep
+
+
+def _check_workers(client: Any, folder: str) -> None:
+    """**Raises:** `ValueError` naming a worker that has another popsim, or does not see the folder."""
+    for worker, found in client.run(_facts, folder, on_error="return").items():
+        if isinstance(found, Exception):
+            raise ValueError(
+                f"`scheduler` must have workers with popsim {__version__}: {worker} says {found}."
+            )
+        version, sees = found
+        if version != __version__:
+            raise ValueError(
+                f"`scheduler` must have workers with popsim {__version__}, got {worker} with {version}."
+            )
+        if not sees:
+            raise ValueError(f"`scheduler` must have workers that see {folder}: {worker} does not.")
+
+
+def _of_experiment(opened: OpenedSweep) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the module of the experiment if it is the user's own, and the folder in which it is found."""
+    name = type(opened.sweep.experiment).__module__
+    if name.startswith("popsim."):
+        return (), ()
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if name == "__main__" or file is None:
+        raise ValueError(
+            f"the experiment {opened.sweep.experiment.name} must be in a module, which the processes of the "
+            f"cells import, got {name}."
+        )
+    depth = name.count(".") + (Path(file).name == "__init__.py")
+    return (name,), (str(Path(file).resolve().parents[depth]),)
+
+
+def _run_tasks(
+    client: Any,
+    tasks: Sequence[CellTask],
+    event: str,
+    stop: Callable[[], bool] | None,
+    tell: Callable[[str], None],
+) -> dict[int, str] | None:
+    """Return why cells failed, by number; None if `stop` returned True."""
+    import distributed
+
+    stopping = distributed.Event(event, client=client)
+    futures = {
+        client.submit(train_cell, task, key=f"cell-{task.number}-{event[-8:]}", retries=RETRIES): task.number
+        for task in tasks
+    }
+    failed: dict[int, str] = {}
+    waiting, is_stopped = set(futures), False
+    while waiting:
+        if not is_stopped and stop is not None and stop():
+            is_stopped = True
+            stopping.set()
+        with contextlib.suppress(TimeoutError):
+            distributed.wait(list(waiting), timeout=1.0, return_when="FIRST_COMPLETED")
+        for future in [own for own in waiting if own.done()]:
+            waiting.remove(future)
+            number = futures[future]
+            ended = future.status == "finished"
+            said = future.result() if ended else " ".join(str(future.exception()).split())
+            tell(f"cell {number} {f'failed: {said}' if said else 'is finished'}")
+            if said:
+                failed[number] = said
+    return None if is_stopped else failed
+
+
+def train_cell(task: CellTask) -> str:
+    """Train a cell in a process, on a worker; return why it failed, or nothing.
+
+    **Raises:** `CellStopped` if the process was stopped, so that Dask tries the cell again.
+    """
+    import distributed
+
+    if task.version != __version__:
+        return f"the worker must have popsim {task.version}, got {__version__}"
+    cell = SweepFolder(Path(task.path)).cell(task.number).path
+    until = time.monotonic() + SECONDS_HELD
+    while (holder := lock_holder(cell)) is not None:
+        if time.monotonic() > until:
+            return f"{holder} holds {cell}"
+        time.sleep(1)
+    stop = distributed.Event(task.stop)
+    with tempfile.TemporaryFile() as errors:
+        code = None if stop.is_set() else _wait(_started(task, errors), stop)
+        if code is None:
+            return "it was stopped"
+        if code == STOPPED or code < 0:
+            raise CellStopped(f"the process of cell {task.number} ended with code {code}")
+        errors.seek(0)
+        lines = errors.read().decode(errors="replace").strip().splitlines()
+    return "" if code == 0 else (lines or [f"its process ended with code {code}"])[-1]
+
+
+def _started(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the process of a cell, on its share of the cores or on its accelerator."""
+    import distributed
+
+    paths = [*task.python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    cores: set[int] = set()
+    if task.n_local is not None:
+        place = int(distributed.get_worker().name)
+        cores = set(_cores()[place % len(_cores()) :: task.n_local])
+        if _n_accelerators():
+            env["CUDA_VISIBLE_DEVICES"] = str(place)
+    process = subprocess.Popen(
+        task.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=env
+    )
+    if cores and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):  # it has ended already
+            os.sched_setaffinity(process.pid, cores)
+    return process
+
+
+def _wait(process: subprocess.Popen[bytes], stop: Any) -> int | None:
+    """Return the exit code of the process of a cell; None if it was stopped by the event."""
+    assert process.stdin is not None
+    is_stopped = False
+    with process.stdin:  # if this worker dies, the input of the process ends, and so does it
+        while True:
+            try:
+                code = process.wait(timeout=1)
+                return None if is_stopped and code == STOPPED else code
+            except subprocess.TimeoutExpired:
+                if not is_stopped and stop.is_set():
+                    is_stopped = True
+                    process.terminate()

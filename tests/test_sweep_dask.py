@@ -1,0 +1,103 @@
+"""Sweeps on Dask: the same as trained in order, with a worker killed, with cells that fail."""
+
+import functools
+import os
+import signal
+import threading
+import time
+
+import distributed
+import numpy as np
+import pytest
+from small_training import assert_same
+from swept_runs import Swept
+
+from popsim.experiments import RunStopped
+from popsim.store.identity import lock_holder
+from popsim.sweeps import CellsFailed, Sweep, make_sweep, on_dask, run_sweep
+from popsim.sweeps.on_dask import run_on_dask
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of distributed, as its workers are killed
+]
+LONG = Swept(n_batches=6_000, log_step=1_000)
+SWEEP = Sweep(LONG, {"rate": (1e-3, 1e-2), "label": ("a", "b")}, range(2))
+
+
+@pytest.fixture(scope="module")
+def in_order(tmp_path_factory):
+    """The sweep trained cell after cell, on one device as the cells of a worker are."""
+    path = tmp_path_factory.mktemp("in-order") / "sw"
+    make_sweep(SWEEP, path)
+    return run_sweep(path)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        yield cluster
+
+
+def same(one, other):
+    assert one.is_finished and other.is_finished
+    for own, expected in zip(one.history.data_vars.items(), other.history.data_vars.items(), strict=True):
+        np.testing.assert_array_equal(own[1].values, expected[1].values, err_msg=own[0])
+    assert_same(one.ensemble(), other.ensemble())
+
+
+def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
+    """Its cell goes on elsewhere, from a checkpoint; its process does not live on."""
+    opened = make_sweep(SWEEP, tmp_path / "sw")
+    killed = []
+
+    def kill():
+        while not [*opened.folder.cells.glob("*/checkpoints/*.safetensors")]:
+            time.sleep(0.05)
+        with distributed.Client(cluster.scheduler_address) as client:
+            pids = client.run(os.getpid)
+        killed.append(next(iter(pids.values())))
+        os.kill(killed[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    finished = run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address, devices=1)
+    thread.join()
+    assert killed
+    same(finished, in_order)
+
+
+def test_blocks_of_a_history_are_read_by_workers(in_order, cluster):
+    with distributed.Client(cluster.scheduler_address):
+        loss = in_order.history.loss
+        mean = (loss.chunk({"member": 3}) ** 2).mean("batch").compute()
+    np.testing.assert_allclose(mean.values, (loss**2).mean("batch").values, rtol=1e-6)
+
+
+def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
+    made = Sweep(Swept(n_members=1), {"label": ("good", "unlucky")}, range(1))
+    make_sweep(made, tmp_path / "failing")
+    told = []
+    with pytest.raises(CellsFailed, match="1 of 2 cells are not finished: 1; the first: .*label is unlucky"):
+        run_on_dask(tmp_path / "failing", scheduler=cluster.scheduler_address, tell=told.append)
+    assert any("cell 0 is finished" in line for line in told)
+    opened = make_sweep(SWEEP, tmp_path / "stopped")
+    began = functools.partial(lock_holder, opened.folder.cell(0).path)
+    with pytest.raises(RunStopped):
+        run_on_dask(
+            tmp_path / "stopped", scheduler=cluster.scheduler_address, stop=lambda: began() is not None
+        )
+    assert all(lock_holder(opened.folder.cell(number).path) is None for number in range(SWEEP.n_cells))
+
+
+def test_what_cannot_be_reached_is_named(tmp_path, monkeypatch, cluster):
+    opened = make_sweep(SWEEP, tmp_path / "sw")
+    monkeypatch.setattr(on_dask, "SECONDS_TO_CONNECT", 1)
+    with pytest.raises(ValueError, match="that answers, got tcp://127.0.0.1:1:"):
+        run_on_dask(tmp_path / "sw", scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ValueError, match="`workers` must not be given with --scheduler"):
+        run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address, n_workers=2)
+    monkeypatch.setattr(on_dask, "__version__", "0.0.1")  # of this process, not of the workers
+    with pytest.raises(ValueError, match="workers with popsim 0.0.1, got tcp://.* with 0"):
+        run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address)
+    assert not [*opened.folder.cells.iterdir()]
