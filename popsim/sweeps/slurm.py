@@ -1,0 +1,148 @@
+"""Job scripts that train a sweep on a cluster with SLURM, as an array of jobs and without Dask."""
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+from popsim._checks import check_positive_int
+from popsim._text_checks import check_path
+from popsim.store.files import write_file
+from popsim.store.run_folder import import_option
+from popsim.sweeps.opened import OpenedSweep
+
+__all__ = ["SlurmOptions", "write_slurm_script"]
+
+SIGNAL_SECONDS = 120  # before the time limit; SLURM may be a minute early
+_TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?")  # as sbatch takes it
+_OPTION = re.compile(r"[a-z][a-z0-9-]*(=.+)?")
+
+
+@dataclasses.dataclass(frozen=True)
+class SlurmOptions:
+    """The options of the jobs of a sweep.
+
+    - `partition`: the partition of the cluster; None for its default.
+    - `time`: the time limit of a job as sbatch takes it, such as "4:00:00"; None for that of the partition.
+    - `gpus`, `cpus`: the number of GPUs and of cores of a job.
+    - `memory`: the memory of a job, such as "8G"; None for the default of the cluster.
+    - `max_tasks`: the largest number of jobs of the array, which many clusters limit to 1000.
+    - `options`: further options of sbatch, such as "account=lab".
+    - `setup`: lines to run before popsim, such as "module load python".
+
+    **Raises:** `ValueError` naming what is not of this form.
+    """
+
+    partition: str | None = None
+    time: str | None = None
+    gpus: int | None = None
+    cpus: int = 1
+    memory: str | None = None
+    max_tasks: int = 1000
+    options: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for name, number in (("gpus", self.gpus), ("cpus", self.cpus), ("tasks", self.max_tasks)):
+            if number is not None:
+                check_positive_int(name, number)
+        for name, form, such in (
+            ("partition", re.compile(r"[\w.,-]+"), "gpu"),
+            ("time", _TIME, "4:00:00"),
+            ("memory", re.compile(r"\d+[KMGT]?"), "8G"),
+        ):
+            if (given := getattr(self, name)) is not None and not form.fullmatch(given):
+                raise ValueError(f"`{name}` must be such as {such}, got {given!r}.")
+        for option in self.options:
+            if not _OPTION.fullmatch(option):
+                raise ValueError(f"`slurm_option` must be such as account=lab, got {option!r}.")
+        for line in (*self.options, *self.setup):
+            if not line.strip() or "\n" in line or "\r" in line:
+                raise ValueError(f"`setup` and `slurm_option` must be one line each, got {line!r}.")
+
+    def lines(self) -> list[str]:
+        """Return the options as they are written into a script."""
+        given = {
+            "partition": self.partition,
+            "time": self.time,
+            "gpus": self.gpus,
+            "cpus-per-task": self.cpus,
+            "mem": self.memory,
+        }
+        named = [f"{name}={value}" for name, value in given.items() if value is not None]
+        return [f"#SBATCH --{option}" for option in (*named, *self.options)]
+
+
+_SCRIPT = """#!/bin/bash
+#SBATCH --job-name={name}
+#SBATCH --array=0-{last}{options}
+#SBATCH --output={logs}
+#SBATCH --signal=B:USR1@{seconds}
+#SBATCH --requeue
+#SBATCH --open-mode=append
+{setup}
+sweep={sweep}
+out_of_time= ended= child=
+stop() { [ "$child" ] && kill -TERM "$child" 2> /dev/null; }
+trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
+trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
+
+failed=0
+for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
+    [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] && continue
+    {popsim} sweep run "$sweep" --cell "$cell" --quiet &
+    child=$!
+    while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
+    child=
+    if [ "$out_of_time" ]; then scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; fi
+    if [ "$out_of_time$ended" ] || [ "$code" -eq 75 ]; then exit 75; fi  # 75: stopped and saved
+    [ "$code" -eq 0 ] || failed=1
+done
+exit "$failed"
+"""
+
+
+def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
+    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn."""
+    sweep, folder = opened.sweep, opened.folder.path.resolve()
+    n_tasks = min(sweep.n_cells, options.max_tasks)
+    place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    parts = {
+        "name": re.sub(r"[^\w.-]", "_", folder.name),
+        "last": n_tasks - 1,
+        "options": "".join(f"\n{line}" for line in options.lines()),
+        "logs": f'"{place}/%a.txt"',
+        "seconds": SIGNAL_SECONDS,
+        "setup": "".join(f"\n{line}" for line in options.setup),
+        "sweep": shlex.quote(str(folder)),
+        "n_cells": sweep.n_cells,
+        "n_tasks": n_tasks,
+        "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
+    }
+    return re.sub(r"\{(\w+)\}(?<!\$\{SLURM_ARRAY_JOB_ID\})", lambda part: str(parts[part[1]]), _SCRIPT)
+
+
+def write_slurm_script(
+    opened: OpenedSweep, options: SlurmOptions, out: Path | None = None, *, overwrite: bool = False
+) -> Path:
+    """Write a script for sbatch that trains a sweep, and the folder for what its jobs print.
+
+    **Arguments:**
+
+    - `opened`: the sweep.
+    - `options`: the options of the jobs.
+    - `out`: the script; None for `sweep.sbatch` in the folder of the sweep.
+    - `overwrite`: whether to replace an existing file.
+
+    **Returns:** the path of the script.
+
+    **Raises:** `ValueError` if it exists and `overwrite` is False; `SaveError` if it cannot be written.
+    """
+    path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
+    check_path("out", path)
+    if path.exists() and not overwrite:
+        raise ValueError(f"`out` must not exist, got {path}; use --overwrite to replace it.")
+    (opened.folder.path / "logs").mkdir(exist_ok=True)
+    write_file(path, [slurm_script(opened, options).encode()])
+    return path
