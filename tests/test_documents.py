@@ -27,7 +27,7 @@ from popsim.training import TaskTrainer
 ROOT = Path(popsim.__file__).resolve().parents[1]
 DOCUMENTS = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("extending", "own_experiment", "tasks", "bodies", "runs")),
+    *(f"docs/{name}.md" for name in ("extending", "own_experiment", "tasks", "bodies", "runs", "scale")),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
 ]
@@ -164,7 +164,7 @@ def test_an_experiment_of_your_own_is_trained_and_shown(tmp_path, monkeypatch, c
     try:
         with jax.numpy_dtype_promotion("standard"):
             main([*train[: train.index("--members")], *size])
-            assert "network 1" in capsys.readouterr().out
+            assert "trained                  1" in capsys.readouterr().out
             main(show)
         assert "runs/bits-0/report.html" in capsys.readouterr().out
         del EXPERIMENTS["bits"]
@@ -196,7 +196,14 @@ def test_the_commands_run(document, saved_run, monkeypatch):
     spare_center_out(monkeypatch)
     assert commands(document)
     for arguments in commands(document):
-        main(arguments)
+        main(_small_sweep(arguments) if arguments[0] == "sweep" else arguments)
+
+
+def _small_sweep(arguments: list[str]) -> list[str]:
+    """A command that sweeps, with fewer and smaller networks."""
+    fewer = {"n-units=32,64": "n-units=3", "0:5": "0:2"}
+    size = ["--n-batches", "2", "--log-step", "1", "--batch-size", "2", "--duration", "0.1"]
+    return [*(fewer.get(word, word) for word in arguments), *size, "--plant", "point-mass", "--quiet"]
 
 
 FAKE = """#!/usr/bin/env python3
