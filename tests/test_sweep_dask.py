@@ -1,5 +1,6 @@
 """Sweeps on Dask: the same as trained in order, with a worker killed, with cells that fail."""
 
+import dataclasses
 import functools
 import os
 import signal
@@ -14,14 +15,14 @@ from swept_runs import Swept
 
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_holder
-from popsim.sweeps import CellsFailed, Sweep, make_sweep, on_dask, run_sweep
+from popsim.sweeps import CellsFailed, Sweep, make_sweep, on_dask, open_sweep, run_cell, run_sweep
 from popsim.sweeps.on_dask import run_on_dask
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # of distributed, as its workers are killed
 ]
-LONG = Swept(n_batches=6_000, log_step=1_000)
+LONG = Swept(n_batches=3_000, log_step=500)
 SWEEP = Sweep(LONG, {"rate": (1e-3, 1e-2), "label": ("a", "b")}, range(2))
 
 
@@ -74,6 +75,7 @@ def test_blocks_of_a_history_are_read_by_workers(in_order, cluster):
     np.testing.assert_allclose(mean.values, (loss**2).mean("batch").values, rtol=1e-6)
 
 
+@pytest.mark.full  # in short: test_sweep_runs.test_cells_fail_alone
 def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
     made = Sweep(Swept(n_members=1), {"label": ("good", "unlucky")}, range(1))
     make_sweep(made, tmp_path / "failing")
@@ -101,3 +103,41 @@ def test_what_cannot_be_reached_is_named(tmp_path, monkeypatch, cluster):
     with pytest.raises(ValueError, match="workers with popsim 0.0.1, got tcp://.* with 0"):
         run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address)
     assert not [*opened.folder.cells.iterdir()]
+
+
+@pytest.mark.full  # in short: test_sweep_runs.test_the_cells_are_one_population
+@pytest.mark.parametrize("blocks", [4, None])
+def test_a_population_of_64_however_it_is_divided(blocks, tmp_path, cluster):
+    """At once, as eight numbered cells in any order, and on Dask."""
+    axes = {"rate": (1e-3, 1e-2), "hidden_noise": (0.0, 0.1)}
+    whole = Sweep(Swept(n_batches=100, log_step=50), axes, range(16), member_batch_size=blocks)
+    parts = dataclasses.replace(whole, members_per_cell=8)
+    assert (whole.n_cells, parts.n_cells, parts.n_members) == (1, 8, 64)
+    for name, sweep in (("at once", whole), ("in cells", parts), ("on Dask", parts)):
+        make_sweep(sweep, tmp_path / name)
+    at_once = run_sweep(tmp_path / "at once")
+    for number in np.random.default_rng(0).permutation(8).tolist():
+        run_cell(tmp_path / "in cells", number)
+    run_on_dask(tmp_path / "on Dask", scheduler=cluster.scheduler_address)
+    names = [*axes, "seed"]
+    ours = at_once.summary().sort_values(names).index
+    drawn = _draws([at_once.run(0)])[ours]
+    for divided in (open_sweep(tmp_path / name) for name in ("in cells", "on Dask")):
+        theirs = divided.summary().sort_values(names).index
+        np.testing.assert_array_equal(_draws(map(divided.run, range(8)))[theirs], drawn)
+        for name, values in at_once.history.data_vars.items():
+            expected, found = values.sel(member=ours).values, divided.history[name].sel(member=theirs).values
+            if blocks and name != "validation_loss":  # which all members of a cell run at once
+                np.testing.assert_array_equal(found, expected, err_msg=name)
+            else:
+                np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def _draws(runs):
+    """Initial weights, and the trials of a batch, of each member of some runs."""
+    rows = []
+    for run in runs:
+        weights = run.models(batch=-1).network.recurrent_weights
+        trials = run.training_trials(7).inputs
+        rows += [np.append(*map(np.ravel, own)) for own in zip(weights, trials, strict=True)]
+    return np.array(rows)
