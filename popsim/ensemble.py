@@ -325,11 +325,16 @@ def member(ensemble: ModelType, index: int) -> ModelType:
     count = n_members(ensemble)
     if not 0 <= index < count:
         raise ValueError(f"`index` must be a member of the ensemble, 0 to {count - 1}, got {index}.")
+    return members_at(ensemble, np.asarray(index))
+
+
+def members_at(ensemble: ModelType, places: Int[np.ndarray, "*member"]) -> ModelType:
+    """Return the members at some places, in their order; the model at one place without an axis."""
     arrays, static = eqx.partition(ensemble, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
-    return eqx.combine(jax.tree.unflatten(structure, _rows(leaves, np.asarray(index))), static)
+    return eqx.combine(jax.tree.unflatten(structure, _rows(leaves, places)), static)
 
 
 @jit_quickly
-def _rows(leaves: list[Array], index: Int[Array | np.ndarray, ""]) -> list[Array]:
+def _rows(leaves: list[Array], index: Int[Array | np.ndarray, "*member"]) -> list[Array]:
     return [leaf[index] for leaf in leaves]

@@ -16,7 +16,7 @@ from popsim.experiments import RunStopped, open_run, run_experiment
 from popsim.report import report_sweep
 from popsim.store.identity import FolderHeldError
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep
-from popsim.sweeps.info_table import sweep_table
+from popsim.sweeps.tables import sweep_table
 
 pytestmark = pytest.mark.slow
 

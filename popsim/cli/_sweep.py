@@ -12,11 +12,9 @@ from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunSt
 from popsim.experiments.experiment import HELP
 from popsim.store import CorruptDataError
 from popsim.sweeps import OpenedSweep, Sweep, SweepFolder, make_sweep, open_sweep, run_cell, run_sweep
-from popsim.sweeps.config import read_config
-from popsim.sweeps.info_table import sweep_table
-from popsim.sweeps.parse import parse_axes, parse_seeds
-from popsim.sweeps.plan_table import plan_table
+from popsim.sweeps.config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.running import check_sweep
+from popsim.sweeps.tables import plan_table, sweep_table
 
 SweepPath = Annotated[
     tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP", help="the folder of the sweep")

@@ -8,15 +8,13 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-import equinox as eqx
-import jax
 import numpy as np
 import tyro
 from jaxtyping import Array, Int, Key
 from matplotlib.figure import Figure
 
 from popsim._checks import check_non_negative_int, check_positive_int
-from popsim.ensemble import Members, grid_of_seeds, make_ensemble
+from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments._joined_models import as_setting, joined
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
@@ -258,4 +256,4 @@ def _in_order(ensemble: Any, members: Members, names: list[str]) -> Any:
     rows = np.ravel_multi_index([places[name].ravel() for name in taken], [shape[name] for name in taken])
     if np.array_equal(rows, np.arange(rows.size)):
         return ensemble
-    return jax.tree.map(lambda leaf: leaf[rows] if eqx.is_array(leaf) else leaf, ensemble)
+    return members_at(ensemble, np.asarray(rows))

@@ -21,7 +21,7 @@ from popsim.report._html import Html, element, is_page, named_values, table, wri
 from popsim.report.pictures import REPORT, WrittenReport, make_report_folder, save_and_embed
 from popsim.store.files import check_replaceable
 from popsim.sweeps import OpenedSweep
-from popsim.sweeps.info_table import sweep_table
+from popsim.sweeps.tables import sweep_table
 
 __all__ = ["report_sweep"]
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Int
 
-from popsim._compilation import jit_quickly
 from popsim._text_checks import perhaps
+from popsim.ensemble import members_at
 from popsim.experiments import Run
 from popsim.experiments._joined_models import joined
 from popsim.store.json_files import read_json
@@ -199,7 +198,7 @@ class OpenedSweep:
         cells, told, parts = self.labels["cell"], [], []
         for cell in np.unique(cells).tolist():
             rows = self.labels["place"][cells == cell].astype(int)
-            parts.append(_rows(self.run(cell).ensemble, rows))
+            parts.append(members_at(self.run(cell).ensemble, rows))
             told.append(f"cell {cell} ({self.sweep.cell(cell)})")
         try:
             return joined(parts, told)
@@ -252,15 +251,3 @@ def _as_column(values: Sequence[Any]) -> np.ndarray:
     if kinds <= {int} or kinds <= {int, float}:
         return column.astype(float if float in kinds else int)
     return column.astype(str) if kinds == {str} else column
-
-
-def _rows(ensemble: Any, rows: Int[np.ndarray, " member"]) -> Any:
-    import equinox as eqx
-
-    arrays, static = eqx.partition(ensemble, eqx.is_array)
-    return eqx.combine(_taken(arrays, rows), static)
-
-
-@jit_quickly
-def _taken(arrays: Any, rows: Int[np.ndarray, " member"]) -> Any:
-    return jax.tree.map(lambda leaf: leaf[rows], arrays)
