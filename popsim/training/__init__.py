@@ -6,6 +6,17 @@ from popsim.training.loop.history_on_disk import open_history, save_history
 from popsim.training.loop.observers import LogEntry, TensorBoardWriter
 from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
 from popsim.training.options import TrainerOptions, Training
+from popsim.training.selection import (
+    AbstractExploit,
+    AbstractExplore,
+    BinaryTournament,
+    Perturb,
+    PopulationBasedTraining,
+    Resample,
+    SelectionRecord,
+    Truncation,
+    ancestors,
+)
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.steps.optimizers import adam, cosine_decay, inject_hyperparams, sgd
@@ -20,9 +31,16 @@ from popsim.training.supervised import eval_step, supervised_batches, train_step
 from popsim.training.trainer import TaskTrainer
 
 __all__ = [
+    "AbstractExploit",
+    "AbstractExplore",
     "AbstractModelUpdate",
+    "BinaryTournament",
     "LogEntry",
     "NonfiniteError",
+    "Perturb",
+    "PopulationBasedTraining",
+    "Resample",
+    "SelectionRecord",
     "TaskTrainer",
     "TaskTrainerHistory",
     "TensorBoardWriter",
@@ -30,10 +48,12 @@ __all__ = [
     "TrainedBatch",
     "TrainerOptions",
     "Training",
+    "Truncation",
     "accumulate_gradients",
     "accumulate_gradients_loop",
     "accumulate_gradients_scan",
     "adam",
+    "ancestors",
     "build_train_step_fn",
     "constraints",
     "cosine_decay",

@@ -117,6 +117,7 @@ class Configuration:
             "loss_update_func": trainer.loss_update_func,
             "post_step_fns": tuple(trainer.post_step_fns),
             "validation_metrics": trainer.validation_metrics,
+            **({} if trainer.selection is None else {"selection": trainer.selection}),
         }
 
     @functools.cached_property

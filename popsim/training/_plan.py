@@ -27,6 +27,12 @@ from popsim.per_member import (
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
 from popsim.training._fit import check_changes, check_fit
+from popsim.training._hyperparameters import (
+    Place,
+    after_selection,
+    hyperparameter_places,
+    with_present_values,
+)
 from popsim.training.constraints import warn_of_start
 from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop.history import TRAINABLES, TRIALS
@@ -41,8 +47,10 @@ from popsim.training.loop.schedule import (
     training_phases,
 )
 from popsim.training.options import TrainerOptions, Training
+from popsim.training.selection import SelectionRecord
 from popsim.training.steps._sharding import MemberLayout
 from popsim.training.steps.member_step import (
+    NOT_FROZEN,
     MemberStep,
     checked_opt_state,
     starts_finite,
@@ -93,6 +101,8 @@ class TrainingPlan:
             check_of_one_member("post_step_fns", trainer.post_step_fns)
         else:
             check_n_members(training.task, self.count, "task")
+        if trainer.selection is not None:
+            self._check_selection()
         # Evaluated here, so that their errors are raised before anything else is done.
         _ = self.kept_batches, self.spec_batches, self.callbacks, self.resets, self.enabled, self.phases
         if training.batch_size % trainer.n_minibatches:
@@ -100,6 +110,27 @@ class TrainingPlan:
                 f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
                 f"got {training.batch_size}."
             )
+
+    def _check_selection(self) -> None:
+        """Raise `ValueError` if a selection does not fit the training."""
+        if (self.count or 1) < 2:
+            raise ValueError(
+                "`selection` must be None but for an ensemble of two members or more, "
+                f"got {self.count or 'a single model'}."
+            )
+        if len(np.atleast_1d(self.training.reset_opt_state_at)):
+            raise ValueError(
+                "`reset_opt_state_at` must be empty with a `selection`: it would undo what was selected."
+            )
+
+    @functools.cached_property
+    def selections(self) -> frozenset[int]:
+        """The batches before which there is a selection."""
+        rule = self.trainer.selection
+        if rule is None:
+            return frozenset()
+        batches = range(rule.every, self.training.n_batches, rule.every)
+        return frozenset(batch for batch in batches if batch > self.training.start_batch)
 
     @functools.cached_property
     def count(self) -> int | None:
@@ -221,7 +252,13 @@ class TrainingPlan:
 
         values = member_values(self._unchecked_step, self.count or 1, "trainer")
         carry = (eqx.filter_vmap(carry_of) if training.ensembled else carry_of)(training.model, values)
-        return dataclasses.replace(state, step=jnp.asarray(training.start_batch), loss_fn_state=carry)
+        changed = None if self.trainer.selection is None else values
+        return dataclasses.replace(
+            state,
+            step=jnp.asarray(training.start_batch),
+            loss_fn_state=carry,
+            hyperparameters=jax.tree.map(jnp.asarray, changed),
+        )
 
     @functools.cached_property
     def state(self) -> TrainState:
@@ -310,9 +347,51 @@ class TrainingPlan:
         """The validation trials; with a leading member axis if the members' tasks differ."""
         return validation_trials(self.training.task, self.count or 1)
 
-    def validate(self, model: Any) -> tuple[Evaluation, dict[str, Shaped[np.ndarray, "..."]]]:
-        """Return the results of a model on the validation trials, and their metrics."""
+    @functools.cached_property
+    def hyperparameters(self) -> dict[str, Place]:
+        """The hyperparameters that the selection changes; none without one."""
+        if self.trainer.selection is None:
+            return {}
+        first = eqx.filter_eval_shape(
+            lambda params: jax.tree.map(lambda leaf: leaf[0], params), self.state.params
+        )
+        return hyperparameter_places(self.trainer.selection, self.state, self.step, first)
+
+    def select(self, state: TrainState, batch: int) -> tuple[TrainState, SelectionRecord]:
+        """Return the state after the selection before a batch, its members laid out, and what was done.
+
+        **Raises:** `ValueError` if the score of the selection is not one number for each member.
+        """
+        rule = self.trainer.selection
+        assert rule is not None
+        own = self.layout.gather_state(state)
+        results, _ = self.validate(own.model, own.hyperparameters)
+        scores = results.losses.total.mean(axis=-1)
+        if rule.score is not None:
+            scores = jnp.asarray(rule.score(results.states, self.validation_trials), scores.dtype)
+            if scores.shape != (self.count,):
+                raise ValueError(
+                    f"`score` of the selection must return a number for each of the {self.count} members, "
+                    f"got shape {scores.shape}."
+                )
+        frozen = own.loss_fn_state.frozen_from != NOT_FROZEN
+        scores = jnp.where(frozen, jnp.inf, scores)
+        key = jax.random.fold_in(key_stream(self.training.key, "selection"), batch)
+        own, record = after_selection(rule, scores, own, self.recorded, self.hyperparameters, key=key)
+        return self.layout.spread_state(own), jax.device_get(record)
+
+    def validate(
+        self, model: Any, hyperparameters: PyTree = None
+    ) -> tuple[Evaluation, dict[str, Shaped[np.ndarray, "..."]]]:
+        """Return the results of a model on the validation trials, and their metrics.
+
+        **Arguments:**
+
+        - `model`: the model, or ensemble.
+        - `hyperparameters`: those of the members at present, see `TrainState`; None for those given.
+        """
         task, trials, metrics_of = self.training.task, self.validation_trials, self.trainer.validation_metrics
+        task = with_present_values(task, hyperparameters, self.step)
         key = key_stream(self.training.key, "validation")
         if self.training.ensembled:
             shared = None if differs_between_members(task) else trials

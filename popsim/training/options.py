@@ -21,6 +21,7 @@ from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
 from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
 from popsim.training.loop.schedule import WhereTrain
+from popsim.training.selection import PopulationBasedTraining
 from popsim.training.steps._sharding import check_devices
 from popsim.training.steps.member_step import LossUpdateFn
 from popsim.training.steps.model_updates import AbstractModelUpdate, as_model_updates
@@ -68,6 +69,8 @@ class TrainerOptions:
         "freeze": warn and keep the member as it was before that batch; the others go on, and training ends
         when none is left. The frozen values are finite, but may have diverged already. "raise": raise
         `NonfiniteError`.
+    - `selection`: how the members of an ensemble select among themselves while they train, see
+        `PopulationBasedTraining`; None for members that train independently.
     - `remat`: whether gradients recompute each time step instead of storing it: less memory, more time.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
         current loss, its mean weighted terms and the gradients.
@@ -94,6 +97,7 @@ class TrainerOptions:
     member_batch_size: int | None = None
     devices: Sequence[jax.Device] | None = None  # pyright: ignore[reportInvalidTypeForm]
     nonfinite: Literal["freeze", "raise"] = "freeze"
+    selection: PopulationBasedTraining | None = None
     remat: bool = False
     loss_update_func: LossUpdateFn | None = None
     post_step_fns: Sequence[Callable[[Any], Any]] = ()
@@ -126,6 +130,8 @@ class TrainerOptions:
             raise ValueError(
                 f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {self.optimizer}."
             )
+        if not (self.selection is None or isinstance(self.selection, PopulationBasedTraining)):
+            raise ValueError(f"`selection` must be a PopulationBasedTraining, got {self.selection!r}.")
         check_callables("post_step_fns", self.post_step_fns)
         check_callables("log_fns", self.log_fns)
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):

@@ -88,7 +88,10 @@ class TaskTrainer(TrainerOptions):
         no checkpoint is intact; `SaveError` if a checkpoint cannot be written.
         """
         plan = TrainingPlan(self, training)
-        _ = plan.rows_like  # before anything is written: task, model and updates fit together
+        _ = (
+            plan.rows_like,
+            plan.hyperparameters,
+        )  # before anything is written: task, model and updates fit together
         is_saved, restore = self.folder is not None, training.restore_checkpoint
         with open_training_store(plan) if is_saved else contextlib.nullcontext() as store:
             state = plan.state if store is None else store.begin(plan.state, restore=restore)

@@ -104,6 +104,8 @@ class BatchLoop(eqx.Module):
         def one_member(of_member):
             arrays, member_id, values = of_member
             own = dataclasses.replace(state, **eqx.combine(arrays, static))
+            if own.hyperparameters is not None:
+                values = own.hyperparameters
             own_step = with_member_values(self.member_step, values)
             own, record = own_step(own, batch=state.step, member_id=member_id, enabled=enabled)
             return eqx.filter(parts(own, OWN), eqx.is_array), record

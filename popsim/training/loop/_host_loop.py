@@ -64,7 +64,11 @@ class HostLoop:
         calls = CallSchedule(
             int(state.step),
             plan.training.n_batches,
-            {*plan.log_batches, *plan.callbacks, *(batch - 1 for batch in (*plan.resets, *self.loops))},
+            {
+                *plan.log_batches,
+                *plan.callbacks,
+                *(batch - 1 for batch in (*plan.resets, *plan.selections, *self.loops)),
+            },
             capacity=next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
@@ -76,6 +80,7 @@ class HostLoop:
         finishes_calls = False  # the first one, which compiles, may be interrupted
         while not calls.finished:
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
+                state, frozen_from = self._select(state, calls.next_batch, frozen_from)
                 state, batches = self._call(state, calls)
                 self._report_frozen(frozen_from, batches.frozen_from)
                 frozen_from = batches.frozen_from
@@ -89,6 +94,17 @@ class HostLoop:
             if np.all(frozen_from != NOT_FROZEN) or (plan.trainer.stop is not None and plan.trainer.stop()):
                 break
         return state
+
+    def _select(
+        self, state: TrainState, batch: int, frozen_from: Int[np.ndarray, "*member"]
+    ) -> tuple[TrainState, Int[np.ndarray, "*member"]]:
+        """Make the selection before a batch, if there is one; those frozen may be replaced by others."""
+        if batch not in self.plan.selections:
+            return state, frozen_from
+        state, record = self.plan.select(state, batch)
+        for observer in self.observers:
+            observer.on_selection(batch - 1, record)
+        return state, self._frozen_from(state)
 
     def _call(self, state: TrainState, calls: CallSchedule) -> tuple[TrainState, FinishedBatches]:
         """Call the compiled loop for the next batches."""
@@ -150,7 +166,8 @@ class HostLoop:
         """Return the logging point after some batches, with the results of the validation trials."""
         # Copied for the log functions: the next call of the loop donates the state's own arrays.
         model = copied(self.plan.layout.gather(batches.state.model))
-        validation, metrics = self.plan.validate(model)
+        present = self.plan.layout.gather(batches.state.hyperparameters)
+        validation, metrics = self.plan.validate(model, present)
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
             batch=batches.last,

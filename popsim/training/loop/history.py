@@ -13,6 +13,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
+from popsim.training.selection import SelectionRecord
 from popsim.trial import Trial
 
 __all__ = ["TaskTrainerHistory"]
@@ -21,6 +22,7 @@ BATCH = "batch"
 VALIDATION = "validation_batch"
 TRAINABLES = "trainables_batch"
 TRIALS = "trials_batch"
+SELECTION = "selection_batch"
 
 
 class AbstractHistoryRows(abc.ABC):
@@ -107,6 +109,8 @@ class TaskTrainerHistory(eqx.Module):
         share have no member axis.
     - `frozen_from`: the batch in which a member's numbers were no longer finite: it stays as it was before
         that batch. -1 for a member that never froze.
+    - `selection_batch`, `selection`: the batches after which members were selected, and what was done:
+        `.parent`, `.score` and `.hyperparameters` by name, with axes (selection, member); None without.
     - `opt_state`: the optimizer state after the last batch, from which to continue.
     - `members`: the members; `history.members.group(history.loss.total, axis=1)` has axes (batch, *settings,
         seed). None if the trainer was not given them.
@@ -125,6 +129,8 @@ class TaskTrainerHistory(eqx.Module):
     frozen_from: Int[np.ndarray, "*member"]
     opt_state: PyTree
     members: Members | None = eqx.field(static=True)
+    selection_batch: Int[np.ndarray, " selection"] = eqx.field(default_factory=lambda: np.zeros(0, int))
+    selection: SelectionRecord | None = None
 
 
 class ValidationRecord(eqx.Module):
@@ -169,6 +175,9 @@ class HistoryRecorder(Observer):
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
             self._rows.append(TRIALS, batch[None], row)
 
+    def on_selection(self, batch: int, record: SelectionRecord) -> None:
+        self._rows.append(SELECTION, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
+
     def on_log_point(self, entry: LogEntry) -> None:
         metrics = {name: values.shape for name, values in entry.metrics.items()}
         if (before := self._metrics or metrics) != metrics:
@@ -205,6 +214,7 @@ class HistoryRecorder(Observer):
             validation = ValidationRecord(jax.tree.map(lambda rows: rows[:0], records.loss), {})
         trainables_batch, trainables = self._rows.rows(TRAINABLES)
         trials_batch, trials = self._rows.rows(TRIALS)
+        selection_batch, selection = self._rows.rows(SELECTION)
         without_arrays = eqx.filter(trials_like, eqx.is_array, inverse=True)
         specs = {
             number: eqx.combine(
@@ -226,4 +236,6 @@ class HistoryRecorder(Observer):
             frozen_from=frozen_from,
             opt_state=opt_state,
             members=members,
+            selection_batch=selection_batch,
+            selection=selection,
         )

@@ -17,6 +17,7 @@ from popsim.store.files import check_plain_folder
 from popsim.store.run_folder import RunFolder
 from popsim.training.loop.history import (
     BATCH,
+    SELECTION,
     TRAINABLES,
     TRIALS,
     VALIDATION,
@@ -24,6 +25,7 @@ from popsim.training.loop.history import (
     TaskTrainerHistory,
     ValidationRecord,
 )
+from popsim.training.selection import SelectionRecord
 from popsim.training.steps.member_step import BatchRecord
 
 __all__ = ["save_history", "open_history"]
@@ -31,6 +33,7 @@ __all__ = ["save_history", "open_history"]
 NamedRows = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 PREFIXES = {TRAINABLES: "trainables.", TRIALS: "trials."}
 METRIC = "metric."
+HYPERPARAMETER = "hyperparameter."
 
 
 def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, ...]]) -> NamedRows:
@@ -52,6 +55,10 @@ def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, .
         metrics = {METRIC + name: values for name, values in rows.metrics.items()}
         own = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
         return {"validation_loss": _by_term(rows.loss.terms, member), **own}
+    if axis == SELECTION:
+        values = {HYPERPARAMETER + name: own for name, own in rows.hyperparameters.items()}
+        own = {name: _with_own_axes(name, value, member) for name, value in values.items()}
+        return {"parent": (member, rows.parent), "selection_score": (member, rows.score), **own}
     leaves = jax.tree.leaves(rows)
     names = leaf_names(rows)
     return {
@@ -77,6 +84,11 @@ def rows_of_names(axis: str, arrays: Mapping[str, Any], terms: list[str], like: 
         names = [name for name in arrays if name.startswith(METRIC)]
         metrics = {name.removeprefix(METRIC): np.asarray(arrays[name]) for name in names}
         return ValidationRecord(LossValues(_of_terms(arrays["validation_loss"], terms)), metrics)
+    if axis == SELECTION:
+        names = [name for name in arrays if name.startswith(HYPERPARAMETER)]
+        values = {name.removeprefix(HYPERPARAMETER): np.asarray(arrays[name]) for name in names}
+        parent, score = (np.asarray(arrays[name]) for name in ("parent", "selection_score"))
+        return SelectionRecord(parent, score, values)
     leaves, structure = jax.tree.flatten(like)
     for name, index in leaf_names(like).items():
         leaves[index] = arrays[PREFIXES[axis] + name]
@@ -177,8 +189,9 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     (validation_batch, member, term); metrics, named "metric." and their name, have (validation_batch, member,
     ...). A trainable array is named "trainables." and its path in the model, with axes (trainables_batch,
     member, ...); an array of recorded trials "trials." and its path, with axes (trials_batch, ...). The
-    history of one model has no member axis. Settings and seeds of members become coordinates of the member
-    axis, "setting.NAME" and "seed". The optimizer state is not written; checkpoints hold it.
+    history of one model has no member axis. Selections have "parent", "selection_score" and "hyperparameter."
+    and their names, with axes (selection_batch, member). Settings and seeds of members become coordinates of
+    the member axis, "setting.NAME" and "seed". The optimizer state is not written; checkpoints hold it.
 
     **Arguments:**
 
@@ -197,6 +210,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     rows = {
         BATCH: (history.batch, BatchRecord(history.loss, history.learning_rate, history.loss_weights)),
         VALIDATION: (history.validation_batch, ValidationRecord(history.validation_loss, history.metrics)),
+        SELECTION: (history.selection_batch, history.selection),
         TRAINABLES: (kept_after, trainables),
         TRIALS: (
             np.array([*history.trial_specs], int),
@@ -208,7 +222,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         fixed=member_axis(history.learning_rate.shape[1] if is_ensemble else None),
         attributes=member_labels(history.members if is_ensemble else None),
     )
-    by_member = {BATCH, VALIDATION, TRAINABLES} if is_ensemble else set()
+    by_member = {BATCH, VALIDATION, SELECTION, TRAINABLES} if is_ensemble else set()
     told = {"terms": sorted(history.loss.terms), "frozen_from": history.frozen_from.tolist()}
     try:
         for axis, (batches, tree) in rows.items():

@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store.files import is_plain_name
+from popsim.training.selection import SelectionRecord
 from popsim.training.steps.member_step import BatchRecord
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
@@ -124,6 +125,9 @@ class Observer:
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Act on finished batches; Ctrl-C waits for all observers to do so if the training is saved."""
+
+    def on_selection(self, batch: int, record: SelectionRecord) -> None:
+        """Act on a selection after a batch."""
 
     def on_log_point(self, entry: LogEntry) -> None:
         """Act on a logging point."""

@@ -164,6 +164,35 @@ def _hyperparams_by_member(opt_state: PyTree) -> dict[str, PerMember]:
     return {_innermost_name(path): node for path, node in nodes if is_per_member(node)}
 
 
+def injected_hyperparameters(
+    optimizer: optax.GradientTransformation, opt_state: PyTree, one_member: PyTree
+) -> tuple[dict[str, int], set[str]]:
+    """Return the injected hyperparameters that an ensemble may change, and which of them differ by member.
+
+    **Arguments:**
+
+    - `optimizer`: the optimizer.
+    - `opt_state`: its state.
+    - `one_member`: the parameters of one member, arrays or their shapes.
+
+    **Returns:** by name, the number of the leaf in `opt_state` that determines the hyperparameter: its value,
+    or the factor of its schedule (those that follow a schedule alone are left out); and the names of those
+    that were given as `PerMember`.
+    """
+    found, scheduled, scaled = {}, set(), {}
+    for index, (path, leaf) in enumerate(jax.tree.leaves_with_path(opt_state)):
+        fields = [getattr(step, "name", None) for step in path]
+        if "hyperparams_states" in fields:
+            scheduled.add(name := _innermost_name(path))
+            scaled |= {name: index} if fields[-1] == "scale" else {}
+        elif "hyperparams" in fields and jnp.issubdtype(leaf.dtype, jnp.floating):
+            found[_innermost_name(path)] = index
+    with jax.numpy_dtype_promotion("standard"):
+        of_members = set(_hyperparams_by_member(jax.eval_shape(optimizer.init, one_member)))
+    own = {name: index for name, index in found.items() if name not in scheduled}
+    return own | {name: index for name, index in scaled.items() if name in of_members}, of_members
+
+
 def _innermost_name(path: tuple) -> str:
     return next(step.key for step in reversed(path) if isinstance(step, jax.tree_util.DictKey))
 

@@ -45,7 +45,7 @@ def select_trainables(
 
 
 SHARED = ("step", "root_rng")  # by all members of an ensemble
-OWN = ("params", "model_without_params", "opt_state", "loss_fn_state")  # per member
+OWN = ("params", "model_without_params", "opt_state", "loss_fn_state", "hyperparameters")  # per member
 
 
 class TrainState(eqx.Module):
@@ -58,6 +58,8 @@ class TrainState(eqx.Module):
     - `opt_state`: the state of the optimizer.
     - `loss_fn_state`: the state of the loss function.
     - `optimizer_def`: the optimizer.
+    - `hyperparameters`: where a selection changes them, the values of each `PerMember` in the task, the model
+        updates and the post-step functions, see `popsim.per_member.member_values`; else None.
     """
 
     step: Int[Array, ""]
@@ -67,6 +69,7 @@ class TrainState(eqx.Module):
     opt_state: PyTree
     loss_fn_state: PyTree
     optimizer_def: optax.GradientTransformation = eqx.field(static=True)
+    hyperparameters: PyTree = None
 
     @property
     def is_param(self) -> PyTree[bool]:
@@ -229,6 +232,7 @@ NAMES = {
     "model_without_params": MODEL,
     "opt_state": "opt_state",
     "loss_fn_state": "loss_fn_state",
+    "hyperparameters": "hyperparameters",
     "step": "step",
     "root_rng": "root_rng",
 }

@@ -1,0 +1,141 @@
+"""The hyperparameters of a training by name: where they are in its state, and their selection."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from popsim._compilation import jit_quickly
+from popsim._text_checks import perhaps
+from popsim.per_member import PerMember, is_per_member, per_member_nodes
+from popsim.training.selection import PopulationBasedTraining, SelectionRecord, selected
+from popsim.training.steps.optimizers import injected_hyperparameters
+from popsim.training.steps.train_state import TrainState
+
+NO_NAMES = "there is none: give one as PerMember, such as adam(PerMember(rates))"
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The place of a hyperparameter: a part of the train state, and the number of its leaf there."""
+
+    part: str
+    index: int
+
+
+def hyperparameter_places(
+    rule: PopulationBasedTraining, state: TrainState, step: Any, one_member: PyTree
+) -> dict[str, Place]:
+    """Return the places of the hyperparameters that a selection changes.
+
+    **Arguments:**
+
+    - `rule`: the selection.
+    - `state`: the first state of the ensemble.
+    - `step`: the step of a member, with every `PerMember`.
+    - `one_member`: the parameters of one member, arrays or their shapes.
+
+    **Raises:** `ValueError` if there are none, or one that the selection names does not exist.
+    """
+    injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
+    known = {name: Place("opt_state", index) for name, index in injected.items()}
+    chosen = [name for name in known if name in of_members]
+    leaves = jax.tree.leaves(state.hyperparameters)
+    for index, path in enumerate(per_member_nodes(step)):
+        name = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).strip(".")
+        if np.issubdtype(leaves[index].dtype, np.floating):
+            known[name] = Place("hyperparameters", index)
+            chosen.append(name)
+    names = chosen if rule.hyperparameters is None else list(rule.hyperparameters)
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"`hyperparameters` must be of {', '.join(sorted(known)) or 'those of the training'}, "
+                f"got {name!r}.{perhaps(name, known)}"
+            )
+        rule.explored(name)
+    if not names:
+        raise ValueError(f"`selection` must have hyperparameters to change: {NO_NAMES}.")
+    return {name: known[name] for name in names}
+
+
+def values_at(state: TrainState, places: Mapping[str, Place]) -> dict[str, Array]:
+    """Return the hyperparameters of all members, by name."""
+    return {name: jax.tree.leaves(getattr(state, at.part))[at.index] for name, at in places.items()}
+
+
+def with_values_at(state: TrainState, places: Mapping[str, Place], values: Mapping[str, Any]) -> TrainState:
+    """Return the state with other hyperparameters."""
+    for part in {at.part for at in places.values()}:
+        leaves, structure = jax.tree.flatten(getattr(state, part))
+        for name, at in places.items():
+            if at.part == part:
+                leaves[at.index] = values[name]
+        state = dataclasses.replace(state, **{part: jax.tree.unflatten(structure, leaves)})
+    return state
+
+
+def after_selection(
+    rule: PopulationBasedTraining,
+    scores: Float[Array, " member"],
+    state: TrainState,
+    recorded: PyTree[bool],
+    places: Mapping[str, Place],
+    *,
+    key: Key[Array, ""],
+) -> tuple[TrainState, SelectionRecord]:
+    """Return the state of an ensemble after a selection, and what was done.
+
+    What changes in training is inherited: parameters, leaves that model updates change, and the states of
+    optimizer and loss. Other settings stay with their member.
+
+    **Arguments:**
+
+    - `rule`, `scores`, `key`: see `popsim.training.selection.selected`.
+    - `state`: the state, on one device.
+    - `recorded`: which leaves of the model change in training.
+    - `places`: see `hyperparameter_places`.
+    """
+    values = values_at(state, places)
+    changing, constant = eqx.partition(state.model_without_params, recorded)
+    own = (state.params, changing, state.opt_state, state.loss_fn_state)
+    arrays, static = eqx.partition(own, eqx.is_array)
+    arrays, record = _selected(rule, scores, arrays, values, key)
+    params, changing, opt_state, carry = eqx.combine(arrays, static)
+    state = dataclasses.replace(
+        state,
+        params=params,
+        model_without_params=eqx.combine(changing, constant),
+        opt_state=opt_state,
+        loss_fn_state=carry,
+    )
+    return with_values_at(state, places, record.hyperparameters), record
+
+
+@jit_quickly
+def _selected(
+    rule: PopulationBasedTraining, scores: Any, arrays: PyTree, values: dict[str, Array], key: Key[Array, ""]
+) -> tuple[PyTree[Array], SelectionRecord]:
+    return selected(rule, scores, arrays, values, key=key)
+
+
+def with_present_values(tree: Any, hyperparameters: PyTree, whole: Any) -> Any:
+    """Return a part of a step with its `PerMember` at present.
+
+    **Arguments:**
+
+    - `tree`: the part, such as the task.
+    - `hyperparameters`: of the whole step, see `member_values`; None for what is given.
+    - `whole`: the step.
+    """
+    if hyperparameters is None:
+        return tree
+    now = dict(zip(map(id, per_member_nodes(whole).values()), jax.tree.leaves(hyperparameters), strict=True))
+    return jax.tree.map(
+        lambda node: PerMember(now[id(node)]) if is_per_member(node) else node, tree, is_leaf=is_per_member
+    )

@@ -1,0 +1,257 @@
+"""Population-based training: the members that do best replace those that do worst, with changed settings."""
+
+import abc
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+
+from popsim._checks import check_callables, check_one_number, check_positive, check_positive_int
+from popsim.distributions import AbstractDistribution
+
+__all__ = [
+    "AbstractExploit",
+    "AbstractExplore",
+    "BinaryTournament",
+    "Perturb",
+    "PopulationBasedTraining",
+    "Resample",
+    "SelectionRecord",
+    "Truncation",
+    "ancestors",
+]
+
+
+class AbstractExploit(eqx.Module):
+    """Base class of the rules for who replaces whom. Subclasses implement `parents`.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp
+        >>> from popsim.training import AbstractExploit
+        >>> class BestForAll(AbstractExploit):
+        ...     def parents(self, scores, *, key):
+        ...         return jnp.full(scores.shape, jnp.argmin(scores))
+        >>> BestForAll().parents(jnp.array([3.0, 1.0, 2.0]), key=jax.random.key(0)).tolist()
+        [1, 1, 1]
+
+        ```
+    """
+
+    @abc.abstractmethod
+    def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
+        """Return for each member the place of the one whose weights it takes, its own place to keep its own.
+
+        Low scores are good; infinite ones are of members whose numbers are not finite.
+        """
+
+
+class Truncation(AbstractExploit):
+    """The worst members take the weights of one of the best, each drawn uniformly (Jaderberg et al. 2017,
+    arXiv 1711.09846, section 4.1: "truncation selection").
+
+    **Arguments:**
+
+    - `fraction`: the fraction of members that are replaced, and of those that replace them; at least one.
+
+    **Raises:** `ValueError` unless `fraction` is above 0 and at most 0.5.
+    """
+
+    fraction: float = eqx.field(static=True, default=0.2)
+
+    def __check_init__(self):
+        if not 0 < self.fraction <= 0.5:
+            raise ValueError(f"`fraction` must be above 0 and at most 0.5, got {self.fraction}.")
+
+    def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
+        n_members = scores.shape[0]
+        n_replaced = max(1, int(self.fraction * n_members))
+        order = jnp.argsort(scores)
+        drawn = order[jax.random.randint(key, (n_members,), 0, n_replaced)]
+        worst = jnp.zeros(n_members, bool).at[order[n_members - n_replaced :]].set(True)
+        return jnp.where(worst, drawn, jnp.arange(n_members))
+
+
+class BinaryTournament(AbstractExploit):
+    """Each member takes the weights of one other, drawn uniformly, if that one is better (Jaderberg et al.
+    2017, arXiv 1711.09846, section 4.1: "binary tournament")."""
+
+    def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
+        own = jnp.arange(scores.shape[0])
+        other = (own + jax.random.randint(key, own.shape, 1, scores.shape[0])) % scores.shape[0]
+        return jnp.where(scores[other] < scores, other, own)
+
+
+class AbstractExplore(eqx.Module):
+    """Base class of the changes to a hyperparameter of a member that was replaced."""
+
+    @abc.abstractmethod
+    def __call__(self, value: Shaped[Array, "..."], *, key: Key[Array, ""]) -> Shaped[Array, "..."]:
+        """Return the hyperparameter of a member, from that of its parent."""
+
+
+class Perturb(AbstractExplore):
+    """Multiply by one of two factors, each with probability one half (Jaderberg et al. 2017, arXiv
+    1711.09846, section 4.1: "perturb").
+
+    **Arguments:**
+
+    - `low`, `high`: the factors.
+
+    **Raises:** `ValueError` if a factor is not positive.
+    """
+
+    low: float = eqx.field(static=True, default=0.8)
+    high: float = eqx.field(static=True, default=1.2)
+
+    def __check_init__(self):
+        for name in ("low", "high"):
+            check_one_number(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
+
+    def __call__(self, value: Shaped[Array, "..."], *, key: Key[Array, ""]) -> Shaped[Array, "..."]:
+        rises = jax.random.bernoulli(key, 0.5, value.shape)
+        return value * jnp.where(rises, self.high, self.low).astype(value.dtype)
+
+
+class Resample(AbstractExplore):
+    """Draw anew (Jaderberg et al. 2017, arXiv 1711.09846, section 4.1: "resample").
+
+    **Arguments:**
+
+    - `distribution`: see `popsim.distributions`.
+    """
+
+    distribution: AbstractDistribution
+
+    def __check_init__(self):
+        if not isinstance(self.distribution, AbstractDistribution):
+            raise ValueError(f"`distribution` must be of popsim.distributions, got {self.distribution!r}.")
+
+    def __call__(self, value: Shaped[Array, "..."], *, key: Key[Array, ""]) -> Shaped[Array, "..."]:
+        return jnp.broadcast_to(self.distribution.sample(key=key), value.shape).astype(value.dtype)
+
+
+class PopulationBasedTraining(eqx.Module):
+    """Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): the population trains itself.
+
+    Every `every` batches the members are scored; some take weights, optimizer state and hyperparameters of
+    better ones (*exploit*), and these hyperparameters are then changed (*explore*). All happens on the
+    devices. A member whose numbers were not finite scores worst, and trains again once it is replaced. Draws
+    depend on the place of a member in the ensemble, not on its id, which repeats in a grid.
+
+    ```python
+    rates = PerMember(jnp.geomspace(1e-4, 1e-1, 16))
+    trainer = TaskTrainer(adam(rates), selection=PopulationBasedTraining(every=50))
+    ```
+
+    What is scored with trials that selection used is biased: test the chosen members on others.
+
+    **Arguments:**
+
+    - `every`: the number of batches between selections.
+    - `exploit`: who replaces whom: `Truncation`, `BinaryTournament`, or a rule of your own.
+    - `explore`: how hyperparameters are changed: `Perturb`, `Resample`, or by hyperparameter one of them.
+    - `hyperparameters`: the names of those that are inherited and changed; by default every `PerMember` of
+        the optimizer, the task, the model updates and the post-step functions. Hyperparameters that
+        `popsim.training.inject_hyperparams` put into the optimizer may be named, too.
+    - `score`: `(states, trials) -> numbers`, one for each member, low for good ones, from the states of the
+        validation trials, with axes (member, trial, time, ...). By default the total validation loss, which
+        does not compare between members if its weights are hyperparameters.
+
+    **Raises:** `ValueError` if `every` is not a positive integer, or an argument is of another kind.
+    """
+
+    every: int = eqx.field(static=True)
+    exploit: AbstractExploit = Truncation()
+    explore: AbstractExplore | Mapping[str, AbstractExplore] = Perturb()
+    hyperparameters: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    score: Callable[[Any, Any], Any] | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        check_positive_int("every", self.every)
+        if not isinstance(self.exploit, AbstractExploit):
+            raise ValueError(f"`exploit` must be a rule such as Truncation(0.2), got {self.exploit!r}.")
+        explore = self.explore
+        for one in explore.values() if isinstance(explore, Mapping) else [explore]:
+            if not isinstance(one, AbstractExplore):
+                raise ValueError(f"`explore` must be such as Perturb(0.8, 1.2), got {one!r}.")
+        if self.score is not None:
+            check_callables("score", [self.score])
+
+    def explored(self, name: str) -> AbstractExplore:
+        """Return how a hyperparameter is changed.
+
+        **Raises:** `ValueError` if `explore` is by name and does not have it.
+        """
+        if not isinstance(self.explore, Mapping):
+            return self.explore
+        if name not in self.explore:
+            raise ValueError(f"`explore` must have each of the hyperparameters, got none for {name!r}.")
+        return self.explore[name]
+
+
+class SelectionRecord(eqx.Module):
+    """What a selection did, per member.
+
+    - `parent`: the place of the member whose weights it took; its own if it kept its own.
+    - `score`: its score before.
+    - `hyperparameters`: its hyperparameters afterwards, by name.
+    """
+
+    parent: Int[Array | np.ndarray, "*row member"]
+    score: Float[Array | np.ndarray, "*row member"]
+    hyperparameters: Mapping[str, Any]
+
+
+def selected(
+    rule: PopulationBasedTraining,
+    scores: Float[Array, " member"],
+    state: PyTree[Shaped[Array, "member ..."]],
+    hyperparameters: dict[str, Shaped[Array, "member ..."]],
+    *,
+    key: Key[Array, ""],
+) -> tuple[PyTree[Array], SelectionRecord]:
+    """Return the state of members after a selection, and what was done.
+
+    **Arguments:**
+
+    - `rule`: the selection.
+    - `scores`: of each member, low for good ones.
+    - `state`: what is inherited, but for the hyperparameters.
+    - `hyperparameters`: by name.
+    - `key`: for all draws.
+    """
+    comparable = jnp.where(jnp.isfinite(scores), scores, jnp.inf)
+    of_exploit, of_explore = jax.random.split(key)
+    parents = rule.exploit.parents(comparable, key=of_exploit)
+    places = jnp.arange(scores.shape[0])
+    explored = {}
+    for number, (name, values) in enumerate(sorted(hyperparameters.items())):
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
+        change = rule.explored(name)
+        changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(values[parents], keys)
+        replaced = (parents != places).reshape(-1, *[1] * (values.ndim - 1))
+        explored[name] = jnp.where(replaced, changed, values)
+    inherited = jax.tree.map(lambda leaf: leaf[parents], state)
+    return inherited, SelectionRecord(parents, scores, explored)
+
+
+def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "selection member"]:
+    """Return for each member at the end the place of its ancestor before each selection.
+
+    **Arguments:**
+
+    - `parent`: the parents at each selection, as `history.selection.parent`.
+    """
+    lines = np.empty_like(parent)
+    place = np.arange(parent.shape[1])
+    for row in range(len(parent) - 1, -1, -1):
+        place = parent[row][place]
+        lines[row] = place
+    return lines
