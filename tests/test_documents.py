@@ -27,7 +27,10 @@ from popsim.training import TaskTrainer
 ROOT = Path(popsim.__file__).resolve().parents[1]
 DOCUMENTS = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("extending", "own_experiment", "tasks", "bodies", "runs", "scale")),
+    *(
+        f"docs/{name}.md"
+        for name in ("extending", "own_experiment", "tasks", "bodies", "runs", "scale", "selection")
+    ),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
 ]
@@ -150,6 +153,14 @@ def test_the_code_about_runs_runs(saved_run, monkeypatch):
     assert scope["kept"].shape == (1, 2, 12, 4)
     assert scope["saved"].sizes["batch"] == scope["history"].batch.size == 2
     assert scope["saved"]["metric.largest activity"].dims == ("validation_batch", "member")
+
+
+def test_the_code_about_selection_runs():
+    """For fewer batches of a small training."""
+    scope = {"task": small_training.RunningSum(), "build": small_training.build}
+    code = re.sub(r"n_batches=\d+", "n_batches=41", "\n".join(code_blocks("docs/selection.md")))
+    exec(compile(code, "docs/selection.md", "exec"), scope)
+    assert scope["done"].parent.shape == (2, 16) and scope["left"].lines and scope["right"].lines
 
 
 def test_an_experiment_of_your_own_is_trained_and_shown(tmp_path, monkeypatch, capsys):

@@ -9,6 +9,7 @@ from popsim.analysis.figures import (
     learning,
     members,
     population,
+    selection,
     settings,
     style,
     tasks,
@@ -19,6 +20,7 @@ from popsim.analysis.figures.dynamics import *
 from popsim.analysis.figures.learning import *
 from popsim.analysis.figures.members import *
 from popsim.analysis.figures.population import *
+from popsim.analysis.figures.selection import *
 from popsim.analysis.figures.settings import *
 from popsim.analysis.figures.style import *
 from popsim.analysis.figures.tasks import *
@@ -30,6 +32,7 @@ __all__ += dynamics.__all__
 __all__ += learning.__all__
 __all__ += members.__all__
 __all__ += population.__all__
+__all__ += selection.__all__
 __all__ += settings.__all__
 __all__ += style.__all__
 __all__ += tasks.__all__
