@@ -76,6 +76,19 @@ GIVEN = {
     "draw_psychometric_curves": lambda s, n: (choices(s / 4), {}),
     "draw_recurrent_eigenvalues": lambda s, n: ((np.arange(n), s * noise(n, 3) + 0j), {}),
     "draw_rotation_plane": lambda s, n: ((s * noise(2, n, 2),), {}),
+    "draw_genealogy": lambda s, n: ((s * np.arange(1, n + 1), np.tile([0, 0, 2], (n, 1))), {"best": 1}),
+    "draw_discovered_schedules": lambda s, n: (
+        (s * np.arange(1, n + 1), s + np.abs(noise(n, 3)), np.tile([0, 0, 2], (n, 1))),
+        {"label": "rate"},
+    ),
+    "draw_setting_map": lambda s, n: (
+        (s * noise(n, 2),),
+        {"rows": LETTERS[:n], "columns": LETTERS[:2], "axes": ("one", "other"), "label": "m"},
+    ),
+    "draw_setting_scores": lambda s, n: (
+        (list(s * noise(n, 3)),),
+        {"names": LETTERS[:n], "axis": "one", "label": "m"},
+    ),
     "draw_similarity_matrix": lambda s, n: ((s * (1.0 - np.eye(n)),), {}),
     "draw_speed_profiles": lambda s, n: ((s * np.abs(noise(2, 3, n)),), {"dt": 0.1}),
     "draw_state_space": lambda s, n: ((s * noise(2, n, 2),), {}),

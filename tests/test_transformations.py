@@ -46,6 +46,7 @@ NOT_PURE = {
         effective_rank final_modes gaussian_participation_ratio gaussian_singular_values input_output_change
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
         recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
+        training: ancestors
     """,
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """
@@ -346,6 +347,7 @@ PURE = {
     "training.accumulate_gradients_scan": lambda x: accumulated(training.accumulate_gradients_scan, x),
     "training.adam": lambda x: stepped(x, training.adam),
     "training.build_train_step_fn": stepped,
+    "training.cosine_decay": lambda x: training.cosine_decay(x, 10)(3),
     "training.eval_step": lambda x: training.eval_step(linear(x), batch(x), criterion, metrics),
     "training.inject_hyperparams": lambda x: stepped(x, training.inject_hyperparams(optax.rmsprop)),
     "training.rules.mean_product": lambda x: rules.mean_product(values(x)[None], values(x)[None]),

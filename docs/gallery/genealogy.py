@@ -1,0 +1,25 @@
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+
+import popsim
+from popsim import networks, tasks, training
+from popsim.analysis.figures import draw_genealogy
+
+task = tasks.FlipFlop(n_bits=1, duration=0.3)
+
+
+def build(key):
+    return popsim.NetworkModel(networks.GRUNetwork(1, 12, 1, key=key), dt=task.dt)
+
+
+rates, key = jnp.geomspace(1e-4, 1e-1, 12), jax.random.key(0)
+rule = training.PopulationBasedTraining(every=20)
+trainer = training.TaskTrainer(training.adam(popsim.PerMember(rates), clip_norm=1.0), selection=rule)
+ensemble = popsim.make_ensemble(build, 12, key=key)
+_, history = trainer(task, ensemble, 200, 32, lambda m: m.network, ensembled=True, disable_tqdm=True, key=key)
+best, done = int(np.argmin(history.validation_loss.total[-1])), history.selection
+
+figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+draw_genealogy(ax, history.selection_batch, done.parent, best=best)
