@@ -126,10 +126,10 @@ ROWS = {
     "info .": {"--verfy": "Perhaps you meant --verify", "--verify yes": "Unrecognized options: yes"},
     "show .": {"--out": "--out must be followed by a value", "--outt x": "Perhaps you meant --out"},
     "compare": {
-        "": "RUN must be 2 to 8, got 0",
-        ".": "RUN must be 2 to 8, got 1",
+        "": "RUN must be 2 to 8 folders of runs, got 0",
+        ".": "RUN must be 2 to 8 folders of runs, got 1",
         ". nowhere": "RUN must be",
-        "a b c d e f g h i": "RUN must be 2 to 8, got 9",
+        "a b c d e f g h i": "RUN must be 2 to 8 folders of runs, got 9",
         "a b --names x": "--names must be 2 different names",
         "a b --name x": "Perhaps you meant --names",
         "a b --out": "--out must be followed by a value",

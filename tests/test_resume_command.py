@@ -48,10 +48,14 @@ def complaint(arguments, capsys):
 def test_one_command_line_begins_continues_and_prints(tmp_path, capsys):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     main([*TRAIN, "--out", str(whole), "--resume"])
-    assert TABLE in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert TABLE in said and "finished before" not in said
     before = modified(whole)
     main([*TRAIN, "--out", str(whole), "--resume"])
-    assert TABLE in capsys.readouterr().out and modified(whole) == before
+    said = capsys.readouterr().out
+    assert TABLE in said and "the run was finished before" in said and modified(whole) == before
+    main(["resume", str(whole), "--quiet"])
+    assert "the run was finished before" in capsys.readouterr().out
 
     stop_early(cut)
     main([*TRAIN, "--out", str(cut), "--resume"])

@@ -47,7 +47,8 @@ class Resume:
             report_trained(Engine(devices=self.devices, quiet=self.quiet).train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        finish(self.path, lambda stop: resume_run(self.path, quiet=self.quiet, devices=devices, stop=stop))
+        options = {"quiet": self.quiet, "devices": devices}
+        finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True)

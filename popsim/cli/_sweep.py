@@ -188,6 +188,7 @@ class SweepRun:
         finish(
             folder.cell(number).path,
             lambda stop: run_cell(self.path, number, devices=devices, quiet=self.engine.quiet, stop=stop),
+            resumes=True,
         )
 
 

@@ -143,13 +143,14 @@ def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[
     return devices[:count]
 
 
-def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
+def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: bool) -> None:
     """Train, and print the results and the paths of the figures.
 
     **Arguments:**
 
     - `path`: the folder of the run.
     - `train`: trains until the function it is given returns True, and returns the finished run.
+    - `resumes`: whether `train` leaves a run that is finished already as it is; this is then said.
 
     **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
     """
@@ -163,6 +164,7 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
         )
         return f"popsim: stopped before the first batch: {how}."
 
+    was_finished = resumes and RunFolder(path).is_finished
     try:
         with stop_on_signals(on_idle) as stop:
             run = train(stop)
@@ -170,6 +172,8 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run]) -> None:
         print(f"popsim: {stopped}", file=sys.stderr)
         sys.exit(EXIT_CODE)
     print(run.results())
+    if was_finished:
+        print("the run was finished before: nothing was left to train")
     if run.log:
         print(f"trained in {run.log[-1]['seconds']:.0f} s")
     print(f"run: {run.folder.path}")
@@ -226,7 +230,7 @@ def train_command(kind: type[AbstractExperiment]) -> type:
                 "checkpoint_seconds": self.checkpoint_seconds,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
-            finish(out, lambda stop: train(self.experiment, out, stop=stop, **options))
+            finish(out, lambda stop: train(self.experiment, out, stop=stop, **options), resumes=self.resume)
 
         def _n_devices(self, out: Path) -> int | None:
             """Return the requested number, or the previous one for a run that continues."""

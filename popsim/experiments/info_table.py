@@ -76,8 +76,8 @@ def _losses(info: RunInfo) -> str:
         return "no logging point yet"
     losses = info.losses
     training, validation = (_spread(own) for own in (losses.training, losses.validation))
-    after = datetime.timedelta(seconds=round(losses.seconds))
-    return f"batch {losses.batch}, after {after} h: training {training}; validation {validation}"
+    after = duration_text(losses.seconds)
+    return f"batch {losses.batch}, after {after}: training {training}; validation {validation}"
 
 
 def _spread(values: Any) -> str:
@@ -161,6 +161,14 @@ def _sizes(info: RunInfo) -> list[str]:
         for part, n_bytes in info.sizes.items()
     ]
     return [f"size: {size_text(total)}", *_columns(rows)]
+
+
+def duration_text(seconds: float) -> str:
+    """Format a duration, such as "42 s", "3 min 20 s" or "2 h 5 min"."""
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    minutes, left = divmod(round(seconds), 60)
+    return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def size_text(n_bytes: int) -> str:

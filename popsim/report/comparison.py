@@ -14,6 +14,7 @@ from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_membe
 from popsim.analysis.figures.style import COLORS
 from popsim.experiments.experiment import RunFigure
 from popsim.experiments.info import LoggedLosses, RunInfo, read_run_info
+from popsim.experiments.info_table import duration_text
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, cell_text, is_numeric
 from popsim.experiments.run import Run, open_run
 from popsim.hand import HandState
@@ -24,7 +25,6 @@ from popsim.report.pictures import (
     COMPARISON,
     WrittenReport,
     check_report_folder,
-    duration_text,
     make_report_folder,
     save_and_embed,
 )
@@ -98,7 +98,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
     tasks. `MismatchError` or `CorruptDataError` as `open_run`.
     """
     if not 2 <= len(paths) <= len(COLORS):
-        raise ValueError(f"`runs` must be 2 to {len(COLORS)}, got {len(paths)}.")
+        raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}.")
     for path in paths:
         if [other.resolve() for other in paths].count(path.resolve()) > 1:
             raise ValueError(f"`runs` must be different runs, got {path} twice.")

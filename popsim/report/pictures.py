@@ -20,14 +20,6 @@ from popsim.store.files import check_replaceable, saving
 __all__ = ["WrittenReport"]
 
 
-def duration_text(seconds: float) -> str:
-    """Format a duration, such as "42 s", "3 min 20 s" or "2 h 5 min"."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
 @dataclasses.dataclass(frozen=True)
 class WrittenReport:
     """A report: the page, its figures, and the table of results.

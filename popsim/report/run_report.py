@@ -35,6 +35,7 @@ from popsim.analysis.trainables import (
 )
 from popsim.experiments.experiment import RunFigure
 from popsim.experiments.info import RunInfo, read_run_info
+from popsim.experiments.info_table import duration_text
 from popsim.experiments.run import Run
 from popsim.noise import without_noise
 from popsim.report._html import Html, element, named_values, table, wide, write_page
@@ -42,7 +43,6 @@ from popsim.report.pictures import (
     REPORT,
     WrittenReport,
     check_report_folder,
-    duration_text,
     make_report_folder,
     save_and_embed,
 )
