@@ -73,7 +73,10 @@ def test_a_spectrum_is_of_shares_and_beside_the_null(ax):
     np.testing.assert_allclose(null.get_ydata(), 0.5)
     np.testing.assert_allclose(first.get_xydata(), [[1, 0.8], [2, 0.2]])
     np.testing.assert_allclose(second.get_ydata(), [1.0, 0.0])
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["Gaussian", "members"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "Gaussian matrices, same shape",
+        "members",
+    ]
 
 
 def test_the_ends_of_a_line_are_named(ax):

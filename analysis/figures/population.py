@@ -45,7 +45,7 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
         extent=(0, n_steps * dt, n_units + 0.5, 0.5),
         interpolation="nearest",
     )
-    ax.set(xlabel="time (s)", ylabel="unit")
+    ax.set(xlabel="time (s)", ylabel="unit (by time of peak)")
     reach(ax)  # an image sets the limits of its axes
     ax.figure.colorbar(image, ax=ax, label="activity")
     return ax

@@ -138,7 +138,7 @@ def draw_change_spectrum(
     own, drawn = (_shares(name, x) for name, x in (("singular_values", singular_values), ("null", null)))
     mode = np.arange(1, own.shape[1] + 1)
     ax.fill_between(mode, drawn.min(axis=0), drawn.max(axis=0), color="0.7", linewidth=0)
-    ax.plot(mode, drawn.mean(axis=0), color="0.4", label="Gaussian")
+    ax.plot(mode, drawn.mean(axis=0), color="0.4", label="Gaussian matrices, same shape")
     lines = ax.plot(mode, own.T, color=color, linewidth=0.8, marker=".", markersize=3)
     lines[0].set_label("members")
     ax.set(xlabel="singular mode", ylabel="share of squared change", yscale="log")

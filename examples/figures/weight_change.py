@@ -84,6 +84,6 @@ def tell_apart(ax: Axes, names: list[str]) -> None:
     """A legend with a line for each optimizer and one for the matrices without structure."""
     lines, _ = ax.get_legend_handles_labels()
     members = [line for line in lines if line.get_label() == "members"]
-    gaussian = next(line for line in lines if line.get_label() == "Gaussian")
-    ax.legend([*members, gaussian], [*names, "Gaussian"], loc="lower left")
+    gaussian = next(line for line in lines if line not in members)
+    ax.legend([*members, gaussian], [*names, str(gaussian.get_label())], loc="lower left")
     ax.set_title("singular values of dW")
