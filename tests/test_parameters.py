@@ -61,7 +61,7 @@ def muscled_loop(*, key):
     """One of everything that a model of popsim may hold."""
     channels = {"touch": popsim.SensoryChannel(popsim.proprioception, noise=popsim.GaussianNoise(0.1))}
     return popsim.SensorimotorLoop(
-        GRUNetwork(2 + 12, 3, 6, noise_std=0.1, key=key),
+        GRUNetwork(2 + 12, 3, 6, noise_std=0.1, output_fn=jax.nn.sigmoid, key=key),
         popsim.plants.arm26(),
         channels,
         popsim.MotorNoise(0.1, 0.01),

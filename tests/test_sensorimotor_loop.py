@@ -217,3 +217,19 @@ def test_what_is_no_noise_is_refused(as_users_run):
         SensoryChannel(popsim.vision, noise=0.002)
     with pytest.raises(ValueError, match="`motor_noise`.*MotorNoise"):
         relay_loop({}, motor_noise=0.1)
+
+
+def test_a_network_that_drives_muscles_beyond_their_excitations_is_warned_of(getkey):
+    """A torque has no such range, and a network of one's own is not judged."""
+    muscled, arm = popsim.plants.muscled_point_mass(), popsim.plants.TwoLinkArm.arm26_skeleton()
+
+    def loop(plant, **output):
+        network = popsim.networks.GRUNetwork(2, 3, plant.n_commands, **output, key=getkey())
+        return popsim.SensorimotorLoop(network, plant, {}, dt=DT)
+
+    with pytest.warns(UserWarning, match="`network` should.*from 0 to 1.*got `output_fn=None`") as warned:
+        loop(muscled)
+    assert warned[0].filename == __file__
+    loop(muscled, output_fn=jax.nn.sigmoid, output_bias=-3.0)
+    loop(arm)
+    relay_loop({}, plant=muscled, command=(0.0,) * muscled.n_commands)

@@ -18,6 +18,7 @@ from popsim._checks import (
     known,
     n_steps_in,
     naming_errors,
+    warn_caller,
 )
 from popsim._compilation import jit_quickly
 from popsim.hand import HandState
@@ -36,7 +37,7 @@ from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import check_methods
 from popsim.noise import AbstractNoise, NoNoise
-from popsim.plants import AbstractPlant, advance, check_carries_mass, check_feels_torque
+from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
 from popsim.randomness import key_stream
 from popsim.senses import (
     Scaling,
@@ -77,6 +78,9 @@ class SensorimotorLoop(AbstractModel):
     **Raises:** `ValueError` if `dt` is not positive, a delay is not a multiple of it, the network does not
     have one output per command or was built for another `dt`, two interventions have the same name, or one
     does not follow a stage.
+
+    **Warns:** if the plant has muscles, which take excitations from 0 to 1, and `output_fn` of the network is
+    None: outputs outside that range are clipped, and have no gradient.
     """
 
     network: AbstractNetwork
@@ -106,6 +110,12 @@ class SensorimotorLoop(AbstractModel):
             )
         check_interventions(self.interventions)
         self.network.check_dt(self.dt)
+        if isinstance(self.plant, MusculoskeletalPlant) and getattr(self.network, "output_fn", "own") is None:
+            warn_caller(
+                "`network` should have outputs from 0 to 1 for a body with muscles, as with "
+                "`output_fn=jax.nn.sigmoid, output_bias=-3.0`, got `output_fn=None`: excitations are clipped "
+                "to that range, and beyond it nothing is learned."
+            )
 
     def _delay_steps(self, name: str) -> int:
         return n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
