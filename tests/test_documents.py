@@ -1,5 +1,6 @@
 """The code in the documents runs, and what they name exists."""
 
+import functools
 import inspect
 import os
 import re
@@ -20,6 +21,7 @@ import small_training
 from tiny_runs import spare_center_out
 
 import popsim
+from popsim import tasks
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment
 from popsim.training import TaskTrainer
@@ -111,6 +113,27 @@ def test_the_files_and_names_exist(document):
         assert (ROOT / path).exists(), path
     for path in re.findall(r"\]\(([\w/.]+)\)", text):
         assert (ROOT / document).parent.joinpath(path).exists(), path
+
+
+def test_the_arguments_of_tasks_are_those_of_the_page():
+    """Each task has a row with all its arguments but `loss` and `workspace`, and their defaults."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*=.*) \|$", (ROOT / "docs/tasks.md").read_text(), re.MULTILINE)
+    space = popsim.Workspace.around(jnp.zeros(2), 0.2)
+    names = vars(popsim.distributions) | vars(tasks)
+    alone = set(tasks.COGNITIVE_TASKS.values()) | {getattr(tasks, name) for name, _ in rows}
+    assert {kind.__name__ for kind in alone if isinstance(kind, type)} == {name for name, _ in rows}
+    for name, row in rows:
+        kind = getattr(tasks, name)
+        taken = inspect.signature(kind).parameters.keys() - {"loss", "workspace", "tasks"}
+        given = dict(re.findall(r"`(\w+)=([^`]*)`", row))
+        assert given.keys() == taken, name
+        if name == "MultiTask":
+            continue
+        build = functools.partial(kind, space) if "workspace" in inspect.signature(kind).parameters else kind
+        told = build(**{argument: eval(value, dict(names)) for argument, value in given.items()})
+        for argument in given:
+            one, other = getattr(build(), argument), getattr(told, argument)
+            assert eqx.tree_equal(one, other, rtol=1e-6), (name, argument)
 
 
 @pytest.fixture(scope="module")
