@@ -5,6 +5,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._checks import check_positive_int
 from popsim._compilation import as_array, jit_quickly
 from popsim._trials_last import map_trials
 from popsim.ensemble import member, n_members
@@ -70,6 +71,7 @@ def evaluate_ensemble(
     *,
     trials: Trial | None = None,
     member_ids: Int[Array | np.ndarray, " member"] | None = None,
+    member_batch_size: int | None = None,
     key: PRNGKeyArray,
 ) -> Evaluation:
     """Evaluate every member of an ensemble on the same trials, each with its own noise.
@@ -83,9 +85,11 @@ def evaluate_ensemble(
     - `trials`: stacked trials that all members share.
     - `member_ids`: the id that selects the noise of each member; by default its index. Members with the same
         id get the same noise.
+    - `member_batch_size`: how many members are evaluated at a time, on which the last digits of the results
+        depend; None for all.
 
     **Raises:** `ValueError` if the model rejects the trials, `task` is not a task, its validation trials are
-    not stacked, `ensemble` has no common member axis, or a `PerMember` or `member_ids` has another length.
+    not stacked, `member_batch_size` is not a positive integer, `ensemble` has no common member axis, or a `PerMember` or `member_ids` has another length.
     """
     key = as_key(key)
     check_task(task)
@@ -95,7 +99,10 @@ def evaluate_ensemble(
     ids = as_array(np.arange(count) if member_ids is None else member_ids, int)
     if ids.shape != (count,):
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
-    return _evaluate_ensemble(ensemble, task, *checked_trials(ensemble, task, trials), key, ids)
+    if member_batch_size is not None:
+        check_positive_int("member_batch_size", member_batch_size)
+    checked = checked_trials(ensemble, task, trials)
+    return _evaluate_ensemble(ensemble, task, *checked, key, ids, member_batch_size)
 
 
 def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | None) -> tuple[Trial, bool]:
@@ -145,10 +152,19 @@ def _evaluate_ensemble(
     each_its_own: bool,
     key: Key[Array, ""],
     member_ids: Int[Array, " member"],
+    member_batch_size: int | None,
 ) -> Evaluation:
-    def one_member(model, own, trials, member_id):
-        return _evaluate(model, with_member_values(task, own), trials, key, member_id)
+    count = member_ids.shape[0]
+    arrays, static = eqx.partition(ensemble, eqx.is_array)
 
-    own = member_values(task, member_ids.shape[0], "task")
-    in_axes = (eqx.if_array(0), 0, 0 if each_its_own else None, 0)
-    return eqx.filter_vmap(one_member, in_axes=in_axes)(ensemble, own, trials, member_ids)
+    def one_member(of_member):
+        arrays, own, own_trials, member_id = of_member
+        model = eqx.combine(arrays, static)
+        given = own_trials if each_its_own else trials
+        return _evaluate(model, with_member_values(task, own), given, key, member_id)
+
+    own = member_values(task, count, "task")
+    members = (arrays, own, trials if each_its_own else None, member_ids)
+    if member_batch_size is None or member_batch_size >= count:
+        return jax.vmap(one_member)(members)
+    return jax.lax.map(one_member, members, batch_size=member_batch_size)

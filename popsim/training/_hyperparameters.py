@@ -7,13 +7,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._compilation import jit_quickly
 from popsim._text_checks import perhaps
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
-from popsim.training.selection import PopulationBasedTraining, SelectionRecord, selected
+from popsim.training.selection import PopulationBasedTraining, SelectionRecord, explored, parents_in
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
 
@@ -80,33 +81,30 @@ def with_values_at(state: TrainState, places: Mapping[str, Place], values: Mappi
     return state
 
 
-def after_selection(
-    rule: PopulationBasedTraining,
-    scores: Float[Array, " member"],
-    state: TrainState,
-    recorded: PyTree[bool],
-    places: Mapping[str, Place],
-    *,
-    key: Key[Array, ""],
-) -> tuple[TrainState, SelectionRecord]:
-    """Return the state of an ensemble after a selection, and what was done.
+def inherited_parts(state: TrainState, recorded: PyTree[bool], places: Mapping[str, Place]) -> PyTree:
+    """Return what a selection moves between members: what changes in training, and their hyperparameters.
 
-    What changes in training is inherited: parameters, leaves that model updates change, and the states of
-    optimizer and loss. Other settings stay with their member.
+    Parameters, leaves that model updates change, and the states of optimizer and loss are inherited. Other
+    settings stay with their member.
 
     **Arguments:**
 
-    - `rule`, `scores`, `key`: see `popsim.training.selection.selected`.
     - `state`: the state, on one device.
     - `recorded`: which leaves of the model change in training.
     - `places`: see `hyperparameter_places`.
     """
-    values = values_at(state, places)
+    changing = eqx.filter(state.model_without_params, recorded)
+    own = (state.params, changing, state.opt_state, state.loss_fn_state)
+    return {"state": eqx.filter(own, eqx.is_array), "hyperparameters": values_at(state, places)}
+
+
+def with_inherited(
+    state: TrainState, recorded: PyTree[bool], places: Mapping[str, Place], inherited: PyTree
+) -> TrainState:
+    """Return the state with other `inherited_parts`; the other arguments are those given there."""
     changing, constant = eqx.partition(state.model_without_params, recorded)
     own = (state.params, changing, state.opt_state, state.loss_fn_state)
-    arrays, static = eqx.partition(own, eqx.is_array)
-    arrays, record = _selected(rule, scores, arrays, values, key)
-    params, changing, opt_state, carry = eqx.combine(arrays, static)
+    params, changing, opt_state, carry = eqx.combine(inherited["state"], own)
     state = dataclasses.replace(
         state,
         params=params,
@@ -114,14 +112,66 @@ def after_selection(
         opt_state=opt_state,
         loss_fn_state=carry,
     )
-    return with_values_at(state, places, record.hyperparameters), record
+    return with_values_at(state, places, inherited["hyperparameters"])
 
 
 @jit_quickly
-def _selected(
-    rule: PopulationBasedTraining, scores: Any, arrays: PyTree, values: dict[str, Array], key: Key[Array, ""]
+def selected(
+    rule: PopulationBasedTraining, scores: Float[Array, " member"], own: PyTree, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], SelectionRecord]:
-    return selected(rule, scores, arrays, values, key=key)
+    """Return the `inherited_parts` of a population after a selection, and what was done.
+
+    **Arguments:**
+
+    - `rule`, `scores`, `key`: see `popsim.training.selection.parents_in`.
+    - `own`: the parts before.
+    """
+    parents = parents_in(rule, scores, key=key)
+    of_parents = jax.tree.map(lambda leaf: leaf[parents], own)
+    return _explored(rule, own, of_parents, jnp.arange(scores.size), parents, scores, key)
+
+
+@jit_quickly
+def parents_of_population(
+    rule: PopulationBasedTraining, scores: Float[Array, " member"], key: Key[Array, ""]
+) -> Int[Array, " member"]:
+    """Return `popsim.training.selection.parents_in`, compiled."""
+    return parents_in(rule, scores, key=key)
+
+
+@jit_quickly
+def selected_from(
+    rule: PopulationBasedTraining,
+    own: PyTree,
+    of_parents: PyTree,
+    places: Int[Array, " member"],
+    parents: Int[Array, " member"],
+    scores: Float[Array, " member"],
+    key: Key[Array, ""],
+) -> tuple[PyTree[Array], SelectionRecord]:
+    """Return `selected` for some members of a population.
+
+    **Arguments:**
+
+    - `own`, `of_parents`: the `inherited_parts` of these members and of their parents, before.
+    - `places`, `parents`: the places of both in the population.
+    - `scores`: of these members.
+    """
+    return _explored(rule, own, of_parents, places, parents, scores, key)
+
+
+def _explored(
+    rule: PopulationBasedTraining,
+    own: PyTree,
+    of_parents: PyTree,
+    places: Int[Array, " member"],
+    parents: Int[Array, " member"],
+    scores: Float[Array, " member"],
+    key: Key[Array, ""],
+) -> tuple[PyTree[Array], SelectionRecord]:
+    name = "hyperparameters"
+    values = explored(rule, of_parents[name], own[name], places, parents, key=key)
+    return {**of_parents, name: values}, SelectionRecord(parents, scores, values)
 
 
 def with_present_values(tree: Any, hyperparameters: PyTree, whole: Any) -> Any:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compilation import as_array
@@ -29,8 +29,12 @@ from popsim.task import differs_between_members
 from popsim.training._fit import check_changes, check_fit
 from popsim.training._hyperparameters import (
     Place,
-    after_selection,
     hyperparameter_places,
+    inherited_parts,
+    parents_of_population,
+    selected,
+    selected_from,
+    with_inherited,
     with_present_values,
 )
 from popsim.training.constraints import warn_of_start
@@ -103,6 +107,8 @@ class TrainingPlan:
             check_n_members(training.task, self.count, "task")
         if trainer.selection is not None:
             self._check_selection()
+        elif training.population is not None:
+            raise ValueError("`population` needs a trainer with a `selection`, got none.")
         # Evaluated here, so that their errors are raised before anything else is done.
         _ = self.kept_batches, self.spec_batches, self.callbacks, self.resets, self.enabled, self.phases
         if training.batch_size % trainer.n_minibatches:
@@ -113,7 +119,13 @@ class TrainingPlan:
 
     def _check_selection(self) -> None:
         """Raise `ValueError` if a selection does not fit the training."""
-        if (self.count or 1) < 2:
+        population = self.training.population
+        if population is not None and population.own_places.size != self.count:
+            raise ValueError(
+                f"`population` must have places of the {self.count} members, "
+                f"got {population.own_places.size}."
+            )
+        if (self.count or 1) < 2 and population is None:
             raise ValueError(
                 "`selection` must be None but for an ensemble of two members or more, "
                 f"got {self.count or 'a single model'}."
@@ -360,12 +372,45 @@ class TrainingPlan:
     def select(self, state: TrainState, batch: int) -> tuple[TrainState, SelectionRecord]:
         """Return the state after the selection before a batch, its members laid out, and what was done.
 
-        **Raises:** `ValueError` if the score of the selection is not one number for each member.
+        Where the population is shared, all its trainings must have come to the selection.
+
+        **Raises:** `ValueError` if the score of the selection is not one number for each member;
+        `CorruptDataError` if what another training wrote is damaged.
         """
+        rule, population = self.trainer.selection, self.training.population
+        assert rule is not None
+        state = self.layout.gather_state(state)
+        own = inherited_parts(state, self.recorded, self.hyperparameters)
+        key = jax.random.fold_in(key_stream(self.training.key, "selection"), batch)
+        if population is None:
+            inherited, record = selected(rule, self._scores(state), own, key)
+        else:
+            of_all = population.scores(batch)
+            all_parents = parents_of_population(rule, of_all, key)
+            places = jnp.asarray(population.own_places)
+            parents = all_parents[places]
+            of_parents = population.rows_of(batch, np.asarray(parents), own)
+            inherited, record = selected_from(rule, own, of_parents, places, parents, of_all[places], key)
+        state = with_inherited(state, self.recorded, self.hyperparameters, inherited)
+        return self.layout.spread_state(state), jax.device_get(record)
+
+    def offer(self, state: TrainState, batch: int) -> None:
+        """Write the members for the selection of a shared population, unless that was done before.
+
+        **Raises:** as `select`; `SaveError` if they cannot be written.
+        """
+        population = self.training.population
+        assert population is not None
+        if not population.has_offered(batch):
+            own = self.layout.gather_state(state)
+            rows = inherited_parts(own, self.recorded, self.hyperparameters)
+            population.offer(batch, self._scores(own), rows)
+
+    def _scores(self, state: TrainState) -> Float[Array, " member"]:
+        """Return the scores of the members, on one device, for a selection."""
         rule = self.trainer.selection
         assert rule is not None
-        own = self.layout.gather_state(state)
-        results, _ = self.validate(own.model, own.hyperparameters)
+        results, _ = self.validate(state.model, state.hyperparameters)
         scores = results.losses.total.mean(axis=-1)
         if rule.score is not None:
             scores = jnp.asarray(rule.score(results.states, self.validation_trials), scores.dtype)
@@ -374,11 +419,7 @@ class TrainingPlan:
                     f"`score` of the selection must return a number for each of the {self.count} members, "
                     f"got shape {scores.shape}."
                 )
-        frozen = own.loss_fn_state.frozen_from != NOT_FROZEN
-        scores = jnp.where(frozen, jnp.inf, scores)
-        key = jax.random.fold_in(key_stream(self.training.key, "selection"), batch)
-        own, record = after_selection(rule, scores, own, self.recorded, self.hyperparameters, key=key)
-        return self.layout.spread_state(own), jax.device_get(record)
+        return jnp.where(state.loss_fn_state.frozen_from != NOT_FROZEN, jnp.inf, scores)
 
     def validate(
         self, model: Any, hyperparameters: PyTree = None
@@ -395,7 +436,14 @@ class TrainingPlan:
         key = key_stream(self.training.key, "validation")
         if self.training.ensembled:
             shared = None if differs_between_members(task) else trials
-            results = evaluate_ensemble(model, task, trials=shared, member_ids=self.member_ids, key=key)
+            results = evaluate_ensemble(
+                model,
+                task,
+                trials=shared,
+                member_ids=self.member_ids,
+                member_batch_size=self.trainer.member_batch_size,
+                key=key,
+            )
         else:
             results = evaluate(model, task, trials=trials, member_id=self.member_ids, key=key)
         metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)

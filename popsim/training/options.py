@@ -21,6 +21,7 @@ from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
 from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
 from popsim.training.loop.schedule import WhereTrain
+from popsim.training.population import SharedPopulation
 from popsim.training.selection import PopulationBasedTraining
 from popsim.training.steps._sharding import check_devices
 from popsim.training.steps.member_step import LossUpdateFn
@@ -62,7 +63,7 @@ class TrainerOptions:
         Random draws and gradients are the same.
     - `member_batch_size`: how many members of an ensemble are trained at a time. None for all, but on a CPU
         as many as fit into about 1 MB, and when a training is resumed on one, as many as before. The
-        validation trials are run by all members at once.
+        validation trials are run by so many at a time where a number is given, else by all at once.
     - `devices`: the devices over which the members of an ensemble are divided in training, such as
         `jax.local_devices()`; None for the default device.
     - `nonfinite`: what to do when the loss, the parameters or the optimizer state of a member are not finite.
@@ -207,6 +208,8 @@ class Training:
         None for their own.
     - `members`: the members (see `member_grid`), which label the history by their settings; two with the same
         id draw the same numbers. A single model has one. None numbers the members from 0.
+    - `population`: the trainings with whose members those of this one select, see `SharedPopulation`; None
+        where all members are in this one.
     - `on_begin`: called once with the number of batches done so far, after the checkpoint, if any, has been
         accepted and before the training loop is compiled.
     - `key`: the key of the training. The draws of member i in batch b depend only on it, b and i.
@@ -234,6 +237,7 @@ class Training:
     reset_opt_state_at: ArrayLike = ()
     trainables_dtype: DTypeLike | None = None
     members: Members | None = None
+    population: SharedPopulation | None = None
     on_begin: Callable[[int], None] | None = None
     key: PRNGKeyArray
 
@@ -241,6 +245,8 @@ class Training:
         object.__setattr__(self, "key", as_key(self.key))
         if self.on_begin is not None:
             check_callables("on_begin", [self.on_begin])
+        if not (self.population is None or isinstance(self.population, SharedPopulation)):
+            raise ValueError(f"`population` must be a SharedPopulation, got {self.population!r}.")
         check_task(self.task)
         check_model("model", self.model)
         for name in ("n_batches", "batch_size", "log_step"):

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._checks import check_callables, check_one_number, check_positive, check_positive_int
 from popsim.distributions import AbstractDistribution
@@ -199,7 +199,7 @@ class PopulationBasedTraining(eqx.Module):
 class SelectionRecord(eqx.Module):
     """What a selection did, per member.
 
-    - `parent`: the place of the member whose weights it took; its own if it kept its own.
+    - `parent`: the place in the population of the member whose weights it took; its own if it kept its own.
     - `score`: its score before.
     - `hyperparameters`: its hyperparameters afterwards, by name.
     """
@@ -209,37 +209,48 @@ class SelectionRecord(eqx.Module):
     hyperparameters: Mapping[str, Any]
 
 
-def selected(
-    rule: PopulationBasedTraining,
-    scores: Float[Array, " member"],
-    state: PyTree[Shaped[Array, "member ..."]],
-    hyperparameters: dict[str, Shaped[Array, "member ..."]],
-    *,
-    key: Key[Array, ""],
-) -> tuple[PyTree[Array], SelectionRecord]:
-    """Return the state of members after a selection, and what was done.
+def parents_in(
+    rule: PopulationBasedTraining, scores: Float[Array, " member"], *, key: Key[Array, ""]
+) -> Int[Array, " member"]:
+    """Return for each member of a population the place of the one whose weights it takes.
 
     **Arguments:**
 
     - `rule`: the selection.
     - `scores`: of each member, low for good ones.
-    - `state`: what is inherited, but for the hyperparameters.
-    - `hyperparameters`: by name.
-    - `key`: for all draws.
+    - `key`: for all draws of the selection.
     """
     comparable = jnp.where(jnp.isfinite(scores), scores, jnp.inf)
-    of_exploit, of_explore = jax.random.split(key)
-    parents = rule.exploit.parents(comparable, key=of_exploit)
-    places = jnp.arange(scores.shape[0])
-    explored = {}
-    for number, (name, values) in enumerate(sorted(hyperparameters.items())):
+    return rule.exploit.parents(comparable, key=jax.random.split(key)[0])
+
+
+def explored(
+    rule: PopulationBasedTraining,
+    of_parents: Mapping[str, Shaped[Array, "member ..."]],
+    own: Mapping[str, Shaped[Array, "member ..."]],
+    places: Int[Array, " member"],
+    parents: Int[Array, " member"],
+    *,
+    key: Key[Array, ""],
+) -> dict[str, Shaped[Array, "member ..."]]:
+    """Return the hyperparameters of members after a selection, by name.
+
+    **Arguments:**
+
+    - `rule`, `key`: see `parents_in`.
+    - `of_parents`, `own`: the hyperparameters before, of the parents of the members and their own.
+    - `places`: the places of the members in the population; their draws depend on them.
+    - `parents`: the places of their parents.
+    """
+    of_explore = jax.random.split(key)[1]
+    after = {}
+    for number, (name, values) in enumerate(sorted(own.items())):
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
         change = rule.explored(name)
-        changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(values[parents], keys)
+        changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
         replaced = (parents != places).reshape(-1, *[1] * (values.ndim - 1))
-        explored[name] = jnp.where(replaced, changed, values)
-    inherited = jax.tree.map(lambda leaf: leaf[parents], state)
-    return inherited, SelectionRecord(parents, scores, explored)
+        after[name] = jnp.where(replaced, changed, values)
+    return after
 
 
 def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "selection member"]:

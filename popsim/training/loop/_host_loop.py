@@ -22,6 +22,8 @@ from popsim.training.loop.schedule import CallSchedule
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copied
 
+SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
+
 
 @dataclasses.dataclass(frozen=True)
 class HostLoop:
@@ -74,11 +76,11 @@ class HostLoop:
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
             self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from)
-        if np.all(frozen_from != NOT_FROZEN):
+        if self._has_ended(frozen_from):
             warn_caller("training does not go on: every member is frozen.")
             return state
         finishes_calls = False  # the first one, which compiles, may be interrupted
-        while not calls.finished:
+        while not calls.finished and self._meets(state, calls.next_batch):
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
                 state, frozen_from = self._select(state, calls.next_batch, frozen_from)
                 state, batches = self._call(state, calls)
@@ -91,9 +93,30 @@ class HostLoop:
                 entry = self._log_entry(batches, began)
                 self._tell(self.observers, lambda observer, entry=entry: observer.on_log_point(entry))
             self._tell(self.observers, lambda observer, last=batches.last: observer.on_pause(last))
-            if np.all(frozen_from != NOT_FROZEN) or (plan.trainer.stop is not None and plan.trainer.stop()):
+            if self._has_ended(frozen_from) or self._is_told_to_stop():
                 break
         return state
+
+    def _has_ended(self, frozen_from: Int[np.ndarray, "*member"]) -> bool:
+        """Whether all members are frozen, and none can be replaced by a member of another training."""
+        return self.plan.training.population is None and bool(np.all(frozen_from != NOT_FROZEN))
+
+    def _is_told_to_stop(self) -> bool:
+        stop = self.plan.trainer.stop
+        return stop is not None and stop()
+
+    def _meets(self, state: TrainState, batch: int) -> bool:
+        """Wait for other trainings of the population before a selection; whether all have come to it."""
+        population = self.plan.training.population
+        if population is None or batch not in self.plan.selections:
+            return True
+        self._tell(self.observers, lambda observer: observer.on_rendezvous())
+        self.plan.offer(state, batch)
+        while missing := population.missing(batch):
+            if self._is_told_to_stop() or not population.keeps_waiting(missing):
+                return False
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        return True
 
     def _select(
         self, state: TrainState, batch: int, frozen_from: Int[np.ndarray, "*member"]
@@ -123,7 +146,7 @@ class HostLoop:
             enabled = jnp.asarray(enabled)
         state, buffers = loop(state, count, as_array(rows, int), enabled)
         frozen_from = self._frozen_from(state)
-        all_frozen = bool(np.all(frozen_from != NOT_FROZEN))
+        all_frozen = self._has_ended(frozen_from)
         if all_frozen:  # batches after the last freeze changed nothing
             count = int(frozen_from.max()) + 1 - first
             kept = kept[kept < first + count]
@@ -159,7 +182,7 @@ class HostLoop:
         what = f"the loss, the parameters or the optimizer state of {who} were not finite in batch {when}"
         if self.plan.trainer.nonfinite == "raise":
             raise NonfiniteError(what + ".")
-        ends = "; training ends, as every member is frozen" if np.all(now != NOT_FROZEN) else ""
+        ends = "; training ends, as every member is frozen" if self._has_ended(now) else ""
         warn_caller(f"{what}: from then on it is kept as it was before{ends}.")
 
     def _log_entry(self, batches: FinishedBatches, began: float) -> LogEntry:

@@ -46,6 +46,10 @@ class Saving(Observer):
         if self._store.is_due(at_log_point=self._batches.logs):
             self._save()
 
+    def on_rendezvous(self) -> None:
+        self._save()
+        self._store.wait()
+
     def on_end(self, error: BaseException | None) -> None:
         if error is not None:
             self._save_before_leaving(error)

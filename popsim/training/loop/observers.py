@@ -132,6 +132,9 @@ class Observer:
     def on_log_point(self, entry: LogEntry) -> None:
         """Act on a logging point."""
 
+    def on_rendezvous(self) -> None:
+        """Act before a selection with the members of other trainings, which may have to be waited for."""
+
     def on_pause(self, last: int) -> None:
         """Act after batch `last` and its logging point, if any, before the next batches."""
 

@@ -1,0 +1,162 @@
+"""A population whose members are trained in several trainings, which select among one another."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from popsim._checks import check_callables
+from popsim.store import Checkpoints, CorruptDataError
+from popsim.store.files import saving
+from popsim.training.steps.train_state import named_arrays, with_named_arrays
+
+__all__ = ["SharedPopulation"]
+
+SCORE = "score"
+ROWS = "members"
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedPopulation:
+    """A population that is divided over several trainings, in one process or in several, on any machines.
+
+    Before each selection every training writes the scores of its members, and what others may inherit of
+    them, to a file of its own in `folder`. When those of all trainings are there, each computes the same
+    selection from all scores, and reads the members that its own descend from. No training waits for another
+    process to live: one that is missing may be trained anywhere, later. The result is that of all members in
+    one ensemble, bit for bit where their blocks (`member_batch_size`) are of one width.
+
+    **Arguments:**
+
+    - `folder`: a folder that all trainings see.
+    - `part`: the number of this training among them, from 0.
+    - `places`: for each training, the places of its members in the population, on which their draws depend.
+    - `run_id`: the identity of the population, see `Checkpoints`.
+    - `keeps_waiting`: called several times a second with the numbers of the trainings that are not there yet;
+        when it returns False the training is saved and ends, to be resumed later.
+    - `n_kept`: the number of selections whose files are kept.
+
+    **Raises:** `ValueError` if there is no such part, or the places are not those of a population.
+    """
+
+    folder: Path
+    part: int
+    places: tuple[Int[np.ndarray, " member"], ...]
+    run_id: str | None = None
+    keeps_waiting: Callable[[Sequence[int]], bool] = lambda missing: True
+    n_kept: int = 4
+
+    def __post_init__(self):
+        check_callables("keeps_waiting", [self.keeps_waiting])
+        if not 0 <= self.part < len(self.places):
+            raise ValueError(f"`part` must be 0 to {len(self.places) - 1}, got {self.part}.")
+        all_places = np.sort(np.concatenate(self.places))
+        if not np.array_equal(all_places, np.arange(all_places.size)):
+            raise ValueError(
+                f"`places` must be each place of a population once, got {all_places.tolist()!s:.200}."
+            )
+
+    @property
+    def own_places(self) -> Int[np.ndarray, " member"]:
+        """The places of the members of this training."""
+        return self.places[self.part]
+
+    def _files(self, part: int) -> Checkpoints:
+        return Checkpoints(self.folder / f"{part:06d}", n_kept=self.n_kept, run_id=self.run_id)
+
+    def newest(self, part: int) -> int:
+        """Return the batch of the last selection that a training has come to; -1 if to none."""
+        return max(self._files(part).steps(), default=-1)
+
+    def has_offered(self, batch: int) -> bool:
+        """Return whether this training has written its members for the selection before a batch."""
+        return batch in self._files(self.part).steps()
+
+    def offer(self, batch: int, scores: Float[Array, " member"], rows: PyTree[Array]) -> None:
+        """Write the members of this training for the selection before a batch.
+
+        **Arguments:**
+
+        - `batch`: the batch.
+        - `scores`: the scores of the members.
+        - `rows`: what others may inherit of them, with a leading member axis.
+
+        **Raises:** `SaveError` if it cannot be written.
+        """
+        with saving(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        files = self._files(self.part)
+        files.save(batch, {SCORE: np.asarray(scores, float), **named_arrays(ROWS, rows)}, {})
+        files.wait()
+
+    def missing(self, batch: int) -> list[int]:
+        """Return the trainings that have not come to the selection before a batch yet.
+
+        **Raises:** `CorruptDataError` if one has, and its file is gone.
+        """
+        missing = []
+        for part in range(len(self.places)):
+            steps = self._files(part).steps()
+            if batch in steps:
+                continue
+            if max(steps, default=-1) > batch:
+                raise CorruptDataError(
+                    f"the selection before batch {batch} cannot be repeated: {self.folder / f'{part:06d}'} "
+                    f"has the members of batches {', '.join(map(str, steps))} only."
+                )
+            missing.append(part)
+        return missing
+
+    def scores(self, batch: int) -> Float[Array, " member"]:
+        """Return the scores of the population for the selection before a batch.
+
+        **Raises:** `CorruptDataError` naming a file that is damaged.
+        """
+        scores = np.empty(sum(own.size for own in self.places))
+        for part, places in enumerate(self.places):
+            form = {SCORE: jax.ShapeDtypeStruct(places.shape, scores.dtype)}
+            scores[places] = self._read(part, batch, form)[SCORE]
+        return jnp.asarray(scores)
+
+    def rows_of(self, batch: int, members: Int[np.ndarray, " member"], own: PyTree[Array]) -> PyTree[Array]:
+        """Return what is inherited of some members of the population, with a leading member axis.
+
+        **Arguments:**
+
+        - `batch`: the batch of the selection.
+        - `members`: their places.
+        - `own`: what can be inherited of the members of this training.
+
+        **Raises:** `CorruptDataError` naming a file that is damaged.
+        """
+        mine = named_arrays(ROWS, own)
+        found: list[Mapping[str, Array]] = []
+        order = np.empty(members.size, int)
+        n_found = 0
+        for part, places in enumerate(self.places):
+            (wanted,) = np.nonzero(np.isin(members, places))
+            if not wanted.size:
+                continue
+            at = np.argsort(places)[np.searchsorted(np.sort(places), members[wanted])]
+            forms = {
+                name: jax.ShapeDtypeStruct((places.size, *leaf.shape[1:]), leaf.dtype)
+                for name, leaf in mine.items()
+            }
+            arrays = mine if part == self.part else self._read(part, batch, forms)
+            found.append({name: jnp.asarray(arrays[name])[at] for name in mine})
+            order[wanted] = n_found + np.arange(wanted.size)
+            n_found += wanted.size
+        rows = {name: jnp.concatenate([arrays[name] for arrays in found])[order] for name in mine}
+        return with_named_arrays(ROWS, own, rows)
+
+    def _read(
+        self, part: int, batch: int, forms: Mapping[str, jax.ShapeDtypeStruct]
+    ) -> Mapping[str, np.ndarray | Array]:
+        """Return arrays that a training wrote for a selection."""
+        read = self._files(part).restore(lambda details: forms, step=batch, subset=True)
+        assert read is not None  # or it is an error that there is none
+        return read.arrays
