@@ -89,7 +89,8 @@ def evaluate_ensemble(
         depend; None for all.
 
     **Raises:** `ValueError` if the model rejects the trials, `task` is not a task, its validation trials are
-    not stacked, `member_batch_size` is not a positive integer, `ensemble` has no common member axis, or a `PerMember` or `member_ids` has another length.
+    not stacked, `member_batch_size` is not a positive integer, `ensemble` has no common member axis, or a
+    `PerMember` or `member_ids` has another length.
     """
     key = as_key(key)
     check_task(task)

@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,7 +21,12 @@ from popsim.model import AbstractModel
 from popsim.per_member import PerMember
 from popsim.randomness import key_of_seed
 from popsim.task import AbstractTask
-from popsim.training import TaskTrainer, every_nth_batch, log_spaced_batches
+from popsim.training import (
+    PopulationBasedTraining,
+    TaskTrainer,
+    every_nth_batch,
+    log_spaced_batches,
+)
 
 __all__ = ["RunFigure", "Recording", "AbstractExperiment"]
 
@@ -132,6 +137,9 @@ class AbstractExperiment(abc.ABC):
     first_member: int = 0
     """number of the first network in a larger population, whose networks do not depend on how many are
     trained together"""
+    select_every: int | None = None
+    """batches between selections, in which the worst networks take the weights and settings of the best, with
+    these settings changed; by default none"""
     grid: tyro.conf.Suppress[Grid] = ()
     """values of settings in which the members differ; each combination has the same seeds"""
 
@@ -139,6 +147,8 @@ class AbstractExperiment(abc.ABC):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
         check_non_negative_int("first_member", self.first_member)
+        if self.select_every is not None:
+            check_positive_int("select_every", self.select_every)
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name != "seed" and isinstance(value, int) and value >= LARGEST:
@@ -188,6 +198,31 @@ class AbstractExperiment(abc.ABC):
         if name in dict(self.grid):
             return PerMember(self.members.settings[name])
         return getattr(self, name)
+
+    @property
+    def selection(self) -> PopulationBasedTraining | None:
+        """The selection among the members that `select_every` asks for; override it for another rule."""
+        return None if self.select_every is None else PopulationBasedTraining(self.select_every)
+
+    def check_selection(self, names: Iterable[str], n_members: int) -> None:
+        """Raise `ValueError` if there is a selection, and nothing to select.
+
+        **Arguments:**
+
+        - `names`: the settings in which the members differ.
+        - `n_members`: how many select among one another.
+        """
+        if self.select_every is None:
+            return
+        selected = [name for name, kind in self.member_settings.items() if kind == "trainer"]
+        if not set(names) & set(selected):
+            raise ValueError(
+                "`select_every` must be given with a sweep over settings of the trainer, "
+                f"{', '.join(selected) or 'of which there are none here'}, "
+                f"got {', '.join(names) or 'no such setting'}."
+            )
+        if n_members < 2:
+            raise ValueError(f"`select_every` must be given with two networks or more, got {n_members}.")
 
     @abc.abstractmethod
     def build_task(self) -> AbstractTask:

@@ -26,11 +26,13 @@ from popsim.store.json_files import plain_json
 from popsim.store.run_folder import FORMAT, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
+from popsim.training.population import SharedPopulation
 from popsim.version import __version__
 
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
 
 def check_size(experiment: AbstractExperiment) -> None:
@@ -81,6 +83,7 @@ def run_experiment(
     member_batch_size: int | None = None,
     draws_figures: bool = True,
     part_of: Mapping[str, Any] | None = None,
+    population: SharedPopulation | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
@@ -100,6 +103,7 @@ def run_experiment(
     - `draws_figures`: whether to draw the figures when the training is finished; `popsim show` draws them
         later.
     - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
+    - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
     - `stop`: called about once a second; the run stops when it returns True.
 
     **Returns:** the run, as opened by `open_run`.
@@ -109,6 +113,8 @@ def run_experiment(
     """
     recording = recording or Recording()
     recording.batches(experiment.n_batches, experiment.log_step)
+    if population is None:
+        experiment.check_selection(dict(experiment.grid), experiment.n_members)
     RunFolder.check_free(out, overwrite=overwrite)
     described = describe_experiment(experiment)
     trainer = experiment.build_trainer(
@@ -117,6 +123,7 @@ def run_experiment(
         checkpoint_seconds=checkpoint_seconds,
         member_batch_size=member_batch_size,
         stop=stop,
+        **_selection_of(experiment),
     )
     check_size(experiment)
     untrained = experiment.build_ensemble()
@@ -136,9 +143,16 @@ def run_experiment(
                 "member_batch_size": member_batch_size,
                 "draws_figures": draws_figures,
                 **({} if part_of is None else {"part_of": dict(part_of)}),
+                **({} if population is None else {SHARED: True}),
             },
         )
-        return _train(Run(folder, experiment), trainer, untrained, None, quiet=quiet, stop=stop)
+        run = Run(folder, experiment)
+        return _train(run, trainer, untrained, None, quiet=quiet, stop=stop, population=population)
+
+
+def _selection_of(experiment: AbstractExperiment) -> dict[str, Any]:
+    """Return the options of a trainer for the selection of an experiment."""
+    return {} if experiment.selection is None else {"selection": experiment.selection}
 
 
 def resume_run(
@@ -174,6 +188,7 @@ def finish_run(
     quiet: bool,
     devices: Devices | None,
     checkpoint_seconds: float | None = None,
+    population: SharedPopulation | None = None,
     stop: Callable[[], bool] | None,
 ) -> Run:
     """Finish a run that is already open; other arguments and errors as for `resume_run`.
@@ -181,6 +196,9 @@ def finish_run(
     **Arguments:**
 
     - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
+    - `population`: see `run_experiment`.
+
+    **Raises:** `ValueError` if the run began with a population and there is none.
     """
     if run.is_finished:
         check_parts(run.folder)
@@ -194,11 +212,17 @@ def finish_run(
     options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}
     if (size := described.get("member_batch_size")) is not None:
         options["member_batch_size"] = size
+    if described.get(SHARED) and population is None:
+        raise ValueError(
+            f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
+            "popsim resume SWEEP goes on with all of them, popsim sweep run SWEEP --cell NUMBER with one."
+        )
+    options |= _selection_of(run.experiment)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
     with lock_folder(run.folder.path):
         check_size(run.experiment)
         untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
-        return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop)
+        return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
 
 
 def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> dict[str, Any]:
@@ -249,6 +273,7 @@ def _train(
     *,
     quiet: bool,
     stop: Callable[[], bool] | None,
+    population: SharedPopulation | None,
 ) -> Run:
     """Train the remaining batches and finish the run."""
     folder, experiment = run.folder, run.experiment
@@ -266,10 +291,11 @@ def _train(
         restore_checkpoint=True,
         disable_tqdm=quiet,
         members=experiment.members if experiment.grid or experiment.first_member else None,
+        population=population,
         on_begin=on_begin,
         key=experiment.key("training"),
     )
-    all_frozen = bool((history.frozen_from >= 0).all())  # this also ends a training
+    all_frozen = population is None and bool((history.frozen_from >= 0).all())  # this also ends a training
     if history.batch.size < experiment.n_batches and not all_frozen:
         raise RunStopped(folder.path, history.batch.size)
     _leave_if_told(run, stop)
@@ -322,6 +348,7 @@ def run_or_resume(
     recording: Recording | None = None,
     devices: Devices | None = None,
     checkpoint_seconds: float | None = None,
+    population: SharedPopulation | None = None,
     stop: Callable[[], bool] | None = None,
     **new: Any,
 ) -> Run:
@@ -344,14 +371,14 @@ def run_or_resume(
     folder = RunFolder(Path(out))
     folder.check_plain()
     recording = recording or Recording()
+    how: dict[str, Any] = {"quiet": quiet, "devices": devices, "population": population, "stop": stop}
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-        how: Any = {"quiet": quiet, "devices": devices, "checkpoint_seconds": seconds, "stop": stop}
-        return run_experiment(experiment, out, recording=recording, **how, **new)
+        how |= {"checkpoint_seconds": seconds, "recording": recording, **new}
+        return run_experiment(experiment, out, **how)
     description = read_description(folder.description)
     _check_same(description, experiment, recording, folder)
-    run = Run(folder, experiment)
-    return finish_run(run, quiet=quiet, devices=devices, checkpoint_seconds=checkpoint_seconds, stop=stop)
+    return finish_run(Run(folder, experiment), checkpoint_seconds=checkpoint_seconds, **how)
 
 
 def _check_same(
@@ -362,11 +389,20 @@ def _check_same(
     found, given = description.get("experiment"), expected["experiment"]
     differ = [] if found == given else [("experiment", found, given)]
     if not differ:
-        differ = _differences(description.get("settings"), expected["settings"])
+        differ = _differences(_with_defaults(description.get("settings"), experiment), expected["settings"])
         differ += _differences(description.get("recording"), dataclasses.asdict(recording))
     if differ:
         said = "; ".join(f"`{name}` is {there!r} there and {here!r} here" for name, there, here in differ)
         raise MismatchError(f"`out` must hold a run like this one to go on with, got {folder.path}: {said}.")
+
+
+def _with_defaults(settings: Any, experiment: AbstractExperiment) -> Any:
+    """Return settings with the defaults of those that an older experiment did not have."""
+    if not isinstance(settings, dict):
+        return settings
+    fields = dataclasses.fields(experiment)
+    known = {own.name: own.default for own in fields if own.default is not dataclasses.MISSING}
+    return plain_json("experiment", known) | settings
 
 
 def _differences(found: Any, expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

@@ -28,6 +28,8 @@ class SweepFolder:
     - `cells/NUMBER/`: an ordinary run for each cell, see `RunFolder`, and in it `cell.json`, what the index
         holds of it;
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
+    - `selections/NUMBER/`: what the cells of a population have offered to one another, see `SharedPopulation`,
+        by the number of the first of them;
     - `index.json`: the state and the results of all cells, which is made again from them when it is missing.
 
     Each file of a cell is written only by the process that holds the lock of its run.
@@ -66,6 +68,10 @@ class SweepFolder:
     def failure(self, number: int) -> Path:
         """Return the file that says why a cell failed."""
         return self.path / "failures" / f"{number:06d}.json"
+
+    def selections(self, population: range) -> Path:
+        """Return the folder in which the cells of a population select among one another."""
+        return self.path / "selections" / f"{population[0]:06d}"
 
     @property
     def is_sweep(self) -> bool:

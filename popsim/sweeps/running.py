@@ -4,7 +4,7 @@ import contextlib
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,26 @@ from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import RunStopped, check_size
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
 from popsim.store.files import saving, write_file
-from popsim.store.identity import FolderHeldError, new_run_id
+from popsim.store.identity import FolderHeldError, lock_holder, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.config import config_text
 from popsim.sweeps.cost import cell_cost
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
 from popsim.sweeps.index import check_part_of, write_entry
 from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.populations import (
+    SECONDS_FOR_OTHERS,
+    Waiting,
+    WaitsForOthers,
+    cells_that_can_go_on,
+    shared_population,
+)
 from popsim.sweeps.sweep import Sweep
 from popsim.version import __version__
 
 __all__ = ["CellsFailed", "make_sweep", "run_cell", "run_sweep"]
 
+SECONDS_BETWEEN_LOOKS = 1.0  # for a cell that can go on
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 
 
@@ -120,22 +128,26 @@ def run_cell(
     *,
     devices: Devices | None = None,
     quiet: bool = True,
+    patience: float = SECONDS_FOR_OTHERS,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Train a cell of a sweep, or go on with it; a finished one is returned as it is.
 
-    Only the folder of the cell is written, and the file that says why it failed.
+    Only the folder of the cell is written, the file that says why it failed, and what it offers to other
+    cells with which its members select.
 
     **Arguments:**
 
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
     - `devices`, `quiet`, `stop`: see `run_experiment`.
+    - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
 
     **Returns:** the finished run.
 
     **Raises:** `ValueError` if there is no such sweep or cell; `FolderHeldError` if another process trains
-    it; `RunStopped` if `stop` returned True; otherwise as `run_or_resume`.
+    it; `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process
+    trains; otherwise as `run_or_resume`.
     """
     folder = SweepFolder(Path(path))
     described, sweep = folder.read()
@@ -148,6 +160,7 @@ def run_cell(
         warn_caller(
             f"the sweep {folder.path} was made by popsim {described.get('popsim')}, this is {__version__}."
         )
+    waiting = Waiting(folder, sweep.population_of(number), patience)
     with lock_folder(RunFolder.make(place.path).path):
         try:
             run = run_or_resume(
@@ -160,9 +173,13 @@ def run_cell(
                 member_batch_size=sweep.member_batch_size,
                 draws_figures=False,
                 part_of={"sweep": sweep_id, "cell": number},
+                population=shared_population(folder, sweep, sweep_id, number, waiting),
             )
             write_entry(folder, sweep, sweep_id, number)
-        except RunStopped:
+        except RunStopped as stopped:
+            if waiting.given_up:
+                command = folder.command("sweep run", described["module"])
+                raise WaitsForOthers(place.path, stopped.n_batches, waiting.given_up, command) from None
             raise
         except Exception as error:
             _write_failure(folder, number, error)
@@ -190,7 +207,9 @@ def run_sweep(
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished, one after the other, in this process.
 
-    A cell that fails, or that another process trains, is left for later; the others are trained.
+    A cell that fails, or that another process trains, is left for later; the others are trained. Where cells
+    select among one another, each is trained up to the next selection in turn, with other processes that do
+    the same, until all are finished.
 
     **Arguments:**
 
@@ -206,20 +225,57 @@ def run_sweep(
     opened = open_sweep(path)
     wanted = opened.unfinished if cells is None else [own for own in cells if own in set(opened.unfinished)]
     failed: dict[int, str] = {}
-    for number in wanted:
-        tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
+    together = opened.sweep.selects_across_cells
+
+    def train(number: int) -> None:
+        patience = 0.0 if together else SECONDS_FOR_OTHERS
         try:
-            run_cell(path, number, devices=devices, quiet=quiet, stop=stop)
+            run_cell(path, number, devices=devices, quiet=quiet or together, patience=patience, stop=stop)
+        except WaitsForOthers as waits:
+            tell(f"cell {number} has come to the selection before batch {waits.n_batches}")
         except RunStopped:
             raise
         except FolderHeldError as error:
-            failed[number] = str(error)
+            if not together:
+                failed[number] = str(error)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             failed[number] = " ".join(str(error).split()) or type(error).__name__
             tell(f"cell {number} failed: {failed[number]}")
+
+    told = set()
+    for number in _in_turn(opened, wanted, failed, stop) if together else wanted:
+        if number not in told:
+            tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
+            told.add(number)
+        train(number)
     if failed:
         raise CellsFailed(failure_text(opened, failed))
     return open_sweep(path)
+
+
+def _in_turn(
+    opened: OpenedSweep, wanted: Sequence[int], failed: dict[int, str], stop: Callable[[], bool] | None
+) -> Iterator[int]:
+    """Yield cells that select among one another, each when it can go on, until all of them are finished.
+
+    Those that wait for others that no process trains are added to `failed`.
+
+    **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
+    """
+    folder, sweep = opened.folder, opened.sweep
+    needed = {other for number in wanted for other in sweep.population_of(number)}
+    while left := [own for own in wanted if own not in failed and not folder.cell(own).is_finished]:
+        number = next(cells_that_can_go_on(folder, sweep, opened.sweep_id, left), None)
+        if number is not None:
+            yield number
+        elif any(lock_holder(folder.cell(other).path) for other in needed):
+            if stop is not None and stop():
+                raise RunStopped(folder.path, 0)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        else:
+            for own in left:
+                failed[own] = "it waits for other cells of its population"
+            return
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:

@@ -20,6 +20,7 @@ NOT_AXES = {
     "n_members": "`seeds` says how many there are",
     "first_member": "`seeds` says which there are",
     "grid": "the axes are the grid",
+    "select_every": "the members of a population select at the same batches",
     "seed": "`seeds` are the seeds of a sweep; the seed of the experiment belongs to all of them",
 }
 
@@ -69,6 +70,10 @@ class Sweep:
     and so is what is wider than `members_per_cell`. Networks do not depend on how a sweep is divided: member
     128 of a population draws the same numbers in any cell.
 
+    If the experiment has `select_every`, the members select among one another across cells: those that differ
+    in seeds and in settings of the trainer are one *population*. Every combination of the other settings is a
+    population of its own, as losses do not compare between them.
+
     ```python
     sweep = Sweep(CenterOut(), {"learning_rate": [1e-3, 3e-3], "n_units": [32, 64]}, seeds=range(20))
     make_sweep(sweep, "sweeps/lr")  # two cells of 40 members
@@ -110,6 +115,8 @@ class Sweep:
         for name, values in self.axes.items():
             self._check_axis(name, tuple(values))
         self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
+        n_populations = math.prod(len(self.axes[name]) for name in self.cell_axes)
+        self.experiment.check_selection(self.member_axes, self.n_members // n_populations)
 
     def _check_axis(self, name: str, values: tuple[Any, ...]) -> None:
         known = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
@@ -133,10 +140,11 @@ class Sweep:
     @functools.cached_property
     def member_axes(self) -> tuple[str, ...]:
         """The axes in which members of one cell may differ."""
+        kinds = ("trainer",) if self.experiment.select_every else ("model", "task", "trainer")
         return tuple(
             name
             for name, values in self.axes.items()
-            if name in self.experiment.member_settings and all(map(_is_number, values))
+            if self.experiment.member_settings.get(name) in kinds and all(map(_is_number, values))
         )
 
     @functools.cached_property
@@ -183,6 +191,26 @@ class Sweep:
         n_combinations = self.n_cells // len(self._parts)
         of_combination = np.arange(n_combinations)[:, None] * self._first_of_part[-1]
         return np.append((of_combination + self._first_of_part[:-1]).ravel(), self.n_members)
+
+    @property
+    def selects_across_cells(self) -> bool:
+        """Whether members of different cells select among one another."""
+        return self.experiment.select_every is not None and len(self._parts) > 1
+
+    def population_of(self, number: int) -> range:
+        """Return the cells with which a cell makes up a population, see `Sweep`: itself among them."""
+        first = number // len(self._parts) * len(self._parts)
+        return range(first, first + len(self._parts))
+
+    def places_of(self, number: int) -> np.ndarray:
+        """Return the places of the members of a cell in their population."""
+        part = self._parts[number % len(self._parts)]
+        values = {**{name: list(self.axes[name]) for name in self.member_axes}, "seed": list(self.seeds)}
+        own = {**dict(part.grid), "seed": part.seeds}
+        places = np.meshgrid(
+            *([values[name].index(value) for value in own[name]] for name in values), indexing="ij"
+        )
+        return np.ravel_multi_index(places, [len(each) for each in values.values()]).ravel()
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""

@@ -6,6 +6,7 @@ from popsim.training.loop.history_on_disk import open_history, save_history
 from popsim.training.loop.observers import LogEntry, TensorBoardWriter
 from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
 from popsim.training.options import TrainerOptions, Training
+from popsim.training.population import SharedPopulation
 from popsim.training.selection import (
     AbstractExploit,
     AbstractExplore,
@@ -41,6 +42,7 @@ __all__ = [
     "PopulationBasedTraining",
     "Resample",
     "SelectionRecord",
+    "SharedPopulation",
     "TaskTrainer",
     "TaskTrainerHistory",
     "TensorBoardWriter",
