@@ -137,7 +137,7 @@ def joined_history(
         described = {own.arrays[name] for own in used if name in own.arrays}
         forms = {(axes, shape[2:], dtype) for axes, shape, dtype in described}
         own_axes, trailing, dtype = next(iter(forms))
-        if own_axes[1:2] != ("member",) or not dtype.startswith("float"):
+        if own_axes[1:2] != ("member",) or not dtype.startswith(("float", "int")):
             continue
         if len(forms) > 1 or ("term" in own_axes and len({own.terms for own in used}) > 1):
             left_out.append(name)
@@ -149,7 +149,7 @@ def joined_history(
             histories,
             axes=own_axes,
             shape=(n_rows, int(first_members[-1]), *trailing),
-            dtype=dtype,
+            dtype=dtype if dtype.startswith("float") else "float64",  # whole numbers have no NaN
             first_members=first_members,
             rows=of_cell,
             places=[*places[rows], np.full(n_rows, -1)],  # the last one, at -1, of cells without a history

@@ -28,7 +28,7 @@ class SweepFolder:
     - `cells/NUMBER/`: an ordinary run for each cell, see `RunFolder`, and in it `cell.json`, what the index
         holds of it;
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
-    - `selections/NUMBER/`: what the cells of a population have offered to one another, see `SharedPopulation`,
+    - `selections/NUMBER/`: what the cells of a population offered one another, see `SharedPopulation`,
         by the number of the first of them;
     - `index.json`: the state and the results of all cells, which is made again from them when it is missing.
 

@@ -1,7 +1,8 @@
 """The cells of a sweep on Dask, each trained by a process of its own.
 
 Dask places the cells on workers, repeats what a lost worker had begun, and shows all in its dashboard. A task
-carries a path and a number; what it starts is the command that a person would type.
+carries a path and a number; what it starts is the command that a person would type. Cells that select among
+one another are trained by as many processes as there are workers, each of which takes them in turn.
 """
 
 import contextlib
@@ -48,6 +49,8 @@ class CellTask:
 
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
+    - `together`: the cells that are trained in turn with it and by other workers, if they select among one
+        another; else empty.
     - `version`: the version of popsim that asks for it.
     - `modules`: the modules with the experiments of the user, by `--import`.
     - `python_path`: the folders in which these are found.
@@ -58,6 +61,7 @@ class CellTask:
 
     path: str
     number: int
+    together: tuple[int, ...]
     version: str
     modules: tuple[str, ...]
     python_path: tuple[str, ...]
@@ -69,7 +73,8 @@ class CellTask:
     def command(self) -> list[str]:
         """The command that trains the cell."""
         imports = [word for module in self.modules for word in ("--import", module)]
-        run = ["sweep", "run", self.path, "--cell", str(self.number), "--quiet", "--until-input-ends"]
+        cells = [word for own in self.together or [self.number] for word in ("--cell", str(own))]
+        run = ["sweep", "run", self.path, *cells, "--quiet", "--until-input-ends"]
         return [sys.executable, "-m", "popsim.cli", *imports, *run, *self.options]
 
 
@@ -113,10 +118,12 @@ def run_on_dask(
         modules, python_path = _of_experiment(opened)
         options = () if devices is None else ("--devices", str(devices))
         event = f"popsim-stop-{uuid.uuid4().hex}"
-        tasks = [
-            CellTask(folder, own, __version__, modules, python_path, options, n_local, event)
-            for own in wanted
-        ]
+        how = (__version__, modules, python_path, options, n_local, event)
+        if opened.sweep.selects_across_cells:
+            n_tasks = min(len(wanted), len(client.scheduler_info(n_workers=-1)["workers"]))
+            tasks = [CellTask(folder, own, tuple(wanted), *how) for own in wanted[:n_tasks]]
+        else:
+            tasks = [CellTask(folder, own, (), *how) for own in wanted]
         failed = _run_tasks(client, tasks, event, stop, tell)
     now = open_sweep(path)
     if failed is None:
@@ -265,7 +272,7 @@ def train_cell(task: CellTask) -> str:
         return f"the worker must have popsim {task.version}, got {__version__}"
     cell = SweepFolder(Path(task.path)).cell(task.number).path
     until = time.monotonic() + SECONDS_HELD
-    while (holder := lock_holder(cell)) is not None:
+    while not task.together and (holder := lock_holder(cell)) is not None:
         if time.monotonic() > until:
             return f"{holder} holds {cell}"
         time.sleep(1)

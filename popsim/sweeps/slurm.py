@@ -89,26 +89,35 @@ trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
 trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
 
 failed=0
-for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
-    [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] && continue
-    {popsim} sweep run "$sweep" --cell "$cell" --quiet &
+train() {
+    {popsim} sweep run "$sweep" "$@" --quiet &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
     if [ "$out_of_time" ]; then scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"; fi
     if [ "$out_of_time$ended" ] || [ "$code" -eq 75 ]; then exit 75; fi  # 75: stopped and saved
     [ "$code" -eq 0 ] || failed=1
-done
+}
+{train}
 exit "$failed"
 """
+_EACH = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
+    [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] || train --cell "$cell"
+done"""
+_TOGETHER = "train  # the cells select among one another: all jobs take them in turn, until they are finished"
 
 
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
-    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn."""
+    """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn.
+
+    Where cells select among one another, all jobs together take them in turn.
+    """
     sweep, folder = opened.sweep, opened.folder.path.resolve()
     n_tasks = min(sweep.n_cells, options.max_tasks)
     place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    each = _EACH.format(n_cells=sweep.n_cells, n_tasks=n_tasks)
     parts = {
+        "train": _TOGETHER if sweep.selects_across_cells else each,
         "name": re.sub(r"[^\w.-]", "_", folder.name),
         "last": n_tasks - 1,
         "options": "".join(f"\n{line}" for line in options.lines()),
@@ -116,8 +125,6 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in options.setup),
         "sweep": shlex.quote(str(folder)),
-        "n_cells": sweep.n_cells,
-        "n_tasks": n_tasks,
         "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
     }
     return re.sub(r"\{(\w+)\}(?<!\$\{SLURM_ARRAY_JOB_ID\})", lambda part: str(parts[part[1]]), _SCRIPT)
