@@ -31,7 +31,8 @@ class Resume:
 
     path: RunPath
     devices: int | None = None
-    """number of devices over which the networks are divided; by default as before, for the same bits"""
+    """number of devices over which the networks are divided; by default as before, for the same bits (cells
+    of a sweep that have not begun: all)"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress bar"""
 

@@ -33,7 +33,8 @@ class Engine:
     workers: int | None = None
     """number of workers of the cluster of this machine; by default one per accelerator, or per core"""
     devices: int | None = None
-    """number of devices over which the networks of a cell are divided; by default all, on Dask one"""
+    """number of devices over which the networks of a cell are divided; by default all, on Dask one, and for a
+    cell that has begun as many as before"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
@@ -42,6 +43,11 @@ class Engine:
         for name in ("scheduler", "workers"):
             if self.on is None and (given := getattr(self, name)) is not None:
                 raise ValueError(f"`{name}` must be given with --on dask only, got {given}.")
+
+    @property
+    def cell_options(self) -> dict[str, Any]:
+        """The options of `run_cell` for the devices."""
+        return {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
 
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
         """Train cells of a sweep, by default those that are not finished.
@@ -62,8 +68,8 @@ class Engine:
 
                     options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
                     return run_on_dask(path, cells, **options, devices=self.devices, stop=stop, tell=tell)
-                devices = training_devices(self.devices)
-                return run_sweep(path, cells, devices=devices, quiet=self.quiet, stop=stop, tell=tell)
+                options = self.cell_options
+                return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
         except RunStopped:
             print(f"popsim: stopped: {goes_on} goes on.", file=sys.stderr)
             sys.exit(EXIT_CODE)
@@ -184,12 +190,9 @@ class SweepRun:
         folder, (number,) = SweepFolder(self.path), self.cell
         _, sweep = folder.read()
         sweep.cell(number)  # which says if there is none
-        devices = training_devices(self.engine.devices)
-        finish(
-            folder.cell(number).path,
-            lambda stop: run_cell(self.path, number, devices=devices, quiet=self.engine.quiet, stop=stop),
-            resumes=True,
-        )
+        options = {"quiet": self.engine.quiet, **self.engine.cell_options}
+        place = folder.cell(number).path
+        finish(place, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """The histories of many cells as one lazy dataset."""
 
 import functools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from popsim.store import open_arrays
 from popsim.sweeps.index import CellLayout
 
 MOST_OPEN = 64
+PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
 
 
 class CellsArray(BackendArray):
@@ -32,6 +34,7 @@ class CellsArray(BackendArray):
     - `rows`: for each cell the place of each row in its own history, -1 where it has none, as the number of
         one of `places`.
     - `places`: the places that differ.
+    - `names`: for values that are places in the population of a cell: gives the numbers of the members there.
     """
 
     def __init__(
@@ -45,10 +48,11 @@ class CellsArray(BackendArray):
         first_members: Int[np.ndarray, " cell+1"],
         rows: Int[np.ndarray, " cell"],
         places: Sequence[Int[np.ndarray, " row"]],
+        names: Callable[[int], Int[np.ndarray, " place"]] | None = None,
     ):
         self.name, self.histories, self.axes = name, histories, axes
         self.shape, self.dtype = shape, np.dtype(dtype)
-        self.first_members, self.rows, self.places = first_members, rows, places
+        self.first_members, self.rows, self.places, self.names = first_members, rows, places, names
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         """Return the entries at `key`."""
@@ -75,6 +79,8 @@ class CellsArray(BackendArray):
                 continue
             within = members[here] - self.first_members[cell]
             own = _read_cell(str(self.histories[cell]), self.name, place[there], within, others, self.axes)
+            if self.names is not None:
+                own = self.names(cell)[own]
             found[np.ix_(there, here)] = own.reshape(own.shape[0], own.shape[1], *found.shape[2:])
         lost = tuple(
             place for place, own in enumerate(key) if np.ndim(own) == 0 and not isinstance(own, slice)
@@ -91,7 +97,8 @@ def _read_cell(
     axes: tuple[str, ...],
 ) -> np.ndarray:
     """Read rows and members of one variable of a cell, keeping both axes."""
-    variable = _opened(history)[name].variable
+    changed = os.stat(os.path.join(history, "zarr.json")).st_mtime_ns
+    variable = _opened(history, changed)[name].variable
     index: dict[Any, Any] = dict(zip(axes, (_as_slice(rows), _as_slice(members), *others), strict=True))
     return variable.isel(index).values
 
@@ -104,7 +111,8 @@ def _as_slice(places: Int[np.ndarray, " place"]) -> Any:
 
 
 @functools.lru_cache(maxsize=MOST_OPEN)
-def _opened(history: str) -> Dataset:
+def _opened(history: str, changed: int) -> Dataset:
+    """Return the history of a cell as it was when its description last changed."""
     return open_arrays(history)
 
 
@@ -113,7 +121,7 @@ def joined_history(
     layout: Int[np.ndarray, " cell"],
     histories: Sequence[str],
     first_members: Int[np.ndarray, " cell+1"],
-    coordinates: Mapping[str, Any],
+    names: Callable[[int], Int[np.ndarray, " place"]],
 ) -> Dataset:
     """Return the variables that all cells have in the same shape, over the members of all cells.
 
@@ -123,7 +131,7 @@ def joined_history(
     - `layout`: for each cell, the number of its own; -1 for none.
     - `histories`: the folders of the histories.
     - `first_members`: see `CellsArray`.
-    - `coordinates`: of the member axis.
+    - `names`: gives for a cell the numbers of the members of its population, by their place there.
     """
     used = [layouts[number] for number in np.unique(layout[layout >= 0])]
     numbers = {number: place for place, number in enumerate(np.unique(layout[layout >= 0]))}
@@ -153,13 +161,14 @@ def joined_history(
             first_members=first_members,
             rows=of_cell,
             places=[*places[rows], np.full(n_rows, -1)],  # the last one, at -1, of cells without a history
+            names=names if name == PARENT else None,
         )
         variables[name] = Variable(own_axes, indexing.LazilyIndexedArray(array))
     labels = {axis: (axis, np.array(numbers, int)) for axis, numbers in batches.items()}
     terms = {own.terms for own in used}
     if len(terms) == 1 and any("term" in variable.dims for variable in variables.values()):
         labels["term"] = ("term", np.array(next(iter(terms))))
-    return Dataset(variables, {**labels, **coordinates}, {"left_out": left_out} if left_out else {})
+    return Dataset(variables, labels, {"left_out": left_out} if left_out else {})
 
 
 def _places(own: Sequence[int], batches: Sequence[int]) -> Int[np.ndarray, " row"]:

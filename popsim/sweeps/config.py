@@ -14,7 +14,7 @@ import tyro
 from popsim._text_checks import perhaps
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
 from popsim.store.run_folder import import_option
-from popsim.sweeps.sweep import NOT_AXES, Sweep
+from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 
 __all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config"]
 
@@ -62,7 +62,7 @@ def parse_values(kind: type[AbstractExperiment], name: str, values: Sequence[Any
     **Raises:** `ValueError` if there is no such setting, or a value does not parse.
     """
     known = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
-    if name not in (*known, "seed"):
+    if name not in (*known, *SHARED_SETTINGS):
         options = [own.replace("_", "-") for own in known]
         option = name.replace("_", "-")
         why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
@@ -75,11 +75,10 @@ def parse_values(kind: type[AbstractExperiment], name: str, values: Sequence[Any
 def _parsed(kind: type[AbstractExperiment], name: str, value: Any) -> Any:
     if value is None:
         return None
-    if isinstance(value, list | tuple):
-        words = [str(own) for own in value]
-    else:
-        words = str(value).split() if isinstance(value, str) else [str(value)]
     hint = typing.get_type_hints(kind, include_extras=True)[name]
+    words = list(map(str, value)) if isinstance(value, list | tuple) else str(value).split()
+    if hint is bool:
+        words = [str(TRUTHS.get(word, word)) for word in words]
     holder = dataclasses.make_dataclass("Value", [("value", hint)])  # checked with all settings, later
     try:
         with contextlib.redirect_stderr(io.StringIO()):
@@ -91,6 +90,7 @@ def _parsed(kind: type[AbstractExperiment], name: str, value: Any) -> Any:
 
 KEYS = ("experiment", "settings", "grid", "seeds", "members_per_cell", "member_batch_size", "keep", "float16")
 LARGEST_BYTES = 2**20
+TRUTHS = {"true": True, "false": False}
 
 
 def config_text(sweep: Sweep) -> str:
@@ -100,7 +100,7 @@ def config_text(sweep: Sweep) -> str:
     settings = {
         field.name: getattr(sweep.experiment, field.name)
         for field in dataclasses.fields(sweep.experiment)
-        if field.name not in {*NOT_AXES, *sweep.axes} - {"seed"}
+        if field.name not in {*NOT_AXES, *sweep.axes} - {*SHARED_SETTINGS}
         and getattr(sweep.experiment, field.name) != field.default
     }
     config: dict[str, Any] = {
@@ -127,7 +127,8 @@ def _as_lists(values: Any) -> Any:
 def read_config(path: Path) -> Sweep:
     """Read a sweep from YAML, as `config_text` writes it; only `experiment` must be given.
 
-    Values may be written as on the command line: `1e-3`, which YAML takes for text, is a number.
+    Values are taken as they are written, and parsed as on the command line: `1e-3` is a number, and neither
+    `no` nor `20:40` is what some versions of YAML take it for.
 
     **Raises:** `ValueError` naming the file and the entry that does not fit.
     """
@@ -136,7 +137,7 @@ def read_config(path: Path) -> Sweep:
     try:
         if path.stat().st_size > LARGEST_BYTES:
             raise ValueError(f"`config` must be a file of at most {LARGEST_BYTES} bytes, got {path}.")
-        found = yaml.safe_load(path.read_text())
+        found = yaml.load(path.read_text(), Loader=_text_loader())
     except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"`config` must be a YAML file, got {path}: {error}") from None
     if not isinstance(found, dict) or "experiment" not in found:
@@ -147,7 +148,7 @@ def read_config(path: Path) -> Sweep:
                 f"`config` must have the entries {', '.join(KEYS)}, got {name!r} in {path}."
                 f"{perhaps(str(name), KEYS)}"
             )
-    if (name := found["experiment"]) not in EXPERIMENTS:
+    if not isinstance(name := found["experiment"], str) or name not in EXPERIMENTS:
         raise ValueError(
             f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r}: name the module "
             "of your own by popsim --import MODULE."
@@ -161,19 +162,48 @@ def read_config(path: Path) -> Sweep:
         for own, values in grid.items()
     }
     seeds = found.get("seeds", f"0:{experiment.n_members}")
-    recording = Recording(str(found.get("keep", "logged")), found.get("float16") is True)
+    if (float16 := found.get("float16") or "false") not in TRUTHS:
+        raise ValueError(f"`float16` in {path} must be true or false, got {float16!r:.100}.")
     return Sweep(
         experiment,
         axes,
         parse_seeds(str(seeds)),
-        found.get("members_per_cell"),
-        found.get("member_batch_size"),
-        recording,
+        _count(found, "members_per_cell", path),
+        _count(found, "member_batch_size", path),
+        Recording(str(found.get("keep", "logged")), TRUTHS[float16]),
     )
+
+
+def _text_loader() -> Any:
+    """Return a loader of YAML that leaves all values but null as text."""
+    import yaml
+
+    class TextLoader(yaml.SafeLoader):
+        yaml_implicit_resolvers = {
+            first: [
+                (tag, form)
+                for tag, form in own
+                if tag in ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
+            ]
+            for first, own in yaml.SafeLoader.yaml_implicit_resolvers.items()
+        }
+
+    return TextLoader
+
+
+def _count(found: Mapping[str, Any], entry: str, path: Path) -> int | None:
+    if (value := found.get(entry)) is None:
+        return None
+    if not isinstance(value, str) or not re.fullmatch(r"\d{1,9}", value):
+        raise ValueError(f"`{entry}` in {path} must be a whole number, got {value!r:.100}.")
+    return int(value)
 
 
 def _mapping(found: Mapping[str, Any], entry: str, path: Path) -> dict[str, Any]:
     values = found.get(entry) or {}
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ValueError(f"`{entry}` in {path} must be values by name, got {values!r:.100}.")
-    return {name.replace("-", "_"): value for name, value in values.items()}
+    named = {name.replace("-", "_"): value for name, value in values.items()}
+    if len(named) < len(values):
+        raise ValueError(f"`{entry}` in {path} must have each setting once, got {', '.join(values)}.")
+    return named

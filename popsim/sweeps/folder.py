@@ -30,7 +30,7 @@ class SweepFolder:
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
     - `selections/NUMBER/`: what the cells of a population offered one another, see `SharedPopulation`,
         by the number of the first of them;
-    - `index.json`: the state and the results of all cells, which is made again from them when it is missing.
+    - `index.safetensors`: the state and the results of all cells, made again from them when it is missing.
 
     Each file of a cell is written only by the process that holds the lock of its run.
     """
@@ -54,8 +54,8 @@ class SweepFolder:
 
     @property
     def index(self) -> Path:
-        """`index.json`."""
-        return self.path / "index.json"
+        """`index.safetensors`."""
+        return self.path / "index.safetensors"
 
     def cell(self, number: int) -> RunFolder:
         """Return the folder of the run of a cell."""

@@ -35,7 +35,7 @@ __all__ = ["CellLayout", "SweepIndex", "STATES"]
 INDEX_FORMAT = 1
 STATES = ("not started", "stopped", "damaged", "finished")
 NOT_STARTED, STOPPED, DAMAGED, FINISHED = range(len(STATES))
-PARTS = ("summary.json", "history.zarr/zarr.json", "run.json")  # the first that is there tells a change
+PARTS = ("summary.json", "training.json", "run.json")  # the first that is there, written last, tells a change
 LONGEST = 300  # characters of a message
 
 
@@ -258,14 +258,10 @@ def write_entry(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -
         "members": {name: as_json_numbers(values) for name, values in entry.members.items()},
         "layout": entry.layout.text,
     }
-    if _digest_of_entry(folder, number) != described:
-        write_sealed_json(folder.entry(number), described)
-
-
-def _digest_of_entry(folder: SweepFolder, number: int) -> Any:
     with contextlib.suppress(ValueError, OSError):
-        return read_sealed_json(folder.entry(number))
-    return None
+        if read_sealed_json(folder.entry(number)) == described:
+            return
+    write_sealed_json(folder.entry(number), described)
 
 
 def _digest_of(cell: RunFolder) -> str:

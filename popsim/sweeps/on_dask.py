@@ -24,7 +24,7 @@ from popsim.experiments.run_experiment import RunStopped
 from popsim.store.identity import lock_holder
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep, open_sweep
-from popsim.sweeps.running import CellsFailed, failure_text
+from popsim.sweeps.running import CellsFailed, failure_text, unfinished_cells
 from popsim.version import __version__
 
 __all__ = ["run_on_dask"]
@@ -97,7 +97,7 @@ def run_on_dask(
     - `scheduler`: the address of a Dask scheduler, or the file that it wrote; None for a cluster of this
         machine, with one worker per accelerator, or per core.
     - `n_workers`: the number of workers of this machine; None for the default.
-    - `devices`: the number of devices over which the members of a cell are divided; None for all of a worker.
+    - `devices`: the number of devices over which the members of a cell are divided; None for one.
     - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
     - `tell`: called with a line for each cell that ends.
 
@@ -108,7 +108,7 @@ def run_on_dask(
     finished; `RunStopped` if `stop` returned True.
     """
     opened = open_sweep(path)
-    wanted = opened.unfinished if cells is None else [own for own in cells if own in set(opened.unfinished)]
+    wanted = unfinished_cells(opened, cells)
     if not wanted:
         return opened
     with _connected(scheduler, n_workers) as (client, n_local):
@@ -116,7 +116,7 @@ def run_on_dask(
         folder = str(opened.folder.path.resolve())
         _check_workers(client, folder)
         modules, python_path = _of_experiment(opened)
-        options = () if devices is None else ("--devices", str(devices))
+        options = ("--devices", str(1 if devices is None else devices))
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
         if opened.sweep.selects_across_cells:
@@ -175,14 +175,18 @@ def _connected(scheduler: str | None, n_workers: int | None) -> Iterator[tuple[A
 
 def _default_workers() -> int:
     """Return the number of accelerators, or else of the cores that the process may use."""
-    return _n_accelerators() or len(_cores())
+    return len(_accelerators()) or len(_cores())
 
 
-def _n_accelerators() -> int:
+def _accelerators() -> list[str]:
+    """Return the names of the accelerators that the process may use, for `CUDA_VISIBLE_DEVICES`."""
     if not (nvidia := shutil.which("nvidia-smi")):
-        return 0
+        return []
     listed = subprocess.run([nvidia, "-L"], capture_output=True, text=True, check=False)
-    return sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+    n_there = sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
+    if (granted := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
+        return list(map(str, range(n_there)))
+    return [name for name in granted.split(",") if name.strip()] if n_there else []
 
 
 def _cores() -> list[int]:
@@ -298,8 +302,8 @@ def _started(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     if task.n_local is not None:
         place = int(distributed.get_worker().name)
         cores = set(_cores()[place % len(_cores()) :: task.n_local])
-        if _n_accelerators():
-            env["CUDA_VISIBLE_DEVICES"] = str(place)
+        if accelerators := _accelerators():
+            env["CUDA_VISIBLE_DEVICES"] = accelerators[place % len(accelerators)]
     process = subprocess.Popen(
         task.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=env
     )

@@ -159,7 +159,8 @@ class OpenedSweep:
         Its variables are those of `popsim.training.open_history`, with all members on one axis, and for each
         member the coordinates "setting.NAME" of each axis, "seed" and "cell". Rows that a cell does not have
         are NaN. Variables whose shape differs between cells, such as weights of networks of different sizes,
-        are left out, and named in the attribute "left_out": `sweep.where(n_units=64).history` has them.
+        are left out, and named in the attribute "left_out": `sweep.where(n_units=64).history` has them. The
+        "parent" of a selection is the number of a member of the sweep.
         """
         from popsim.sweeps._history import history_folder, joined_history
 
@@ -176,7 +177,8 @@ class OpenedSweep:
         rows = starts[np.searchsorted(cells, self.labels["cell"])] + self.labels["place"]
         named = {f"setting.{name}": own for name, own in self.labels.items() if name in self.sweep.axes}
         named |= {name: self.labels[name] for name in ("seed", "cell")}
-        dataset = joined_history(self.index.layouts, layout, histories, starts, {})
+        names = functools.partial(_members_at_places, self.sweep, cells)
+        dataset = joined_history(self.index.layouts, layout, histories, starts, names)
         if not np.array_equal(rows, np.arange(starts[-1])):
             dataset = dataset.isel(member=rows) if "member" in dataset.dims else dataset
         members = np.arange(self.sweep.n_members)[self._members]
@@ -241,6 +243,11 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     if index.refresh(folder, sweep, sweep_id):
         index.write(folder, sweep_id)
     return OpenedSweep(folder, sweep, sweep_id, index)
+
+
+def _members_at_places(sweep: Sweep, cells: Int[np.ndarray, " cell"], place: int) -> np.ndarray:
+    """Return `Sweep.members_at_places` of one of some cells; as a function that can be sent to workers."""
+    return sweep.members_at_places(int(cells[place]))
 
 
 def _as_column(values: Sequence[Any]) -> np.ndarray:

@@ -13,7 +13,7 @@ import jax
 from popsim._checks import warn_caller
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
-from popsim.experiments.run_experiment import RunStopped, check_size
+from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
 from popsim.store.files import saving, write_file
 from popsim.store.identity import FolderHeldError, lock_holder, new_run_id
@@ -115,6 +115,8 @@ def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
         "n_members": sweep.n_members,
     }
     with lock_folder(folder.path), saving(folder.path):
+        if folder.is_sweep:  # another process has made one meanwhile
+            _check_same(folder, sweep)
         folder.cells.mkdir(exist_ok=True)
         folder.failure(0).parent.mkdir(exist_ok=True)
         write_file(folder.config, [config_text(sweep).encode()])
@@ -127,6 +129,7 @@ def run_cell(
     number: int,
     *,
     devices: Devices | None = None,
+    keeps_devices: bool = False,
     quiet: bool = True,
     patience: float = SECONDS_FOR_OTHERS,
     stop: Callable[[], bool] | None = None,
@@ -141,6 +144,8 @@ def run_cell(
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
     - `devices`, `quiet`, `stop`: see `run_experiment`.
+    - `keeps_devices`: whether a cell that has begun goes on with as many of the devices as before, for the
+        same bits.
     - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
 
     **Returns:** the finished run.
@@ -160,6 +165,8 @@ def run_cell(
         warn_caller(
             f"the sweep {folder.path} was made by popsim {described.get('popsim')}, this is {__version__}."
         )
+    if keeps_devices and devices is not None and place.description.exists():
+        devices = devices[: devices_of_run(place.path)]
     waiting = Waiting(folder, sweep.population_of(number), patience)
     with lock_folder(RunFolder.make(place.path).path):
         try:
@@ -201,6 +208,7 @@ def run_sweep(
     cells: Iterable[int] | None = None,
     *,
     devices: Devices | None = None,
+    keeps_devices: bool = False,
     quiet: bool = True,
     stop: Callable[[], bool] | None = None,
     tell: Callable[[str], None] = lambda said: None,
@@ -215,7 +223,7 @@ def run_sweep(
 
     - `path`: the folder of the sweep.
     - `cells`: the numbers of the cells to train; by default all.
-    - `devices`, `quiet`, `stop`: see `run_experiment`.
+    - `devices`, `keeps_devices`, `quiet`, `stop`: see `run_cell`.
     - `tell`: called with a line for each cell.
 
     **Returns:** the sweep, opened.
@@ -223,14 +231,14 @@ def run_sweep(
     **Raises:** `CellsFailed` naming the cells that are not finished; `RunStopped` if `stop` returned True.
     """
     opened = open_sweep(path)
-    wanted = opened.unfinished if cells is None else [own for own in cells if own in set(opened.unfinished)]
+    wanted = unfinished_cells(opened, cells)
     failed: dict[int, str] = {}
     together = opened.sweep.selects_across_cells
+    options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
 
     def train(number: int) -> None:
-        patience = 0.0 if together else SECONDS_FOR_OTHERS
         try:
-            run_cell(path, number, devices=devices, quiet=quiet or together, patience=patience, stop=stop)
+            run_cell(path, number, quiet=quiet or together, patience=0.0, **options)
         except WaitsForOthers as waits:
             tell(f"cell {number} has come to the selection before batch {waits.n_batches}")
         except RunStopped:
@@ -248,9 +256,25 @@ def run_sweep(
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
             told.add(number)
         train(number)
-    if failed:
-        raise CellsFailed(failure_text(opened, failed))
-    return open_sweep(path)
+    now = open_sweep(path)
+    left = set(now.unfinished)  # another process may have finished what it held
+    if failed := {number: said for number, said in failed.items() if number in left}:
+        raise CellsFailed(failure_text(now, failed))
+    return now
+
+
+def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
+    """Return those of some cells of a sweep, None for all, that are not finished.
+
+    **Raises:** `ValueError` if there is no such cell.
+    """
+    if cells is None:
+        return opened.unfinished
+    wanted = list(cells)
+    for number in wanted:
+        opened.sweep.cell(number)
+    left = set(opened.unfinished)
+    return [number for number in wanted if number in left]
 
 
 def _in_turn(
@@ -264,18 +288,21 @@ def _in_turn(
     """
     folder, sweep = opened.folder, opened.sweep
     needed = {other for number in wanted for other in sweep.population_of(number)}
+    n_looks_in_vain = 0
     while left := [own for own in wanted if own not in failed and not folder.cell(own).is_finished]:
+        is_one_tended = any(lock_holder(folder.cell(other).path) for other in needed)
         number = next(cells_that_can_go_on(folder, sweep, opened.sweep_id, left), None)
         if number is not None:
+            n_looks_in_vain = 0
             yield number
-        elif any(lock_holder(folder.cell(other).path) for other in needed):
-            if stop is not None and stop():
-                raise RunStopped(folder.path, 0)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        else:
-            for own in left:
-                failed[own] = "it waits for other cells of its population"
+            continue
+        n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
+        if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
+            failed |= dict.fromkeys(left, "it waits for other cells of its population")
             return
+        if stop is not None and stop():
+            raise RunStopped(folder.path, 0)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:

@@ -20,9 +20,10 @@ NOT_AXES = {
     "n_members": "`seeds` says how many there are",
     "first_member": "`seeds` says which there are",
     "grid": "the axes are the grid",
-    "select_every": "the members of a population select at the same batches",
     "seed": "`seeds` are the seeds of a sweep; the seed of the experiment belongs to all of them",
+    "select_every": "the members of a population select at the same batches",
 }
+SHARED_SETTINGS = ("seed", "select_every")  # which a sweep has, but no axis can be
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,6 +212,14 @@ class Sweep:
             *([values[name].index(value) for value in own[name]] for name in values), indexing="ij"
         )
         return np.ravel_multi_index(places, [len(each) for each in values.values()]).ravel()
+
+    def members_at_places(self, number: int) -> np.ndarray:
+        """Return for each place of the population of a cell the number of the member there in the sweep."""
+        return number // len(self._parts) * self._first_of_part[-1] + self._order_of_places
+
+    @functools.cached_property
+    def _order_of_places(self) -> np.ndarray:
+        return np.argsort(np.concatenate([self.places_of(part) for part in range(len(self._parts))]))
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""

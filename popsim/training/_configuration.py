@@ -124,13 +124,14 @@ class Configuration:
     def _constant(self) -> dict[str, Any]:
         """Entries that are the same at all batches; computed once, as functions may keep results in them."""
         plan, training = self.plan, self.plan.training
-        kept_as = training.trainables_dtype
+        kept_as, population = training.trainables_dtype, training.population
         return {
             "n_members": plan.count,
             "member_ids": np.asarray(plan.member_ids).tolist(),
             "batch_size": training.batch_size,
             "start_batch": training.start_batch,
             "ensemble_random_trials": not plan.shared_trials,
+            **({} if population is None else {"population": population.described}),
             "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
             "key implementation": str(jax.random.key_impl(training.key)),
             **{name: fingerprint(value) for name, value in self._compared.items()},

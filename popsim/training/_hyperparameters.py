@@ -31,8 +31,9 @@ class Place:
 
 def hyperparameter_places(
     rule: PopulationBasedTraining, state: TrainState, step: Any, one_member: PyTree
-) -> dict[str, Place]:
-    """Return the places of the hyperparameters that a selection changes.
+) -> tuple[dict[str, Place], dict[str, Place]]:
+    """Return the places of the hyperparameters that a selection changes, and of others of the optimizer that
+    differ between members, which stay with them.
 
     **Arguments:**
 
@@ -62,7 +63,8 @@ def hyperparameter_places(
         rule.explored(name)
     if not names:
         raise ValueError(f"`selection` must have hyperparameters to change: {NO_NAMES}.")
-    return {name: known[name] for name in names}
+    others = {name: known[name] for name in of_members if name not in names}
+    return {name: known[name] for name in names}, others
 
 
 def values_at(state: TrainState, places: Mapping[str, Place]) -> dict[str, Array]:
@@ -99,9 +101,21 @@ def inherited_parts(state: TrainState, recorded: PyTree[bool], places: Mapping[s
 
 
 def with_inherited(
-    state: TrainState, recorded: PyTree[bool], places: Mapping[str, Place], inherited: PyTree
+    state: TrainState,
+    recorded: PyTree[bool],
+    places: Mapping[str, Place],
+    others: Mapping[str, Place],
+    inherited: PyTree,
 ) -> TrainState:
-    """Return the state with other `inherited_parts`; the other arguments are those given there."""
+    """Return the state with other `inherited_parts`.
+
+    **Arguments:**
+
+    - `state`, `recorded`, `places`: see there.
+    - `others`: the hyperparameters that stay with their member, see `hyperparameter_places`.
+    - `inherited`: the other parts.
+    """
+    own_values = values_at(state, others)
     changing, constant = eqx.partition(state.model_without_params, recorded)
     own = (state.params, changing, state.opt_state, state.loss_fn_state)
     params, changing, opt_state, carry = eqx.combine(inherited["state"], own)
@@ -112,7 +126,7 @@ def with_inherited(
         opt_state=opt_state,
         loss_fn_state=carry,
     )
-    return with_values_at(state, places, inherited["hyperparameters"])
+    return with_values_at(state, {**places, **others}, {**inherited["hyperparameters"], **own_values})
 
 
 @jit_quickly

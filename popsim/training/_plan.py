@@ -359,11 +359,16 @@ class TrainingPlan:
         """The validation trials; with a leading member axis if the members' tasks differ."""
         return validation_trials(self.training.task, self.count or 1)
 
-    @functools.cached_property
+    @property
     def hyperparameters(self) -> dict[str, Place]:
         """The hyperparameters that the selection changes; none without one."""
+        return self._hyperparameter_places[0]
+
+    @functools.cached_property
+    def _hyperparameter_places(self) -> tuple[dict[str, Place], dict[str, Place]]:
+        """See `hyperparameter_places`."""
         if self.trainer.selection is None:
-            return {}
+            return {}, {}
         first = eqx.filter_eval_shape(
             lambda params: jax.tree.map(lambda leaf: leaf[0], params), self.state.params
         )
@@ -391,7 +396,7 @@ class TrainingPlan:
             parents = all_parents[places]
             of_parents = population.rows_of(batch, np.asarray(parents), own)
             inherited, record = selected_from(rule, own, of_parents, places, parents, of_all[places], key)
-        state = with_inherited(state, self.recorded, self.hyperparameters, inherited)
+        state = with_inherited(state, self.recorded, *self._hyperparameter_places, inherited)
         return self.layout.spread_state(state), jax.device_get(record)
 
     def offer(self, state: TrainState, batch: int) -> None:

@@ -28,30 +28,34 @@ class SharedPopulation:
     them, to a file of its own in `folder`. When those of all trainings are there, each computes the same
     selection from all scores, and reads the members that its own descend from. No training waits for another
     process to live: one that is missing may be trained anywhere, later. The result is that of all members in
-    one ensemble, bit for bit where their blocks (`member_batch_size`) are of one width.
+    one ensemble, bit for bit where their blocks (`member_batch_size`) are of one width and each training has
+    two blocks or more.
 
     **Arguments:**
 
     - `folder`: a folder that all trainings see.
     - `part`: the number of this training among them, from 0.
     - `places`: for each training, the places of its members in the population, on which their draws depend.
-    - `run_id`: the identity of the population, see `Checkpoints`.
+    - `run_id`: the identity of the population: files of another one in `folder` are an error.
     - `keeps_waiting`: called several times a second with the numbers of the trainings that are not there yet;
         when it returns False the training is saved and ends, to be resumed later.
     - `n_kept`: the number of selections whose files are kept.
 
-    **Raises:** `ValueError` if there is no such part, or the places are not those of a population.
+    **Raises:** `ValueError` if there is no such part, the places are not those of a population, or `n_kept`
+    is below 2: one training may be a selection behind another.
     """
 
     folder: Path
     part: int
     places: tuple[Int[np.ndarray, " member"], ...]
-    run_id: str | None = None
+    run_id: str
     keeps_waiting: Callable[[Sequence[int]], bool] = lambda missing: True
     n_kept: int = 4
 
     def __post_init__(self):
         check_callables("keeps_waiting", [self.keeps_waiting])
+        if self.n_kept < 2:
+            raise ValueError(f"`n_kept` must be at least 2, got {self.n_kept}.")
         if not 0 <= self.part < len(self.places):
             raise ValueError(f"`part` must be 0 to {len(self.places) - 1}, got {self.part}.")
         all_places = np.sort(np.concatenate(self.places))
@@ -65,16 +69,24 @@ class SharedPopulation:
         """The places of the members of this training."""
         return self.places[self.part]
 
-    def _files(self, part: int) -> Checkpoints:
-        return Checkpoints(self.folder / f"{part:06d}", n_kept=self.n_kept, run_id=self.run_id)
+    @property
+    def described(self) -> str:
+        """The place of this training in the population, in words."""
+        return f"part {self.part} of {len(self.places)}, with members {self.own_places.tolist()!s:.200}"
+
+    def _scores_of(self, part: int) -> Checkpoints:
+        return Checkpoints(self.folder / f"{part:06d}-scores", n_kept=self.n_kept, run_id=self.run_id)
+
+    def _rows_of(self, part: int) -> Checkpoints:
+        return Checkpoints(self.folder / f"{part:06d}-members", n_kept=self.n_kept, run_id=self.run_id)
 
     def newest(self, part: int) -> int:
         """Return the batch of the last selection that a training has come to; -1 if to none."""
-        return max(self._files(part).steps(), default=-1)
+        return max(self._scores_of(part).steps(), default=-1)
 
     def has_offered(self, batch: int) -> bool:
         """Return whether this training has written its members for the selection before a batch."""
-        return batch in self._files(self.part).steps()
+        return batch in self._scores_of(self.part).steps()
 
     def offer(self, batch: int, scores: Float[Array, " member"], rows: PyTree[Array]) -> None:
         """Write the members of this training for the selection before a batch.
@@ -89,24 +101,34 @@ class SharedPopulation:
         """
         with saving(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        files = self._files(self.part)
-        files.save(batch, {SCORE: np.asarray(scores, float), **named_arrays(ROWS, rows)}, {})
-        files.wait()
+        scored = {SCORE: np.asarray(scores, float)}
+        for files, arrays in (  # the scores last: they tell others that all is there
+            (self._rows_of(self.part), named_arrays(ROWS, rows)),
+            (self._scores_of(self.part), scored),
+        ):
+            files.save(batch, arrays, {})
+            files.wait()
 
-    def missing(self, batch: int) -> list[int]:
+    def missing(self, batch: int, among: Sequence[int] | None = None) -> list[int]:
         """Return the trainings that have not come to the selection before a batch yet.
+
+        **Arguments:**
+
+        - `batch`: the batch.
+        - `among`: the trainings to look at; None for all.
 
         **Raises:** `CorruptDataError` if one has, and its file is gone.
         """
         missing = []
-        for part in range(len(self.places)):
-            steps = self._files(part).steps()
+        for part in range(len(self.places)) if among is None else among:
+            steps = self._scores_of(part).steps()
             if batch in steps:
                 continue
             if max(steps, default=-1) > batch:
                 raise CorruptDataError(
-                    f"the selection before batch {batch} cannot be repeated: {self.folder / f'{part:06d}'} "
-                    f"has the members of batches {', '.join(map(str, steps))} only."
+                    f"the selection before batch {batch} cannot be repeated: part {part} of {self.folder} "
+                    f"has the members of batches {', '.join(map(str, steps))} only. If a training was lost, "
+                    "all of its population must begin again: remove that folder and theirs."
                 )
             missing.append(part)
         return missing
@@ -119,7 +141,7 @@ class SharedPopulation:
         scores = np.empty(sum(own.size for own in self.places))
         for part, places in enumerate(self.places):
             form = {SCORE: jax.ShapeDtypeStruct(places.shape, scores.dtype)}
-            scores[places] = self._read(part, batch, form)[SCORE]
+            scores[places] = _read(self._scores_of(part), batch, form)[SCORE]
         return jnp.asarray(scores)
 
     def rows_of(self, batch: int, members: Int[np.ndarray, " member"], own: PyTree[Array]) -> PyTree[Array]:
@@ -146,17 +168,18 @@ class SharedPopulation:
                 name: jax.ShapeDtypeStruct((places.size, *leaf.shape[1:]), leaf.dtype)
                 for name, leaf in mine.items()
             }
-            arrays = mine if part == self.part else self._read(part, batch, forms)
+            arrays = mine if part == self.part else _read(self._rows_of(part), batch, forms)
             found.append({name: jnp.asarray(arrays[name])[at] for name in mine})
             order[wanted] = n_found + np.arange(wanted.size)
             n_found += wanted.size
         rows = {name: jnp.concatenate([arrays[name] for arrays in found])[order] for name in mine}
         return with_named_arrays(ROWS, own, rows)
 
-    def _read(
-        self, part: int, batch: int, forms: Mapping[str, jax.ShapeDtypeStruct]
-    ) -> Mapping[str, np.ndarray | Array]:
-        """Return arrays that a training wrote for a selection."""
-        read = self._files(part).restore(lambda details: forms, step=batch, subset=True)
-        assert read is not None  # or it is an error that there is none
-        return read.arrays
+
+def _read(
+    files: Checkpoints, batch: int, forms: Mapping[str, jax.ShapeDtypeStruct]
+) -> Mapping[str, np.ndarray | Array]:
+    """Return arrays that a training wrote for a selection."""
+    read = files.restore(lambda details: forms, step=batch)
+    assert read is not None  # or it is an error that there is none
+    return read.arrays

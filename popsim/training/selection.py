@@ -58,6 +58,7 @@ class Truncation(AbstractExploit):
     **Arguments:**
 
     - `fraction`: the fraction of members that are replaced, and of those that replace them; at least one.
+        Members whose numbers are not finite replace nobody.
 
     **Raises:** `ValueError` unless `fraction` is above 0 and at most 0.5.
     """
@@ -70,9 +71,10 @@ class Truncation(AbstractExploit):
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
         n_members = scores.shape[0]
-        n_replaced = max(1, int(self.fraction * n_members))
+        n_replaced = max(1, int(self.fraction * n_members + 1e-9))  # 0.29 x 100 is a little less than 29
         order = jnp.argsort(scores)
-        drawn = order[jax.random.randint(key, (n_members,), 0, n_replaced)]
+        n_best = jnp.clip(jnp.isfinite(scores).sum(), 1, n_replaced)
+        drawn = order[jax.random.randint(key, (n_members,), 0, n_best)]
         worst = jnp.zeros(n_members, bool).at[order[n_members - n_replaced :]].set(True)
         return jnp.where(worst, drawn, jnp.arange(n_members))
 
@@ -88,7 +90,21 @@ class BinaryTournament(AbstractExploit):
 
 
 class AbstractExplore(eqx.Module):
-    """Base class of the changes to a hyperparameter of a member that was replaced."""
+    """Base class of the changes to a hyperparameter of a member that was replaced.
+
+    !!! example
+
+        ```python
+        >>> import jax, jax.numpy as jnp
+        >>> from popsim.training import AbstractExplore
+        >>> class Halve(AbstractExplore):
+        ...     def __call__(self, value, *, key):
+        ...         return value / 2
+        >>> Halve()(jnp.array(0.5), key=jax.random.key(0)).item()
+        0.25
+
+        ```
+    """
 
     @abc.abstractmethod
     def __call__(self, value: Shaped[Array, "..."], *, key: Key[Array, ""]) -> Shaped[Array, "..."]:
@@ -258,8 +274,19 @@ def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "s
 
     **Arguments:**
 
-    - `parent`: the parents at each selection, as `history.selection.parent`.
+    - `parent`: the parents at each selection, as `history.selection.parent`, or as the `parent` of the
+        history of a sweep.
+
+    **Raises:** `ValueError` if a parent is not among these members, as in one of several cells that select
+    together.
     """
+    parent = np.asarray(parent)
+    if not np.all((parent >= 0) & (parent < parent.shape[1])):
+        raise ValueError(
+            f"`parent` must be of members 0 to {parent.shape[1] - 1}, got {np.min(parent)} to "
+            f"{np.max(parent)}: give the parents of the whole population."
+        )
+    parent = parent.astype(int)
     lines = np.empty_like(parent)
     place = np.arange(parent.shape[1])
     for row in range(len(parent) - 1, -1, -1):

@@ -112,7 +112,8 @@ class HostLoop:
             return True
         self._tell(self.observers, lambda observer: observer.on_rendezvous())
         self.plan.offer(state, batch)
-        while missing := population.missing(batch):
+        missing = None
+        while missing := population.missing(batch, missing):
             if self._is_told_to_stop() or not population.keeps_waiting(missing):
                 return False
             time.sleep(SECONDS_BETWEEN_LOOKS)
