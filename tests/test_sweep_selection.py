@@ -1,0 +1,200 @@
+"""Populations divided over cells, which select among one another: the same as in one ensemble, to the bit."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from small_training import assert_same
+from swept_runs import Swept
+
+from popsim.cli import main
+from popsim.experiments import resume_run
+from popsim.store import CorruptDataError, MismatchError
+from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep
+from popsim.sweeps.on_dask import run_on_dask
+from popsim.sweeps.populations import Waiting, WaitsForOthers
+from popsim.sweeps.slurm import SlurmOptions, slurm_script
+from popsim.training import SharedPopulation, ancestors
+
+pytestmark = pytest.mark.slow
+
+SELECTING = Swept(n_batches=9, log_step=3, select_every=3)
+WHOLE = Sweep(SELECTING, {"rate": (1e-3, 1e-2, 3e-2)}, range(4), member_batch_size=3)
+PARTS = dataclasses.replace(WHOLE, members_per_cell=6)
+
+
+def same(divided, whole):
+    """Compare everything that is kept, member by member, and the lines of descent."""
+    labels = [*whole.sweep.axes, "seed"]
+    ours, theirs = (one.summary().sort_values(labels).index.values for one in (whole, divided))
+    here, there = whole.history, divided.history
+    assert {"parent", "selection_score", "hyperparameter.learning_rate"} <= set(here.data_vars)
+    assert set(here.data_vars) == set(there.data_vars)
+    place = np.argsort(theirs)  # of each member of the divided one in the common order
+    for name in here.data_vars:
+        expected, found = here[name].sel(member=ours).values, there[name].sel(member=theirs).values
+        if name == "parent":
+            expected, found = np.argsort(ours)[expected.astype(int)], place[found.astype(int)]
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+    lines = ancestors(there.parent.values)[:, theirs]
+    np.testing.assert_array_equal(place[lines], np.argsort(ours)[ancestors(here.parent.values)[:, ours]])
+    ensembles = (one.ensemble().network.bias for one in (divided, whole))
+    found, expected = (own[order] for own, order in zip(ensembles, (theirs, ours), strict=True))
+    assert_same(found, expected)
+
+
+@pytest.fixture(scope="module")
+def at_once(tmp_path_factory):
+    path = tmp_path_factory.mktemp("selecting") / "whole"
+    make_sweep(WHOLE, path)
+    return run_sweep(path)
+
+
+def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
+    """Each trained up to a selection in turn, after one has stopped there and was asked to go on alone."""
+    path = tmp_path / "sw"
+    opened = make_sweep(PARTS, path)
+    assert (at_once.sweep.n_cells, PARTS.n_cells) == (1, 2) and PARTS.selects_across_cells
+    with pytest.raises(WaitsForOthers, match="000000 is saved after 3 batches, and waits for cell 1 of its"):
+        run_cell(path, 0, patience=0.0)
+    with pytest.raises(ValueError, match="must not be a cell that selects among the members of others"):
+        resume_run(opened.folder.cell(0).path)
+    with pytest.raises(CellsFailed, match="1 of 2 .*: 0; the first: it waits for other cells"):
+        run_sweep(path, [0])
+    finished = run_sweep(path)
+    same(finished, at_once)
+    parents = at_once.history.parent.values
+    assert np.any(parents != np.arange(12)) and np.any(parents[:, :6] >= 6)  # also across the cells
+    with pytest.raises(ValueError, match="the parents of the whole population"):
+        ancestors(finished.where(cell=1).history.parent.values)
+
+
+def test_places_are_those_of_the_whole_however_it_is_divided():
+    """Members of settings of the model or the task are populations of their own."""
+    axes = {"hidden_noise": (0.0, 0.1), "rate": (1e-3, 1e-2, 3e-2), "n_units": (4, 5)}
+    sweep = Sweep(SELECTING, axes, range(3, 8), members_per_cell=4)
+    assert sweep.member_axes == ("rate",) and sweep.cell_axes == ("hidden_noise", "n_units")
+    whole = dataclasses.replace(sweep, members_per_cell=None)
+    assert whole.n_cells == 4 and not whole.selects_across_cells
+    for number in range(sweep.n_cells):
+        cells = sweep.population_of(number)
+        assert number in cells and len(cells) == sweep.n_cells // 4
+        labels, expected = sweep.labels_of(number), whole.labels_of(number // len(cells))
+        places = sweep.places_of(number)
+        for name, values in labels.items():
+            assert [expected[name][place] for place in places] == values
+        first = sweep.first_members()[number]
+        np.testing.assert_array_equal(sweep.members_at_places(number)[places], first + np.arange(places.size))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--select-every", "4"],
+            "--select-every must be given with a sweep over settings of the trainer, rate,",
+        ),
+        (["--select-every", "4", "--grid", "cost=0,1"], "rate, got no such setting"),
+        (["--select-every", "0", "--grid", "rate=1,2"], "--select-every must be a positive"),
+        (["--select-every", "4", "--grid", "rate=1", "--seeds", "0:1"], "two networks or more, got 1"),
+        (["--grid", "select-every=2,4"], "the members of a population select at the same batches"),
+    ],
+)
+def test_a_selection_without_anything_to_select_is_refused(arguments, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["--import", "swept_runs", "sweep", "swept", *arguments, "--out", "sw"])
+    told = capsys.readouterr().err
+    assert end.value.code == 2 and told.count("\n") == 1 and said in told
+    with pytest.raises(SystemExit):
+        main(["--import", "swept_runs", "train", "swept", "--select-every", "4", "--out", "run"])
+    assert "over settings of the trainer" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
+def test_what_others_wrote_is_waited_for_and_checked(tmp_path):
+    places = (np.array([0, 2]), np.array([3, 1]))
+
+    def part(number, run_id="0" * 32):
+        return SharedPopulation(tmp_path / "shared", number, places, run_id)
+
+    rows = [{"weights": np.array([[10.0 * own], [own]])} for own in (1, 2)]
+    one, other = part(0), part(1)
+    one.offer(5, np.array([0.5, 0.25]), rows[0])
+    assert one.has_offered(5) and (one.newest(0), one.newest(1)) == (5, -1)
+    assert one.missing(5) == [1] and other.missing(5, [1]) == [1] and other.missing(5, [0]) == []
+    other.offer(5, np.array([4.0, 3.0]), rows[1])
+    assert one.scores(5).tolist() == [0.5, 3.0, 0.25, 4.0]
+    found = one.rows_of(5, np.array([1, 2, 3, 1]), rows[0])["weights"]
+    assert found.ravel().tolist() == [2.0, 1.0, 20.0, 2.0]
+    with pytest.raises(MismatchError, match="must be a part of the run"):
+        part(0, "1" * 32).scores(5)
+    for batch in (10, 15, 20, 25):
+        other.offer(batch, np.zeros(2), rows[1])
+    with pytest.raises(
+        CorruptDataError, match="part 1 of .*shared has the members of batches 10, 15, 20, 25"
+    ):
+        one.missing(5)
+    for wrong, said in (
+        ({"part": 2}, "`part` must be 0 to 1, got 2"),
+        ({"places": (np.array([0, 1]), np.array([1, 2]))}, "each place of a population once"),
+        ({"n_kept": 1}, "`n_kept` must be at least 2"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            dataclasses.replace(one, **wrong)
+
+
+def test_a_cell_is_waited_for_while_it_is_trained_and_a_little_longer(tmp_path):
+    opened = make_sweep(PARTS, tmp_path / "sw")
+    tended = {1}
+
+    class Here(Waiting):
+        def is_tended(self, cell):
+            return cell in tended
+
+    waiting = Here(opened.folder, PARTS.population_of(0), patience=0.2)
+    began = time.monotonic()
+    while time.monotonic() < began + 0.3:
+        assert waiting([1])
+    tended.clear()
+    assert waiting([1]) and waiting.given_up == ()
+    time.sleep(0.25)
+    assert not waiting([1]) and waiting.given_up == (1,)
+
+
+def test_jobs_of_a_script_take_the_cells_in_turn(tmp_path):
+    opened = make_sweep(PARTS, tmp_path / "sw")
+    lines = slurm_script(opened, SlurmOptions()).splitlines()
+    assert "#SBATCH --array=0-1" in lines and any(line.startswith("train  #") for line in lines)
+    assert not any("for ((" in line for line in lines)
+
+
+@pytest.mark.full  # in short: test_cells_select_as_one_ensemble_does
+@pytest.mark.parametrize("engine", [1, 2, 4, "dask"])
+def test_a_population_of_64_selects_the_same_on_any_number_of_processes(engine, tmp_path):
+    """One of the processes is killed on the way, and others take over its cells."""
+    long = dataclasses.replace(SELECTING, n_batches=40, log_step=20, select_every=10)
+    whole = Sweep(long, {"rate": (1e-3, 1e-2)}, range(32), member_batch_size=4)
+    make_sweep(whole, tmp_path / "whole")
+    path = tmp_path / "sw"
+    opened = make_sweep(dataclasses.replace(whole, members_per_cell=8), path)
+    assert opened.sweep.n_cells == 8
+    if engine == "dask":
+        run_on_dask(path, n_workers=2)
+    else:
+        command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run", str(path)]
+        env = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+        running = [subprocess.Popen([*command, "--devices", "1"], env=env) for _ in range(engine)]
+        while not [*(path / "selections").glob("*/000003-scores/*")]:
+            time.sleep(0.1)
+        running[0].send_signal(signal.SIGKILL)
+        codes = [process.wait() for process in running]
+        assert codes == [-signal.SIGKILL] + [0] * (engine - 1)
+        if engine == 1:
+            run_sweep(path)
+    same(open_sweep(path), run_sweep(tmp_path / "whole"))
