@@ -90,7 +90,9 @@ def main() -> None:
         opened("from the notes of the cells")
         opened("with the index", "use")
         files = sum(1 for file in path.rglob("*") if file.is_file())
-        print(f"{files} files, index of {(path / 'index.safetensors').stat().st_size / 1e6:.2g} MB", flush=True)
+        print(
+            f"{files} files, index of {(path / 'index.safetensors').stat().st_size / 1e6:.2g} MB", flush=True
+        )
         for note in path.glob("cells/*/cell.json"):
             note.unlink()
         (path / "index.safetensors").unlink()

@@ -189,19 +189,35 @@ def test_members_are_inherited_whole_and_frozen_ones_come_back():
     with pytest.warns(UserWarning, match="member 5 were not finite"):
         trained, history = selecting(6, rule=rule, task=RunningSum(), rates=rates)
     parents = history.selection.parent[0]
-    if parents[5] != 5:
-        assert history.frozen_from[5] == -1 and np.isfinite(history.loss.total[5, 5])
-    kept = np.flatnonzero(parents == np.arange(6))
+    assert parents[5] != 5 and history.frozen_from[5] == -1 and np.isfinite(history.loss.total[5, 5])
     drawn = history.selection.hyperparameters["learning_rate"][0][parents != np.arange(6)]
-    assert set(drawn) <= {np.float32(1e-3)}
+    assert set(drawn) == {np.float32(1e-3)}
     alone, own = train(
         6,
         n_members=6,
         ensemble=popsim.make_ensemble(build, 6, key=jax.random.key(0)),
         trainer=TaskTrainer(adam(cosine_decay(popsim.PerMember([1e-3] * 6), 40), clip_norm=1.0)),
     )
-    assert kept.size and own.selection is None
-    np.testing.assert_array_equal(history.loss.total[:4, 0], own.loss.total[:4, 0])
+    assert parents[0] == 0 and own.selection is None
+    np.testing.assert_array_equal(history.loss.total[:, 0], own.loss.total[:, 0])
+
+
+def test_members_that_are_frozen_replace_nobody():
+    scores = jnp.array([3.0, jnp.inf, jnp.inf, 1.0, jnp.inf, jnp.inf])
+    for seed in range(5):
+        parents = Truncation(0.5).parents(scores, key=jax.random.key(seed))
+        assert parents[0] == 0 and parents[3] == 3 and set(parents.tolist()) <= {0, 1, 2, 3, 4, 5}
+        assert set(np.flatnonzero(parents != jnp.arange(6))) <= {1, 2, 4, 5}
+        assert set(parents[parents != jnp.arange(6)].tolist()) <= {0, 3}
+
+
+@pytest.mark.slow
+def test_rates_that_are_not_selected_stay_with_their_member():
+    rule = PopulationBasedTraining(3, Truncation(0.34), hyperparameters=("task.loss.weights.activity",))
+    _, history = selecting(6, rule=rule)
+    assert np.any(history.selection.parent != np.arange(6))
+    decay = np.cos(np.pi * np.arange(6) / 40) / 2 + 0.5
+    np.testing.assert_allclose(history.learning_rate, decay[:, None] * np.asarray(RATES.values), rtol=1e-4)
 
 
 DEVICES = """

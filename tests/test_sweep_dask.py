@@ -127,7 +127,7 @@ def test_a_population_of_64_however_it_is_divided(blocks, tmp_path, cluster):
         np.testing.assert_array_equal(_draws(map(divided.run, range(8)))[theirs], drawn)
         for name, values in at_once.history.data_vars.items():
             expected, found = values.sel(member=ours).values, divided.history[name].sel(member=theirs).values
-            if blocks and name != "validation_loss":  # which all members of a cell run at once
+            if blocks:
                 np.testing.assert_array_equal(found, expected, err_msg=name)
             else:
                 np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)

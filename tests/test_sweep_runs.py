@@ -144,14 +144,20 @@ def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
     assert after == {p: p.stat().st_mtime_ns for p in (copied / "cells").rglob("*") if p.is_file()}
 
 
-def test_a_stopped_cell_goes_on_and_a_held_one_is_left(tmp_path, trained):
+def test_a_stopped_cell_goes_on_also_where_it_was_read_before(tmp_path):
     sweep = dataclasses.replace(SWEEP, experiment=Swept(n_batches=300, log_step=50), axes={}, seeds=range(2))
     make_sweep(sweep, tmp_path / "sw")
     with pytest.raises(RunStopped):
         run_cell(tmp_path / "sw", 0, stop=stopping_after(2))
     opened = open_sweep(tmp_path / "sw")
     assert opened.counts["stopped"] == 1 and "cell 0: stopped, " in sweep_table(opened)
+    n_batches = opened.history.loss.values.shape[0]
+    assert 0 < n_batches == opened.index.n_batches[0] < sweep.experiment.n_batches
     run = run_cell(tmp_path / "sw", 0)
+    now = open_sweep(tmp_path / "sw")  # as in a notebook, which has read the history before
+    np.testing.assert_array_equal(now.history.loss.values, run.history.loss.values)
+    with pytest.raises(ValueError, match="`cell` must be 0 to 0, got 9"):
+        run_sweep(tmp_path / "sw", [0, 9])
     make_sweep(sweep, tmp_path / "other")
     assert_same(run.ensemble, run_cell(tmp_path / "other", 0).ensemble)
 

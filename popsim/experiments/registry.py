@@ -38,11 +38,13 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
     **Raises:** `ValueError` if its `units` do not match its settings.
     """
     units, grid = _checked_units(experiment), dict(experiment.grid)
+    common = {field.name for field in dataclasses.fields(AbstractExperiment)}
 
     def in_force(name: str) -> str:
         if name == "grid":
             return ", ".join(grid) or "not set"
-        values = grid.get(name, (experiment.in_force(name),))
+        own = getattr(experiment, name) if name in common else experiment.in_force(name)
+        values = grid.get(name, (own,))
         return " or ".join(setting_text(value, units.get(name, ())) for value in values)
 
     return {

@@ -73,10 +73,14 @@ def parse_values(kind: type[AbstractExperiment], name: str, values: Sequence[Any
 
 
 def _parsed(kind: type[AbstractExperiment], name: str, value: Any) -> Any:
-    if value is None:
-        return None
     hint = typing.get_type_hints(kind, include_extras=True)[name]
-    words = list(map(str, value)) if isinstance(value, list | tuple) else str(value).split()
+    if value is None and type(None) in typing.get_args(hint):
+        return None
+    words = (
+        list(map(str, value))
+        if isinstance(value, list | tuple)
+        else str("" if value is None else value).split()
+    )
     if hint is bool:
         words = [str(TRUTHS.get(word, word)) for word in words]
     holder = dataclasses.make_dataclass("Value", [("value", hint)])  # checked with all settings, later
@@ -85,7 +89,8 @@ def _parsed(kind: type[AbstractExperiment], name: str, value: Any) -> Any:
             return tyro.cli(holder, args=["--value", *words], config=(tyro.conf.OmitArgPrefixes,)).value
     except SystemExit:
         option, text = name.replace("_", "-"), " ".join(words)
-        raise ValueError(f"`grid` must have values of the setting {option}, got {text!r}.") from None
+        told = repr(text) if text else "nothing"
+        raise ValueError(f"`grid` must have values of the setting {option}, got {told}.") from None
 
 
 KEYS = ("experiment", "settings", "grid", "seeds", "members_per_cell", "member_batch_size", "keep", "float16")

@@ -12,7 +12,7 @@ from popsim._checks import bytes_of
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.model import initial_state, simulate
 from popsim.per_member import of_member
-from popsim.training.loop._batch_loop import CACHE_BYTES
+from popsim.training.loop._batch_loop import STORED_PER_STATE, members_at_a_time
 from popsim.training.steps.train_state import select_trainables
 
 __all__ = ["CellCost", "cell_cost"]
@@ -20,7 +20,6 @@ __all__ = ["CellCost", "cell_cost"]
 SECONDS_PER_NUMBER = 5e-10
 SECONDS_PER_WEIGHT = 9e-11
 PROCESS_BYTES = 450_000_000
-STORED_PER_STATE = 6  # numbers that a gradient stores for each number of the state, see docs/performance.md
 N_CHECKPOINTS, COPIES = 3, 3  # a checkpoint holds the weights and two moments of Adam
 
 
@@ -55,15 +54,13 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     seconds_per_step = SECONDS_PER_NUMBER * n_numbers + SECONDS_PER_WEIGHT * weight_bytes / 4
     n_trial_steps = experiment.batch_size * n_steps
     per_member = n_trial_steps * STORED_PER_STATE * state_bytes
-    at_a_time = max(
-        1, CACHE_BYTES // (2 * weight_bytes + STORED_PER_STATE * experiment.batch_size * state_bytes)
-    )
     n_members = experiment.n_members
+    at_a_time = members_at_a_time(n_members, 2 * weight_bytes, experiment.batch_size * state_bytes)
     n_kept = recording.batches(experiment.n_batches, experiment.log_step).size
     kept_bytes = n_kept * weight_bytes // (2 if recording.float16 else 1)
     return CellCost(
         seconds=n_members * experiment.n_batches * n_trial_steps * seconds_per_step,
-        memory_bytes=PROCESS_BYTES + per_member * min(at_a_time, n_members) + 4 * n_members * weight_bytes,
+        memory_bytes=PROCESS_BYTES + per_member * at_a_time + 4 * n_members * weight_bytes,
         disk_bytes=n_members
         * (kept_bytes + N_CHECKPOINTS * COPIES * weight_bytes + 24 * experiment.n_batches),
     )

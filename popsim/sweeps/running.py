@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from popsim._checks import warn_caller
+from popsim._checks import memory_of_machine, warn_caller
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
@@ -66,6 +66,11 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     for cell in widest.values():
         check_size(cell.experiment)
         cost = cell_cost(cell.experiment, sweep.recording)
+        if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
+            raise ValueError(
+                f"a cell of {cell.experiment.n_members} members must fit into the {memory / 1e9:.3g} GB of "
+                f"memory: it would take {cost.memory_bytes / 1e9:.3g} GB. `members_per_cell` may be less."
+            )
         n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
     there = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
     free = shutil.disk_usage(there).free
