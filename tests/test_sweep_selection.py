@@ -14,6 +14,7 @@ from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.experiments import resume_run
+from popsim.report import report_sweep
 from popsim.store import CorruptDataError, MismatchError
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep
 from popsim.sweeps.on_dask import run_on_dask
@@ -68,6 +69,9 @@ def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
         run_sweep(path, [0])
     finished = run_sweep(path)
     same(finished, at_once)
+    report = report_sweep(finished)
+    shown = {path.stem for path in report.figures}
+    assert {"genealogy", "schedule_learning_rate"} <= shown and "Populations are" in report.page.read_text()
     parents = at_once.history.parent.values
     assert np.any(parents != np.arange(12)) and np.any(parents[:, :6] >= 6)  # also across the cells
     with pytest.raises(ValueError, match="the parents of the whole population"):

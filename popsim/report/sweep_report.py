@@ -18,6 +18,7 @@ from popsim.analysis.statistics import mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
 from popsim.report._html import Html, element, is_page, named_values, table, write_page
+from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.pictures import REPORT, WrittenReport, make_report_folder, save_and_embed
 from popsim.store.files import check_replaceable
 from popsim.sweeps import OpenedSweep
@@ -160,6 +161,8 @@ def draw_sweep(given: Scored) -> dict[str, RunFigure]:
             figures[f"{name}_scores"] = _scores(given, name)
         for rows, columns in itertools.combinations(given.axes, 2):
             figures[f"{rows}_{columns}"] = _map(given, rows, columns)
+        if given.opened.sweep.experiment.select_every is not None:
+            figures |= draw_selection(given.opened, int(np.nanargmin(given.values)))
     return figures
 
 
@@ -293,6 +296,8 @@ def report_sweep(
     ):
         note = "An axis changes the loss itself, so losses do not compare between its values: see --score."
         body.append(element("p", note, attributes={"class": "note"}))
+    if opened.sweep.experiment.select_every is not None:
+        body.append(element("p", NOTE, attributes={"class": "note"}))
     body += [element("h2", "What the settings do"), *shown, *_unfinished(opened)]
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)

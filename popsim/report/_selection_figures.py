@@ -1,0 +1,64 @@
+"""Figures of a sweep whose members select among one another: who descends from whom, with which settings."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from popsim.analysis.figures import draw_discovered_schedules, draw_genealogy
+from popsim.experiments import RunFigure
+from popsim.sweeps import OpenedSweep
+from popsim.sweeps._history import PARENT
+
+__all__ = ["NOTE", "draw_selection"]
+
+NOTE = (
+    "The members select among one another: settings of the trainer are those with which they began, and "
+    "neither these nor seeds are independent replicates. Populations are."
+)
+HYPERPARAMETER = "hyperparameter."
+
+
+def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
+    """Draw the genealogy of the population of a member, and the schedules that it discovered.
+
+    **Arguments:**
+
+    - `opened`: the sweep; all its members.
+    - `best`: the number of the member whose line of descent is drawn in colour.
+
+    **Returns:** the figures by name; none where nothing was selected yet, or a cell has no history.
+    """
+    history, sweep = opened.history, opened.sweep
+    if PARENT not in history:
+        return {}
+    cell = int(opened.labels["cell"][best])
+    members = sweep.members_at_places(cell)
+    own = history.isel(member=members)
+    known = np.isfinite(own[PARENT].values).all(axis=1)
+    if not known.any():
+        return {}
+    own = own.isel(selection_batch=known)
+    places = np.argsort(members)
+    parent = places[own[PARENT].values.astype(int) - members.min()]
+    line, batch = int(places[best - members.min()]), own.selection_batch.values
+    which = "; ".join(f"{name} = {value}" for name, value in sweep.settings_of(cell).items())
+    of_which = f" of the population with {which}" if which else ""
+    about = f"{members.size} members{of_which}, {len(batch)} selections"
+
+    figure, ax = plt.subplots(figsize=(4.2, 3.4), layout="constrained")
+    draw_genealogy(ax, batch, parent, best=line)
+    caption = (
+        f"Who took the weights of whom: {about}. Lines that live on at the end are dark; that of the best "
+        "member is in colour. Members are in the order of their settings and seeds."
+    )
+    figures = {"genealogy": RunFigure(figure, "Genealogy", caption)}
+    for name in sorted(str(name) for name in own.data_vars if str(name).startswith(HYPERPARAMETER)):
+        values = own[name].values
+        if values.ndim != 2:
+            continue
+        label = name.removeprefix(HYPERPARAMETER).rpartition(".")[2].replace("_", " ")
+        figure, ax = plt.subplots(figsize=(4.2, 2.8), layout="constrained")
+        draw_discovered_schedules(ax, batch, values, parent, label=label, best=line)
+        caption = f"The {label} along the lines that live on at the end: {about}; the best member in colour."
+        named = name.removeprefix(HYPERPARAMETER).replace(".", "_")
+        figures[f"schedule_{named}"] = RunFigure(figure, f"Schedules discovered: {label}", caption)
+    return figures
