@@ -87,8 +87,9 @@ def test_a_config_is_read_as_it_was_written_and_as_people_write(tmp_path):
         (["--grid", "rat=1"], "Perhaps you meant rate"),
         (["--grid", "seed=1,2"], "--seeds are the seeds"),
         (["--grid", "members=1,2"], "got 'members'"),
-        (["--grid", "rate=fast"], "values of the setting rate, got 'fast'"),
-        (["--grid", "rate= "], "such as learning-rate=1e-3,3e-3"),
+        (["--grid", "rate=fast"], "--grid must have numbers for rate, got 'fast'"),
+        (["--grid", "rate="], "such as learning-rate=1e-3,3e-3"),
+        (["--grid", "n-units=6", "--n-units", "4"], "--n-units must be given once, got 4 and values of it"),
         (["--grid", "rate=1,1"], "different values"),
         (["--grid", "rate=1", "--grid", "rate=2"], "each axis once"),
         (["--grid", "n-units=3,0"], "must be a positive whole number, got 0"),
@@ -123,7 +124,10 @@ def test_bad_axes_give_one_clear_line_and_make_nothing(arguments, said, capsys, 
         ("experiment: swept\nfloat16: 1", "must be true or false, got '1'"),
         ("experiment: swept\nmembers_per_cell: few", "must be a whole number, got 'few'"),
         ("experiment: swept\nsettings: {n-units: 3, n_units: 4}", "must have each setting once"),
-        ("experiment: swept\nsettings: {n-units: }", "values of the setting n-units, got nothing"),
+        (
+            "experiment: swept\nsettings: {n-units: }",
+            "`settings` must have whole numbers for n-units, got nothing",
+        ),
     ],
 )
 def test_a_bad_config_is_refused(content, said, tmp_path):

@@ -1,8 +1,8 @@
 """The job script for SLURM, run by bash with commands in place of popsim and scontrol."""
 
-import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -36,7 +36,7 @@ def sweep(tmp_path, monkeypatch):
     for name, text in (("popsim", POPSIM), ("scontrol", '#!/bin/bash\necho "scontrol $*" >> "$CALLS"\n')):
         (commands / name).write_text(text)
         (commands / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "executable", str(commands / "python"))  # so that the script finds them
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
     monkeypatch.setenv("SLURM_ARRAY_JOB_ID", "77")
     return opened
@@ -84,18 +84,22 @@ def test_a_stopped_job_saves_and_is_requeued_out_of_time_only(sweep, number, req
 def test_the_options_are_those_of_sbatch(sweep, capsys):
     path = str(sweep.folder.path)
     command = ["--import", "swept_runs", "sweep", "script", path, "--slurm", "--partition", "gpu"]
-    command += ["--time", "1-12:00", "--gpus", "1", "--memory", "8G", "--tasks", "3"]
+    command += ["--time", "1-12:00", "--gpus", "1", "--memory", "8G", "--tasks", "3", "--at-a-time", "2"]
     main([*command, "--slurm-option", "account=lab", "--setup", "module load x", "--setup", "cd ~"])
     script = sweep.folder.path / "sweep.sbatch"
     assert capsys.readouterr().out.strip() == str(script)
     lines = script.read_text().splitlines()
-    for option in ("array=0-2", "partition=gpu", "time=1-12:00", "gpus=1", "mem=8G", "account=lab"):
+    for option in ("array=0-2%2", "partition=gpu", "time=1-12:00", "gpus=1", "mem=8G", "account=lab"):
         assert f"#SBATCH --{option}" in lines
     assert len(lines) < 40 and lines.index("module load x") + 1 == lines.index("cd ~")
+    assert lines[lines.index("cd ~") + 1].startswith("export PATH=")
     subprocess.run(["bash", "-n", str(script)], check=True)
     for wrong, said in (
         ([], "--overwrite"),
         (["--time", "soon"], "--time must be such as 4:00:00, got 'soon'"),
+        (["--time", "4:00"], "must be 10 minutes or more, as jobs save and stop 120 s before it, got '4:00'"),
+        (["--slurm-option", "array=0-3%1"], "must not be one that the script sets, got array"),
+        (["--at-a-time", "0"], "--at-a-time must be a positive"),
         (["--gpus", "0"], "--gpus must be a positive"),
         (["--slurm-option", "Account lab"], "must be such as account=lab"),
         (["--setup", "a\nb"], "must be one line each"),

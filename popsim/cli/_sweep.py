@@ -89,7 +89,8 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         ] = ()
         """an axis: a setting, named as its option, and its values; repeat it for further axes"""
         seeds: Annotated[str | None, tyro.conf.arg(metavar="FIRST:END")] = None
-        """the seeds of each combination: 0:20 leaves out 20; by default one per network (--members)"""
+        """the seeds of each combination: 0:20 leaves out 20, and 7 is one seed, that of network 7; by default
+        one per network (--members)"""
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
         """the folder of the sweep; by default sweeps/EXPERIMENT"""
         members_per_cell: int | None = None
@@ -109,9 +110,16 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         def run(self) -> None:
             """Make the sweep and train its cells."""
             first, n_members = self.experiment.first_member, self.experiment.n_members
+            axes = parse_axes(kind, self.grid)
+            for field in dataclasses.fields(kind):
+                given = getattr(self.experiment, field.name)
+                if field.name in axes and given != field.default:
+                    raise ValueError(
+                        f"`{field.name}` must be given once, got {given} and values of it in --grid."
+                    )
             sweep = Sweep(
                 self.experiment,
-                parse_axes(kind, self.grid),
+                axes,
                 range(first, first + n_members) if self.seeds is None else parse_seeds(self.seeds),
                 self.members_per_cell,
                 self.member_batch_size,
@@ -148,8 +156,8 @@ def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, on
     """Make a sweep and train its cells, or only print what it takes."""
     engine.check()
     if dry_run:
-        check_sweep(sweep, out)
         print(plan_table(sweep))
+        check_sweep(sweep, out)
         return
     opened = make_sweep(sweep, out)
     print(f"{sweep.n_cells} cells, {sweep.n_members} networks: {out}")
@@ -214,6 +222,8 @@ class SweepScript:
     """memory of a job, such as 8G"""
     tasks: int = 1000
     """the largest number of jobs of the array; each trains several cells in turn"""
+    at_a_time: int | None = None
+    """the largest number of jobs that run at a time; by default as many as the cluster lets"""
     slurm_option: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="NAME=VALUE")
     ] = ()
@@ -238,6 +248,7 @@ class SweepScript:
             cpus=self.cpus,
             memory=self.memory,
             max_tasks=self.tasks,
+            at_a_time=self.at_a_time,
             options=self.slurm_option,
             setup=self.setup,
         )

@@ -161,7 +161,7 @@ def _is_ours(error: Exception) -> bool:
 def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
     for argument in arguments:  # checked as text, because `Path` turns "" into "."
-        name, _, value = argument.rpartition("=")
+        name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
         check_path(name or "argument", value)
     while arguments and arguments[0].partition("=")[0] == "--import":
         _, joined, module = arguments[0].partition("=")

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -57,16 +58,21 @@ class LoggedLosses:
     validation: Float[np.ndarray, " member"]
 
 
-def last_losses(path: Path) -> tuple[LoggedLosses | None, int]:
+def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | None, int]:
     """Return the losses of the last logging point in a log (None without one), and its number of lines.
 
     Lines that are not logging points, such as a torn one, are ignored.
+
+    **Arguments:**
+
+    - `path`: the log.
+    - `most`: the number of lines to read; None for all.
 
     **Raises:** `CorruptDataError` as `log_lines`.
     """
     n_lines, last = 0, None
     if os.path.lexists(path):
-        for line in log_lines(path):
+        for line in itertools.islice(log_lines(path), most):
             n_lines += 1
             last = line if line.endswith(b"\n") else last
     try:

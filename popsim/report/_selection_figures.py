@@ -58,7 +58,10 @@ def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
         label = name.removeprefix(HYPERPARAMETER).rpartition(".")[2].replace("_", " ")
         figure, ax = plt.subplots(figsize=(4.2, 2.8), layout="constrained")
         draw_discovered_schedules(ax, batch, values, parent, label=label, best=line)
-        caption = f"The {label} along the lines that live on at the end: {about}; the best member in colour. Of a rate with a schedule, its factor."
+        caption = (
+            f"The {label} along the lines that live on at the end: {about}; the best member in colour. "
+            "Of a rate with a schedule, its factor."
+        )
         named = name.removeprefix(HYPERPARAMETER).replace(".", "_")
         figures[f"schedule_{named}"] = RunFigure(figure, f"Schedules discovered: {label}", caption)
     return figures

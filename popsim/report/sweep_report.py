@@ -39,7 +39,7 @@ class Scored:
 
     - `opened`: the sweep.
     - `score`: the name of the column of `OpenedSweep.summary`.
-    - `values`: the score of each member; NaN if it is not known.
+    - `values`: the score of each member; NaN if it is not known, or its cell is not finished, unless none is.
     """
 
     opened: OpenedSweep
@@ -117,7 +117,9 @@ def scored(opened: OpenedSweep, score: str) -> Scored:
     ]
     if score not in known:
         raise ValueError(f"`score` must be one of {', '.join(known)}, got {score!r}.{perhaps(score, known)}")
-    return Scored(opened, score, summary[score].to_numpy(float))
+    values = summary[score].to_numpy(float)
+    is_finished = (summary["state"] == "finished").to_numpy()
+    return Scored(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)
 
 
 def settings_table(given: Scored) -> ResultTable:
@@ -173,7 +175,7 @@ def _learning(given: Scored) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     batches = history.batch.values
     places = np.unique(np.geomspace(1, batches.size, min(MOST_POINTS, batches.size)).round().astype(int)) - 1
-    return batches[places], history["loss"].isel(batch=places).sum("term", skipna=False).values
+    return batches[places], given.opened.total_loss.isel(batch=places).values
 
 
 def _curves(given: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
@@ -288,16 +290,19 @@ def report_sweep(
         )
     given = scored(opened, score)
     best = settings_table(given)
+    notes = [_progress_note(opened)] if opened.unfinished else []
     make_report_folder(out)
     figures, shown = save_and_embed(draw_sweep(given), out / "figures")
     body = [*_introduction(opened), element("h2", "Best settings"), table(best, "Best settings")]
     if given.score.endswith("loss") and any(
         opened.sweep.experiment.member_settings.get(name) == "task" for name in given.axes
     ):
-        note = "An axis changes the loss itself, so losses do not compare between its values: see --score."
-        body.append(element("p", note, attributes={"class": "note"}))
+        notes.append(
+            "An axis changes the loss itself, so losses do not compare between its values: see --score."
+        )
     if opened.sweep.experiment.select_every is not None:
-        body.append(element("p", NOTE, attributes={"class": "note"}))
+        notes.append(NOTE)
+    body += [element("p", note, attributes={"class": "note"}) for note in notes]
     body += [element("h2", "What the settings do"), *shown, *_unfinished(opened)]
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
@@ -305,6 +310,20 @@ def report_sweep(
     page = out / REPORT
     title = f"{opened.sweep.experiment.name}: sweep {opened.folder.path.resolve().name}"
     return WrittenReport(page, write_page(page, title, body), figures, f"{sweep_table(opened)}\n\n{best}")
+
+
+def _progress_note(opened: OpenedSweep) -> str:
+    """Say what a report of a sweep compares that is not finished."""
+    cells = f"{len(opened.unfinished)} of {opened.sweep.n_cells} cells are not finished"
+    if len(opened.unfinished) < opened.sweep.n_cells:
+        return (
+            f"{cells}: only members of the others are compared; learning curves show all as far as they are."
+        )
+    n_batches = opened.index.n_batches
+    return (
+        f"No cell is finished: settings are compared after {n_batches.min()} to {n_batches.max()} batches, "
+        "which may say no more than how far each is."
+    )
 
 
 def _introduction(opened: OpenedSweep) -> list[Html]:
@@ -328,7 +347,8 @@ def _unfinished(opened: OpenedSweep) -> list[Html]:
     values = {}
     for number in opened.unfinished[:MOST_CELLS]:
         problem = opened.problem_of(number)
-        state = f"{opened.state_of(number)}{f': {problem}' if problem else ''}"
+        saved = f", {opened.index.n_batches[number]} batches" if opened.index.n_batches[number] else ""
+        state = f"{opened.state_of(number)}{saved}{f': {problem}' if problem else ''}"
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
     left = len(opened.unfinished) - len(values)
     more = [element("p", f"And {left} more.")] if left else []

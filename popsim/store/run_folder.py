@@ -235,8 +235,9 @@ class RunFolder:
                 "; a script's training is opened by popsim.open_run with `task` and `build`, and goes on by "
                 "its script with restore_checkpoint=True"
             ) * folder.training.is_file()
+            sweep = "; it is a sweep, whose cells/NUMBER are runs" * (folder.path / "sweep.json").is_file()
             raise ValueError(
-                f"`path` must be the folder of a popsim run, got {path}: it has no run.json{script}."
+                f"`path` must be the folder of a popsim run, got {path}: it has no run.json{script}{sweep}."
             )
         read_description(folder.description)
         return folder

@@ -56,8 +56,17 @@ def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str
     return axes
 
 
-def parse_values(kind: type[AbstractExperiment], name: str, values: Sequence[Any]) -> tuple[Any, ...]:
+def parse_values(
+    kind: type[AbstractExperiment], name: str, values: Sequence[Any], where: str = "grid"
+) -> tuple[Any, ...]:
     """Return values of a setting, each a text as on the command line, or already a value.
+
+    **Arguments:**
+
+    - `kind`: the experiment.
+    - `name`: the setting.
+    - `values`: the values.
+    - `where`: where they were given, for messages.
 
     **Raises:** `ValueError` if there is no such setting, or a value does not parse.
     """
@@ -67,12 +76,12 @@ def parse_values(kind: type[AbstractExperiment], name: str, values: Sequence[Any
         option = name.replace("_", "-")
         why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
-            f"`grid` must be of settings of {kind.name}, got {option!r}{why}.{perhaps(option, options)}"
+            f"`{where}` must be of settings of {kind.name}, got {option!r}{why}.{perhaps(option, options)}"
         )
-    return tuple(_parsed(kind, name, value) for value in values)
+    return tuple(_parsed(kind, name, value, where) for value in values)
 
 
-def _parsed(kind: type[AbstractExperiment], name: str, value: Any) -> Any:
+def _parsed(kind: type[AbstractExperiment], name: str, value: Any, where: str) -> Any:
     hint = typing.get_type_hints(kind, include_extras=True)[name]
     if value is None and type(None) in typing.get_args(hint):
         return None
@@ -90,7 +99,17 @@ def _parsed(kind: type[AbstractExperiment], name: str, value: Any) -> Any:
     except SystemExit:
         option, text = name.replace("_", "-"), " ".join(words)
         told = repr(text) if text else "nothing"
-        raise ValueError(f"`grid` must have values of the setting {option}, got {told}.") from None
+        raise ValueError(f"`{where}` must have {_expected(hint)} for {option}, got {told}.") from None
+
+
+def _expected(hint: Any) -> str:
+    """Return in words what values a setting has."""
+    if typing.get_origin(hint) is typing.Annotated:
+        hint = typing.get_args(hint)[0]
+    if typing.get_origin(hint) is typing.Literal:
+        return f"one of {', '.join(map(str, typing.get_args(hint)))}"
+    words = {int: "whole numbers", float: "numbers", bool: "true or false"}
+    return words.get(hint, "values of this setting")
 
 
 KEYS = ("experiment", "settings", "grid", "seeds", "members_per_cell", "member_batch_size", "keep", "float16")
@@ -160,7 +179,7 @@ def read_config(path: Path) -> Sweep:
         )
     kind = EXPERIMENTS[name]
     settings, grid = (_mapping(found, entry, path) for entry in ("settings", "grid"))
-    given = {own: parse_values(kind, own, [value])[0] for own, value in settings.items()}
+    given = {own: parse_values(kind, own, [value], "settings")[0] for own, value in settings.items()}
     experiment = kind(**given)
     axes = {
         own: parse_values(kind, own, values if isinstance(values, list) else [values])

@@ -259,7 +259,8 @@ def _run_tasks(
             number = futures[future]
             ended = future.status == "finished"
             said = future.result() if ended else " ".join(str(future.exception()).split())
-            tell(f"cell {number} {f'failed: {said}' if said else 'is finished'}")
+            told = "is finished" if not said else "is stopped" if is_stopped else f"failed: {said}"
+            tell(f"cell {number} {told}")
             if said:
                 failed[number] = said
     return None if is_stopped else failed

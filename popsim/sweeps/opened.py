@@ -13,6 +13,7 @@ from popsim._text_checks import perhaps
 from popsim.ensemble import members_at
 from popsim.experiments import Run
 from popsim.experiments._joined_models import joined
+from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.index import DAMAGED, FINISHED, NOT_STARTED, STATES, SweepIndex
@@ -35,7 +36,7 @@ class OpenedSweep:
     folder: SweepFolder
     sweep: Sweep
     sweep_id: str
-    index: SweepIndex
+    index: SweepIndex = dataclasses.field(repr=False)
     chosen: Int[np.ndarray, " member"] | None = None
 
     @functools.cached_property
@@ -120,7 +121,7 @@ class OpenedSweep:
         """
         cell = self.sweep.cell(number)
         if self.index.state[number] == NOT_STARTED:
-            raise ValueError(f"`cell` must be one that is started, got {number} of {self.folder.path}.")
+            raise ValueError(f"cell {number} of {self.folder.path} must be started, and is not yet.")
         return Run(self.folder.cell(number), cell.experiment)
 
     def summary(self, **selection: Any) -> Any:
@@ -185,6 +186,19 @@ class OpenedSweep:
         labels: dict[str, Any] = {name: ("member", values) for name, values in named.items()}
         return dataset.assign_coords(labels | {"member": members})
 
+    @property
+    def total_loss(self) -> Any:
+        """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
+
+        NaN for batches that a cell has not come to; `history.loss.sum("term")` would give 0 there.
+        """
+        return self.history["loss"].sum("term", skipna=False)
+
+    @property
+    def total_validation_loss(self) -> Any:
+        """The sum of the loss terms in the validation trials, as `total_loss`: (validation_batch, member)."""
+        return self.history["validation_loss"].sum("term", skipna=False)
+
     def ensemble(self, **selection: Any) -> Any:
         """Return the trained members of a selection as one ensemble, in the order of `summary`.
 
@@ -193,14 +207,20 @@ class OpenedSweep:
         - `selection`: see `where`. Sizes must not differ between its members.
 
         **Raises:** `ValueError` if a cell of it has saved nothing, or the models differ in more than numbers;
-        `CorruptDataError` and `MismatchError` as `Run.ensemble`.
+        `CorruptDataError` if the last checkpoint of a finished cell is damaged; otherwise as `Run.ensemble`.
         """
         if selection:
             return self.where(**selection).ensemble()
         cells, told, parts = self.labels["cell"], [], []
         for cell in np.unique(cells).tolist():
             rows = self.labels["place"][cells == cell].astype(int)
-            parts.append(members_at(self.run(cell).ensemble, rows))
+            run = self.run(cell)
+            parts.append(members_at(run.ensemble, rows))
+            if self.state_of(cell) == "finished" and run.n_batches_trained < self.index.n_batches[cell]:
+                raise CorruptDataError(
+                    f"the checkpoint of cell {cell} after {self.index.n_batches[cell]} batches is damaged; "
+                    f"without {self.folder.cell(cell).path}, {self.folder.command('resume')} trains it again."
+                )
             told.append(f"cell {cell} ({self.sweep.cell(cell)})")
         try:
             return joined(parts, told)

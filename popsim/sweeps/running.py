@@ -1,6 +1,7 @@
 """Make the folder of a sweep, and train its cells."""
 
 import contextlib
+import errno
 import shutil
 import socket
 import time
@@ -31,6 +32,7 @@ from popsim.sweeps.populations import (
     shared_population,
 )
 from popsim.sweeps.sweep import Sweep
+from popsim.sweeps.tables import damaged_text
 from popsim.version import __version__
 
 __all__ = ["CellsFailed", "make_sweep", "run_cell", "run_sweep"]
@@ -77,7 +79,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     if n_bytes > free:
         raise ValueError(
             f"the {sweep.n_members} members of a sweep must fit onto the disk: they would take "
-            f"{n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free. `recording` may keep less."
+            f"{n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free. `recording` (--keep) may keep less."
         )
 
 
@@ -220,9 +222,9 @@ def run_sweep(
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished, one after the other, in this process.
 
-    A cell that fails, or that another process trains, is left for later; the others are trained. Where cells
-    select among one another, each is trained up to the next selection in turn, with other processes that do
-    the same, until all are finished.
+    A cell that fails, or that another process trains, is left; the others are trained, unless the disk is
+    full. Where cells select among one another, each is trained up to the next selection in turn, with other
+    processes that do the same, until all are finished.
 
     **Arguments:**
 
@@ -231,9 +233,9 @@ def run_sweep(
     - `devices`, `keeps_devices`, `quiet`, `stop`: see `run_cell`.
     - `tell`: called with a line for each cell.
 
-    **Returns:** the sweep, opened.
+    **Returns:** the sweep, opened. Cells that other processes train may not be finished.
 
-    **Raises:** `CellsFailed` naming the cells that are not finished; `RunStopped` if `stop` returned True.
+    **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
     opened = open_sweep(path)
     wanted = unfinished_cells(opened, cells)
@@ -248,12 +250,13 @@ def run_sweep(
             tell(f"cell {number} has come to the selection before batch {waits.n_batches}")
         except RunStopped:
             raise
-        except FolderHeldError as error:
-            if not together:
-                failed[number] = str(error)
+        except FolderHeldError:
+            tell(f"cell {number} is left to {lock_holder(opened.folder.cell(number).path)}")
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             failed[number] = " ".join(str(error).split()) or type(error).__name__
             tell(f"cell {number} failed: {failed[number]}")
+            if _disk_is_full(error):
+                raise CellsFailed(failure_text(open_sweep(path), failed)) from error
 
     told = set()
     for number in _in_turn(opened, wanted, failed, stop) if together else wanted:
@@ -266,6 +269,15 @@ def run_sweep(
     if failed := {number: said for number, said in failed.items() if number in left}:
         raise CellsFailed(failure_text(now, failed))
     return now
+
+
+def _disk_is_full(error: BaseException | None) -> bool:
+    """Whether an error comes from a disk, or a share of it, that is full."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
@@ -314,7 +326,10 @@ def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     """Return a line that names the cells that are not finished, with the reason of the first."""
     names = ", ".join(map(str, list(failed)[:20])) + (" ..." if len(failed) > 20 else "")
     first = next(iter(failed.values()))
+    advice = f"{opened.folder.command('resume')} tries them again"
+    if any(opened.state_of(number) == "damaged" for number in failed):
+        advice = damaged_text(opened)
     return (
         f"{len(failed)} of {opened.sweep.n_cells} cells are not finished: {names}; the first: {first:.300} "
-        f"({opened.folder.command('resume')} tries them again)"
+        f"({advice})"
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from popsim.sweeps.opened import OpenedSweep
 __all__ = ["SlurmOptions", "write_slurm_script"]
 
 SIGNAL_SECONDS = 120  # before the time limit; SLURM may be a minute early
+LEAST_SECONDS = 600
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?")  # as sbatch takes it
+_OWN_OPTIONS = ("array", "job-name", "output", "signal", "requeue", "no-requeue", "open-mode")
 _OPTION = re.compile(r"[a-z][a-z0-9-]*(=.+)?")
 
 
@@ -28,7 +31,8 @@ class SlurmOptions:
     - `gpus`, `cpus`: the number of GPUs and of cores of a job.
     - `memory`: the memory of a job, such as "8G"; None for the default of the cluster.
     - `max_tasks`: the largest number of jobs of the array, which many clusters limit to 1000.
-    - `options`: further options of sbatch, such as "account=lab".
+    - `at_a_time`: the largest number of them that run at a time; None for no limit.
+    - `options`: further options of sbatch, such as "account=lab", but none that the script sets itself.
     - `setup`: lines to run before popsim, such as "module load python".
 
     **Raises:** `ValueError` naming what is not of this form.
@@ -40,13 +44,14 @@ class SlurmOptions:
     cpus: int = 1
     memory: str | None = None
     max_tasks: int = 1000
+    at_a_time: int | None = None
     options: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
 
     def __post_init__(self):
-        for name, number in (("gpus", self.gpus), ("cpus", self.cpus), ("tasks", self.max_tasks)):
-            if number is not None:
-                check_positive_int(name, number)
+        for name in ("gpus", "cpus", "max_tasks", "at_a_time"):
+            if (number := getattr(self, name)) is not None:
+                check_positive_int(name.removeprefix("max_"), number)
         for name, form, such in (
             ("partition", re.compile(r"[\w.,-]+"), "gpu"),
             ("time", _TIME, "4:00:00"),
@@ -54,9 +59,16 @@ class SlurmOptions:
         ):
             if (given := getattr(self, name)) is not None and not form.fullmatch(given):
                 raise ValueError(f"`{name}` must be such as {such}, got {given!r}.")
+        if self.time is not None and _seconds(self.time) < LEAST_SECONDS:
+            raise ValueError(
+                f"`time` must be {LEAST_SECONDS // 60} minutes or more, as jobs save and stop "
+                f"{SIGNAL_SECONDS} s before it, got {self.time!r}, which is {_seconds(self.time)} s to SLURM."
+            )
         for option in self.options:
             if not _OPTION.fullmatch(option):
                 raise ValueError(f"`slurm_option` must be such as account=lab, got {option!r}.")
+            if (name := option.partition("=")[0]) in _OWN_OPTIONS:
+                raise ValueError(f"`slurm_option` must not be one that the script sets, got {name}.")
         for line in (*self.options, *self.setup):
             if not line.strip() or "\n" in line or "\r" in line:
                 raise ValueError(f"`setup` and `slurm_option` must be one line each, got {line!r}.")
@@ -74,9 +86,21 @@ class SlurmOptions:
         return [f"#SBATCH --{option}" for option in (*named, *self.options)]
 
 
+def _seconds(time: str) -> int:
+    """Return a time limit in seconds, read as sbatch does: "4" and "4:00" are four minutes."""
+    days, dash, rest = time.rpartition("-")
+    numbers = list(map(int, rest.split(":")))
+    if dash:
+        hours, minutes, seconds = [*numbers, 0, 0][:3]
+        return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds
+    if len(numbers) == 3:
+        return (numbers[0] * 60 + numbers[1]) * 60 + numbers[2]
+    return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
+
+
 _SCRIPT = """#!/bin/bash
 #SBATCH --job-name={name}
-#SBATCH --array=0-{last}{options}
+#SBATCH --array=0-{last}{limit}{options}
 #SBATCH --output={logs}
 #SBATCH --signal=B:USR1@{seconds}
 #SBATCH --requeue
@@ -107,6 +131,14 @@ done"""
 _TOGETHER = "train  # the cells select among one another: all jobs take them in turn, until they are finished"
 
 
+def _environment() -> list[str]:
+    """Return the line that puts the environment which writes a script first, if it has the command."""
+    commands = Path(sys.executable).parent
+    if not (commands / "popsim").exists():
+        return []
+    return [f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this"]
+
+
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn.
 
@@ -120,10 +152,11 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "train": _TOGETHER if sweep.selects_across_cells else each,
         "name": re.sub(r"[^\w.-]", "_", folder.name),
         "last": n_tasks - 1,
+        "limit": "" if options.at_a_time is None else f"%{options.at_a_time}",
         "options": "".join(f"\n{line}" for line in options.lines()),
         "logs": f'"{place}/%a.txt"',
         "seconds": SIGNAL_SECONDS,
-        "setup": "".join(f"\n{line}" for line in options.setup),
+        "setup": "".join(f"\n{line}" for line in (*options.setup, *_environment())),
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
     }

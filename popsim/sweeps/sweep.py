@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class Sweep:
 
     - `experiment`: the experiment, with the settings that are no axes.
     - `axes`: by setting, its values.
-    - `seeds`: the seeds, whole numbers without gaps: `range(20)`.
+    - `seeds`: the seeds, whole numbers without gaps: `range(20)`, or the numbers in order.
     - `members_per_cell`: the largest number of members of a cell; None for no limit.
     - `member_batch_size`: how many members are trained at a time, see `TaskTrainer`. The last digits of
         results depend on it; None leaves it to each machine.
@@ -102,10 +102,18 @@ class Sweep:
     recording: Recording = Recording()
 
     def __post_init__(self):
+        for name, values in self.axes.items():
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise ValueError(f"`axes[{name!r}]` must be a list of values, got {values!r}.")
         object.__setattr__(
             self, "axes", {name: as_setting(tuple(values)) for name, values in self.axes.items()}
         )
         seeds = self.seeds
+        if not isinstance(seeds, str) and isinstance(seeds, Sequence | np.ndarray):
+            first, end = (int(seeds[0]), int(seeds[0]) + len(seeds)) if len(seeds) else (0, 0)
+            if list(seeds) == list(range(first, end)):
+                seeds = range(first, end)
+                object.__setattr__(self, "seeds", seeds)
         if not isinstance(seeds, range) or seeds.step != 1 or seeds.start < 0 or not seeds:
             raise ValueError(f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r}.")
         for name in ("members_per_cell", "member_batch_size"):

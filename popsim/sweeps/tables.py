@@ -13,6 +13,7 @@ __all__ = ["plan_table", "sweep_table"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
+TRAINED = "being trained"
 
 
 def plan_table(sweep: Sweep) -> str:
@@ -44,7 +45,11 @@ def _in_words(cost: CellCost) -> list[str]:
 
 def sweep_table(opened: OpenedSweep) -> str:
     """Return the axes of a sweep, how many cells are in each state, and the cells that are not finished."""
-    sweep = opened.sweep
+    sweep, counts = opened.sweep, {**opened.counts, TRAINED: 0}
+    for number in opened.unfinished:
+        if lock_holder(opened.folder.cell(number).path):
+            counts[opened.state_of(number)] -= 1
+            counts[TRAINED] += 1
     axes = {name: ", ".join(map(str, values)) for name, values in sweep.axes.items()}
     lines = [
         f"sweep       {opened.folder.path}",
@@ -52,7 +57,7 @@ def sweep_table(opened: OpenedSweep) -> str:
         f"networks    {sweep.n_members}, in {sweep.n_cells} cells",
         *(f"axis        {name}: {said}" for name, said in axes.items()),
         f"seeds       {sweep.seeds.start} to {sweep.seeds.stop - 1}",
-        f"cells       {', '.join(f'{n} {state}' for state, n in opened.counts.items() if n)}",
+        f"cells       {', '.join(f'{n} {state}' for state, n in counts.items() if n)}",
     ]
     unfinished = opened.unfinished
     told = [number for number in unfinished if _is_told(opened, number)]
@@ -62,7 +67,15 @@ def sweep_table(opened: OpenedSweep) -> str:
         if len(unfinished) > len(told):
             lines.append(f"  and {len(unfinished) - len(told)} more")
         lines.append(f"{opened.folder.command('resume')} trains them")
+    if opened.cells_in("damaged"):
+        lines.append(damaged_text(opened))
     return "\n".join("".join(mark if mark.isprintable() else "?" for mark in line) for line in lines)
+
+
+def damaged_text(opened: OpenedSweep) -> str:
+    """Say how damaged cells are trained again."""
+    path = opened.folder.cell(opened.cells_in("damaged")[0]).path
+    return f"a damaged cell is trained again when its folder is removed, such as {path}"
 
 
 def _is_told(opened: OpenedSweep, number: int) -> bool:
@@ -73,7 +86,7 @@ def _is_told(opened: OpenedSweep, number: int) -> bool:
 def _line(opened: OpenedSweep, number: int) -> str:
     state, problem = opened.state_of(number), opened.problem_of(number)
     writer = lock_holder(opened.folder.cell(number).path)
-    said = f"being trained by {writer}" if writer else state
+    said = f"{TRAINED} by {writer}" if writer else state
     n_batches = opened.sweep.cell(number).experiment.n_batches
     saved = f", {opened.index.n_batches[number]} of {n_batches} batches saved" if state == "stopped" else ""
     return f"  cell {number}: {said}{saved}{f': {problem}' if problem else ''}"

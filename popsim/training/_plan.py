@@ -130,6 +130,11 @@ class TrainingPlan:
                 "`selection` must be None but for an ensemble of two members or more, "
                 f"got {self.count or 'a single model'}."
             )
+        if not self.selections and self.trainer.selection is not None:
+            raise ValueError(
+                f"`every` of the selection must be below the {self.training.n_batches} batches, "
+                f"got {self.trainer.selection.every}."
+            )
         if len(np.atleast_1d(self.training.reset_opt_state_at)):
             raise ValueError(
                 "`reset_opt_state_at` must be empty with a `selection`: it would undo what was selected."
