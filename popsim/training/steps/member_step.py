@@ -119,6 +119,11 @@ class MemberCarry(eqx.Module):
         is_frozen = self.frozen_from != NOT_FROZEN
         return is_frozen if self.stopped_from is None else is_frozen | (self.stopped_from != NOT_FROZEN)
 
+    @property
+    def stops(self) -> Int[Array, "*member"]:
+        """`stopped_from`, also of a training without controls."""
+        return jnp.full_like(self.frozen_from, NOT_FROZEN) if self.stopped_from is None else self.stopped_from
+
 
 class NonfiniteError(ArithmeticError):
     """A member's loss, parameters or optimizer state are not finite, and `nonfinite` is "raise"."""
