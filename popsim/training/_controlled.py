@@ -170,7 +170,7 @@ def _set(control: AbstractControl, label: str, before: np.ndarray | None, value:
     name = control.hyperparameter
     if name is None or before is None:
         return {}
-    return _like(f"the values of {label}", {name: before}, {name: value})
+    return _like(f"the value of {label}", {name: before}, {name: value})
 
 
 def _figure(
@@ -211,7 +211,7 @@ def _like(what: str, before: Mapping[str, np.ndarray], now: Any) -> Named:
     is_named = isinstance(now, Mapping)
     found = {name: np.shape(array) for name, array in now.items()} if is_named else type(now).__name__
     if found != expected:
-        raise ValueError(f"{what} must keep their names and shapes, {expected}, got {found}.")
+        raise ValueError(f"{what} must keep its names and shapes, {expected}, got {found}.")
     return {name: np.asarray(now[name]).astype(array.dtype) for name, array in before.items()}
 
 

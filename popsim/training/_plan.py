@@ -399,7 +399,7 @@ class TrainingPlan:
 
     @functools.cached_property
     def validation_trials(self) -> Trial:
-        """The validation trials; with a leading member axis if the members' tasks differ."""
+        """The validation trials as given; with a leading member axis if the members' tasks differ."""
         return validation_trials(self.training.task, self.count or 1)
 
     @functools.cached_property
@@ -476,10 +476,10 @@ class TrainingPlan:
         """Return the scores of the members, on one device, for a selection."""
         rule = self.trainer.selection
         assert rule is not None
-        results, _ = self.validate(state.model, state.hyperparameters)
+        results, trials, _ = self.validate(state.model, state.hyperparameters)
         scores = results.losses.total.mean(axis=-1)
         if rule.score is not None:
-            scores = jnp.asarray(rule.score(results.states, self.validation_trials), scores.dtype)
+            scores = jnp.asarray(rule.score(results.states, trials), scores.dtype)
             if scores.shape != (self.count,):
                 raise ValueError(
                     f"`score` of the selection must return a number for each of the {self.count} members, "
@@ -489,16 +489,18 @@ class TrainingPlan:
 
     def validate(
         self, model: Any, hyperparameters: PyTree = None
-    ) -> tuple[Evaluation, dict[str, Shaped[np.ndarray, "..."]]]:
-        """Return the results of a model on the validation trials, and their metrics.
+    ) -> tuple[Evaluation, Trial, dict[str, Shaped[np.ndarray, "..."]]]:
+        """Return the results of a model on the validation trials, these trials, and the metrics.
 
         **Arguments:**
 
         - `model`: the model, or ensemble.
         - `hyperparameters`: those of the members at present, see `TrainState`; None for those given.
         """
-        task, trials, metrics_of = self.training.task, self.validation_trials, self.trainer.validation_metrics
-        task = with_present_values(task, hyperparameters, self.step)
+        metrics_of = self.trainer.validation_metrics
+        task = with_present_values(self.training.task, hyperparameters, self.step)
+        changes = hyperparameters is not None and differs_between_members(task)
+        trials = validation_trials(task, self.count or 1) if changes else self.validation_trials
         key = key_stream(self.training.key, "validation")
         if self.training.ensembled:
             shared = None if differs_between_members(task) else trials
@@ -513,7 +515,7 @@ class TrainingPlan:
         else:
             results = evaluate(model, task, trials=trials, member_id=self.member_ids, key=key)
         metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
-        return results, checked_metrics(metrics, self.count)
+        return results, trials, checked_metrics(metrics, self.count)
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:

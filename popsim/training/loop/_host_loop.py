@@ -203,13 +203,13 @@ class HostLoop:
         # Copied for the log functions: the next call of the loop donates the state's own arrays.
         model = copied(self.plan.layout.gather(batches.state.model))
         present = self.plan.layout.gather(batches.state.hyperparameters)
-        validation, metrics = self.plan.validate(model, present)
+        validation, trials, metrics = self.plan.validate(model, present)
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
             batch=batches.last,
             model=model,
             loss=last.loss,
-            validation_trials=self.plan.validation_trials,
+            validation_trials=trials,
             validation=validation,
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
