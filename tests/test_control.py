@@ -145,6 +145,9 @@ def test_a_curriculum_advances_each_member_by_its_own_figure(advanced):
     np.testing.assert_array_equal(
         history.control.hyperparameters["task.scale"], STAGES[stage].astype(np.float32)
     )
+    began = np.diff(np.concatenate([np.zeros((1, 4)), stage]), axis=0) > 0  # then the others begin anew
+    assert np.isinf(history.control.state["EarlyStopping.best"][began]).all()
+    assert (history.control.state["EarlyStopping.points_without_gain"][began] == 0).all()
     for member in range(4):  # the trials of the last batch, kept and trained, have the scale of the stage
         key = jax.random.fold_in(KEY, 15)
         of_scale_one = training_trials(RunningSum(), 4, batch=15, member_id=member, key=key)

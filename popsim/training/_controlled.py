@@ -92,7 +92,7 @@ def controlled(
 ) -> tuple[TrainState, ControlRecord]:
     """Return the state after the controls of a logging point, and what they did.
 
-    Members that are frozen or stopped stay as they are.
+    Members that are frozen or stopped stay as they are. Where a new stage begins, other controls begin anew.
 
     **Arguments:**
 
@@ -109,23 +109,30 @@ def controlled(
     carry = state.loss_fn_state
     is_active = ~np.atleast_1d(np.asarray(carry.is_held))
     values, kept = _values(state, places, n_members), {}
-    stops = np.zeros(is_active.shape, bool)
+    stops, begins = np.zeros((2, is_active.size), bool)
     for label, one in labelled(control).items():
         figure = _figure(label, one.metric, loss, metrics)
         before, own = _value(one, values), jax.tree.map(np.array, state.control_state[label])
         now, value, own_stops = one(dict(own), figure, before, batch=batch)
         kept[label] = _where(is_active, _like(f"the state of {label}", own, now), own)
-        values |= _where(is_active, _set(one, label, before, value), values)
+        set_values = _where(is_active, _set(one, label, before, value), values)
+        if one.begins_stages:
+            begins |= np.any([_differ(own, values[name]) for name, own in set_values.items()], axis=0)
+        values |= set_values
         if np.shape(own_stops) != stops.shape:
             raise ValueError(
                 f"{label} must tell for each of the {stops.size} members whether it stops, "
                 f"got shape {np.shape(own_stops)}."
             )
         stops |= np.asarray(own_stops, bool)
-    stopped_from = np.where(stops & is_active, batch + 1, np.atleast_1d(np.asarray(carry.stopped_from)))
-    stopped_from = jnp.asarray(stopped_from.reshape(carry.stopped_from.shape), carry.stopped_from.dtype)
+    for label, one in labelled(control).items():
+        if not one.begins_stages:
+            anew, _ = one.initial(_value(one, values), n_members=begins.size)
+            kept[label] = _where(begins, _like(f"the state of {label}", kept[label], anew), kept[label])
+    now_stopped = jnp.asarray(_own_axes(stops & is_active & ~begins, n_members))
+    carry = dataclasses.replace(carry, stopped_from=jnp.where(now_stopped, batch + 1, carry.stopped_from))
+    state = dataclasses.replace(state, loss_fn_state=carry)
     state = _with_control(state, kept, values, places, n_members)
-    state = dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, stopped_from=stopped_from))
     told = {f"{label}.{name}": array for label, own in kept.items() for name, array in own.items()}
     return state, jax.tree.map(lambda array: _own_axes(array, n_members), ControlRecord(told, values))
 
@@ -213,6 +220,11 @@ def _like(what: str, before: Mapping[str, np.ndarray], now: Any) -> Named:
     if found != expected:
         raise ValueError(f"{what} must keep its names and shapes, {expected}, got {found}.")
     return {name: np.asarray(now[name]).astype(array.dtype) for name, array in before.items()}
+
+
+def _differ(one: np.ndarray, other: np.ndarray) -> Bool[np.ndarray, " member"]:
+    """Return which members have different values."""
+    return np.any((one != other).reshape(one.shape[0], -1), axis=1)
 
 
 def _where(is_active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:

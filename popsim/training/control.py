@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import numpy as np
@@ -36,6 +36,10 @@ class AbstractControl(eqx.Module):
     - `hyperparameter`: the name of the hyperparameter that it sets, see `Curriculum`; None for none.
     - `metric`: the name of its figure in `validation_metrics`; None for the total validation loss.
 
+    One whose values are stages, after which figures do not compare with those before, says `begins_stages`:
+    where it changes the value of a member, the member is not stopped, and what the other controls keep of it
+    is as before the first batch.
+
     !!! example
 
         ```python
@@ -54,6 +58,8 @@ class AbstractControl(eqx.Module):
 
         ```
     """
+
+    begins_stages: ClassVar[bool] = False
 
     hyperparameter: eqx.AbstractVar[str | None]
     metric: eqx.AbstractVar[str | None]
@@ -185,8 +191,8 @@ class Curriculum(AbstractControl):
     ```
 
     A member advances by at most one stage at a logging point. The validation trials of a member have its
-    present value too: a figure that falls after an advance does not take it back. A control beside it that
-    looks for gains, such as `EarlyStopping`, sees such a fall as no gain.
+    present value too: a figure that falls after an advance does not take it back, and other controls, such as
+    `EarlyStopping`, begin anew with the stage.
 
     **Arguments:**
 
@@ -206,6 +212,7 @@ class Curriculum(AbstractControl):
     metric: str | None = eqx.field(static=True)
     threshold: float = eqx.field(static=True)
     mode: Mode = eqx.field(static=True, default="max")
+    begins_stages = True
 
     def __check_init__(self):
         _check_name(self.hyperparameter)
