@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_experiment import stopping_after
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, member_of, train
 
 import popsim
@@ -124,7 +123,7 @@ CONTROLS = (
 def advancing(n_batches=16, *, control=CONTROLS, **options):
     trainer = options.pop("trainer", {})
     given = TaskTrainer(LEARNING, control=control, validation_metrics=error, **trainer)
-    return train(n_batches, n_members=4, task=SCALED, trainer=given, log_step=LOG_STEP, **options)
+    return train(n_batches, n_members=4, task=SCALED, trainer=given, **{"log_step": LOG_STEP, **options})
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +169,17 @@ def test_a_rate_is_reduced_on_a_plateau(advanced):
     np.testing.assert_array_equal(used[trained], rate[:-1][trained])
 
 
-def test_a_controlled_training_goes_on_where_it_stopped(advanced, tmp_path):
+@pytest.mark.parametrize("last", [7, 8])
+def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path):
+    """After a logging point, and after the batch that follows it."""
     whole, history = advanced
-    folder = {"chkpt_dir": tmp_path / "run"}
-    _, part = advancing(trainer={**folder, "stop": stopping_after(3)}, save_trial_specs=[0, 15])
-    assert 0 < part.batch.size < 16
+    folder, done = {"chkpt_dir": tmp_path / "run"}, []
+    _, part = advancing(
+        trainer={**folder, "stop": lambda: bool(done)},
+        batch_callbacks={last: [lambda: done.append(last)]},
+        save_trial_specs=[0, 15],
+    )
+    assert part.batch.size == last + 1 and part.control_batch[-1] == 7
     resumed, own = advancing(trainer=folder, save_trial_specs=[0, 15], restore_checkpoint=True)
     assert_same(resumed, whole)
     for name in ("control", "metrics", "stopped_from", "opt_state", "trial_specs"):
@@ -189,6 +194,8 @@ def test_a_controlled_training_goes_on_where_it_stopped(advanced, tmp_path):
     other = (Curriculum("task.scale", STAGES, "error", 1.9, mode="min"), *CONTROLS[1:])
     with pytest.raises(ValueError, match=r"control.0.threshold`, 2.0 then and 1.9 now"):
         advancing(control=other, trainer=folder, restore_checkpoint=True)
+    with pytest.raises(ValueError, match="`log_step`, 2 then and 4 now"):
+        advancing(log_step=4, trainer=folder, restore_checkpoint=True)
 
 
 def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):

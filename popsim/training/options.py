@@ -76,8 +76,9 @@ class TrainerOptions:
         `PopulationBasedTraining`; None for members that train independently.
     - `control`: what stops members, or changes their hyperparameters, by their own performance on the
         validation trials, see `EarlyStopping`, `Curriculum`, `ReduceOnPlateau` and `AbstractControl`. They
-        act in this order after every `log_step` batches. Members that are stopped or frozen cost no more
-        training once they fill a block of `member_batch_size`.
+        act in this order after every `log_step` batches, which must then be the same where the training is
+        resumed. Members that are stopped or frozen cost no more training once they fill a block of
+        `member_batch_size`.
     - `remat`: whether gradients recompute each time step instead of storing it: less memory for one
         more forward step; on a CPU this is sometimes faster.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
