@@ -24,8 +24,6 @@ class StopFor(training.AbstractControl):
     """Stop all members but one of each `among`; 1 stops none."""
 
     among: int
-    hyperparameter = None
-    metric = None
 
     def initial(self, value, *, n_members):
         return {}, value

@@ -210,9 +210,6 @@ def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):
 class StopFirst(AbstractControl):
     """Stop the first member; keeps when."""
 
-    hyperparameter = None
-    metric = None
-
     def initial(self, value, *, n_members):
         return {"since": jnp.full(n_members, -1)}, value
 

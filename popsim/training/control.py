@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, cast
 
 import equinox as eqx
 import numpy as np
@@ -31,14 +31,13 @@ class AbstractControl(eqx.Module):
     control may compute with numpy or JAX, and must not depend on anything else. What is returned for members
     that are frozen or stopped already is not used.
 
-    Subclasses implement `initial` and `__call__`, and supply
+    Subclasses implement `initial` and `__call__`, and may have, as fields or for the class,
 
     - `hyperparameter`: the name of the hyperparameter that it sets, see `Curriculum`; None for none.
     - `metric`: the name of its figure in `validation_metrics`; None for the total validation loss.
-
-    One whose values are stages, after which figures do not compare with those before, says `begins_stages`:
-    where it changes the value of a member, the member is not stopped, and what the other controls keep of it
-    is as before the first batch.
+    - `begins_stages`: whether figures before and after a change of its hyperparameter do not compare. Where
+        it changes that of a member, the member is not stopped, and what the other controls keep of it is as
+        before the first batch.
 
     !!! example
 
@@ -47,8 +46,6 @@ class AbstractControl(eqx.Module):
         >>> from popsim.training import AbstractControl
         >>> class StopAt(AbstractControl):
         ...     level: float
-        ...     hyperparameter = None
-        ...     metric = None
         ...     def initial(self, value, *, n_members):
         ...         return {}, value
         ...     def __call__(self, state, figure, value, *, batch):
@@ -59,10 +56,10 @@ class AbstractControl(eqx.Module):
         ```
     """
 
-    begins_stages: ClassVar[bool] = False
-
-    hyperparameter: eqx.AbstractVar[str | None]
-    metric: eqx.AbstractVar[str | None]
+    # Annotated, they would be the first fields of a subclass that has fields of these names.
+    hyperparameter = cast(str | None, None)
+    metric = cast(str | None, None)
+    begins_stages = False
 
     @abc.abstractmethod
     def initial(self, value: Value, *, n_members: int) -> tuple[State, Value]:
@@ -117,7 +114,6 @@ class EarlyStopping(AbstractControl):
     min_gain: float = eqx.field(static=True, default=0.0)
     metric: str | None = eqx.field(static=True, default=None)
     mode: Mode = eqx.field(static=True, default="min")
-    hyperparameter = None
 
     def __check_init__(self):
         _check_gain(self.patience, self.min_gain, self.mode)
@@ -147,7 +143,7 @@ class ReduceOnPlateau(AbstractControl):
     **Raises:** `ValueError` if an argument is out of range.
     """
 
-    hyperparameter: str = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
+    hyperparameter: str = eqx.field(static=True)
     factor: float = eqx.field(static=True)
     patience: int = eqx.field(static=True)
     min_gain: float = eqx.field(static=True, default=0.0)
@@ -207,7 +203,7 @@ class Curriculum(AbstractControl):
     **Raises:** `ValueError` if an argument is out of range.
     """
 
-    hyperparameter: str = eqx.field(static=True)  # pyright: ignore[reportIncompatibleVariableOverride]
+    hyperparameter: str = eqx.field(static=True)
     stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: np.asarray(stages, float))
     metric: str | None = eqx.field(static=True)
     threshold: float = eqx.field(static=True)
