@@ -184,6 +184,7 @@ def test_the_code_about_selection_runs():
     code = re.sub(r"n_batches=\d+", "n_batches=41", "\n".join(code_blocks("docs/selection.md")))
     exec(compile(code, "docs/selection.md", "exec"), scope)
     assert scope["done"].parent.shape == (2, 16) and scope["left"].lines and scope["right"].lines
+    assert scope["stage"].shape == scope["noise"].shape == (2, 8)
 
 
 def test_an_experiment_of_your_own_is_trained_and_shown(tmp_path, monkeypatch, capsys):

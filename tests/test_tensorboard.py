@@ -31,6 +31,7 @@ def entry(batch, loss, learning_rate=0.5, trials=None):
         validation_loss=validation,
         metrics={},
         frozen=frozen,
+        stopped=np.zeros_like(frozen),
         learning_rate=rate,
         seconds=1.0,
     )

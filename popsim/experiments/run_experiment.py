@@ -295,8 +295,9 @@ def _train(
         on_begin=on_begin,
         key=experiment.key("training"),
     )
-    all_frozen = population is None and bool((history.frozen_from >= 0).all())  # this also ends a training
-    if history.batch.size < experiment.n_batches and not all_frozen:
+    is_held = (history.frozen_from >= 0) | (history.stopped_from >= 0)
+    has_ended = population is None and bool(is_held.all())  # before the last batch
+    if history.batch.size < experiment.n_batches and not has_ended:
         raise RunStopped(folder.path, history.batch.size)
     _leave_if_told(run, stop)
     summary: dict[str, Any] = experiment.summarize(ensemble)

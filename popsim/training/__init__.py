@@ -1,6 +1,13 @@
 """Training: from a single train step to an ensemble trained on a task."""
 
 from popsim.training import constraints, rules
+from popsim.training.control import (
+    AbstractControl,
+    ControlRecord,
+    Curriculum,
+    EarlyStopping,
+    ReduceOnPlateau,
+)
 from popsim.training.loop.history import TaskTrainerHistory
 from popsim.training.loop.history_on_disk import open_history, save_history
 from popsim.training.loop.observers import LogEntry, TensorBoardWriter
@@ -32,14 +39,19 @@ from popsim.training.supervised import eval_step, supervised_batches, train_step
 from popsim.training.trainer import TaskTrainer
 
 __all__ = [
+    "AbstractControl",
     "AbstractExploit",
     "AbstractExplore",
     "AbstractModelUpdate",
     "BinaryTournament",
+    "ControlRecord",
+    "Curriculum",
+    "EarlyStopping",
     "LogEntry",
     "NonfiniteError",
     "Perturb",
     "PopulationBasedTraining",
+    "ReduceOnPlateau",
     "Resample",
     "SelectionRecord",
     "SharedPopulation",

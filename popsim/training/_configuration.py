@@ -118,6 +118,7 @@ class Configuration:
             "post_step_fns": tuple(trainer.post_step_fns),
             "validation_metrics": trainer.validation_metrics,
             **({} if trainer.selection is None else {"selection": trainer.selection}),
+            **({"control": tuple(trainer.control)} if trainer.control else {}),
         }
 
     @functools.cached_property
@@ -135,6 +136,7 @@ class Configuration:
             "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
             "key implementation": str(jax.random.key_impl(training.key)),
             **{name: fingerprint(value) for name, value in self._compared.items()},
+            **({"log_step": training.log_step} if self.plan.trainer.control else {}),
             "first numbers of model": _sample(plan.state.model),
             "first numbers of opt_state": _sample(plan.state.opt_state),
         }

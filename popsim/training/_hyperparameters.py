@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -30,19 +30,20 @@ class Place:
 
 
 def hyperparameter_places(
-    rule: PopulationBasedTraining, state: TrainState, step: Any, one_member: PyTree
+    names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, argument: str
 ) -> tuple[dict[str, Place], dict[str, Place]]:
-    """Return the places of the hyperparameters that a selection changes, and of others of the optimizer that
-    differ between members, which stay with them.
+    """Return the places of the hyperparameters that a selection or a control changes, and of others of the
+    optimizer that differ between members.
 
     **Arguments:**
 
-    - `rule`: the selection.
-    - `state`: the first state of the ensemble.
+    - `names`: their names; None for all that differ between members.
+    - `state`: the first state of the training.
     - `step`: the step of a member, with every `PerMember`.
     - `one_member`: the parameters of one member, arrays or their shapes.
+    - `argument`: the name of the argument that has the names, for the error message.
 
-    **Raises:** `ValueError` if there are none, or one that the selection names does not exist.
+    **Raises:** `ValueError` if one of the names does not exist.
     """
     injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
     known = {name: Place("opt_state", index) for name, index in injected.items()}
@@ -53,18 +54,23 @@ def hyperparameter_places(
         if np.issubdtype(leaves[index].dtype, np.floating):
             known[name] = Place("hyperparameters", index)
             chosen.append(name)
-    names = chosen if rule.hyperparameters is None else list(rule.hyperparameters)
-    for name in names:
+    wanted = chosen if names is None else list(names)
+    for name in wanted:
         if name not in known:
             raise ValueError(
-                f"`hyperparameters` must be of {', '.join(sorted(known)) or 'those of the training'}, "
+                f"`{argument}` must be of {', '.join(sorted(known)) or 'those of the training'}, "
                 f"got {name!r}.{perhaps(name, known)}"
             )
-        rule.explored(name)
-    if not names:
+    others = {name: known[name] for name in of_members if name not in wanted}
+    return {name: known[name] for name in wanted}, others
+
+
+def check_selected(rule: PopulationBasedTraining, places: Mapping[str, Place]) -> None:
+    """Raise `ValueError` if a selection changes no hyperparameters, or does not say how it changes one."""
+    if not places:
         raise ValueError(f"`selection` must have hyperparameters to change: {NO_NAMES}.")
-    others = {name: known[name] for name in of_members if name not in names}
-    return {name: known[name] for name in names}, others
+    for name in places:
+        rule.explored(name)
 
 
 def values_at(state: TrainState, places: Mapping[str, Place]) -> dict[str, Array]:

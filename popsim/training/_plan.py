@@ -26,9 +26,11 @@ from popsim.per_member import (
 )
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
+from popsim.training._controlled import controlled, with_initial_control, with_no_stops
 from popsim.training._fit import check_changes, check_fit
 from popsim.training._hyperparameters import (
     Place,
+    check_selected,
     hyperparameter_places,
     inherited_parts,
     parents_of_population,
@@ -38,9 +40,10 @@ from popsim.training._hyperparameters import (
     with_present_values,
 )
 from popsim.training.constraints import warn_of_start
+from popsim.training.control import ControlRecord
 from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop.history import TRAINABLES, TRIALS
-from popsim.training.loop.observers import checked_metrics
+from popsim.training.loop.observers import LogEntry, checked_metrics
 from popsim.training.loop.schedule import (
     TrainablePhases,
     batch_numbers,
@@ -109,6 +112,8 @@ class TrainingPlan:
             self._check_selection()
         elif training.population is not None:
             raise ValueError("`population` needs a trainer with a `selection`, got none.")
+        if self.controlled_names:
+            self._check_control()
         # Evaluated here, so that their errors are raised before anything else is done.
         _ = self.kept_batches, self.spec_batches, self.callbacks, self.resets, self.enabled, self.phases
         if training.batch_size % trainer.n_minibatches:
@@ -139,6 +144,36 @@ class TrainingPlan:
             raise ValueError(
                 "`reset_opt_state_at` must be empty with a `selection`: it would undo what was selected."
             )
+
+    def _check_control(self) -> None:
+        """Raise `ValueError` if controls that set hyperparameters do not fit the training."""
+        if len(np.atleast_1d(self.training.reset_opt_state_at)):
+            raise ValueError(
+                "`reset_opt_state_at` must be empty with a `control` of hyperparameters: it would undo what "
+                "was set."
+            )
+        of_loss = [name for name in self.controlled_names if name.startswith("task.loss")]
+        if of_loss and self.trainer.loss_update_func is not None:
+            raise ValueError(
+                f"`control` must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of "
+                "each batch."
+            )
+
+    @property
+    def controlled_names(self) -> list[str]:
+        """The names of the hyperparameters that controls set."""
+        names = [control.hyperparameter for control in self.trainer.control]
+        return [name for name in names if name is not None]
+
+    @functools.cached_property
+    def control_batches(self) -> frozenset[int]:
+        """The batches after which the controls act.
+
+        Not after the last one unless it is due, so that a longer training goes on as if it had been longer.
+        """
+        training = self.training
+        due = range(training.log_step - 1, training.n_batches, training.log_step)
+        return frozenset(due if self.trainer.control else ())
 
     @functools.cached_property
     def selections(self) -> frozenset[int]:
@@ -216,10 +251,13 @@ class TrainingPlan:
         """Whether the trials of a batch have a leading member axis."""
         return self.training.ensembled and trials_differ(self.training.task, shared_trials=self.shared_trials)
 
-    def trials_of(self, batch: int) -> Trial:
-        """Return the trials of a batch."""
+    def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
+        """Return the trials of a batch, with `hyperparameters` as for `validate`."""
+        task = self.training.task
+        if hyperparameters is not None:
+            task = with_present_values(task, self.layout.gather(hyperparameters), self._unchecked_step)
         return trials_of_batch(
-            self.training.task,
+            task,
             self.training.batch_size,
             as_array(batch, int),
             member_ids=self.member_ids,
@@ -269,21 +307,25 @@ class TrainingPlan:
 
         values = member_values(self._unchecked_step, self.count or 1, "trainer")
         carry = (eqx.filter_vmap(carry_of) if training.ensembled else carry_of)(training.model, values)
-        changed = None if self.trainer.selection is None else values
-        return dataclasses.replace(
+        changed = values if self.trainer.selection is not None or self.controlled_names else None
+        state = dataclasses.replace(
             state,
             step=jnp.asarray(training.start_batch),
             loss_fn_state=carry,
             hyperparameters=jax.tree.map(jnp.asarray, changed),
         )
+        return with_no_stops(state) if self.trainer.control else state
 
     @functools.cached_property
     def state(self) -> TrainState:
         """The initial state if no checkpoint is restored."""
-        if self.training.opt_state is None:
-            return self.new_state
-        opt_state = checked_opt_state(self.training.opt_state, self.new_state.opt_state)
-        return dataclasses.replace(self.new_state, opt_state=opt_state)
+        state = self.new_state
+        if self.training.opt_state is not None:
+            opt_state = checked_opt_state(self.training.opt_state, state.opt_state)
+            state = dataclasses.replace(state, opt_state=opt_state)
+        if not self.trainer.control:
+            return state
+        return with_initial_control(state, self.trainer.control, self.hyperparameters, self.count)
 
     @functools.cached_property
     def recorded(self) -> PyTree[bool]:
@@ -350,6 +392,7 @@ class TrainingPlan:
             capacity=capacity,
             n_kept=n_kept,
             member_batch_size=member_batch_size,
+            skips_held=bool(self.trainer.control),
             mesh=layout.mesh,
         )
         return {
@@ -361,23 +404,31 @@ class TrainingPlan:
 
     @functools.cached_property
     def validation_trials(self) -> Trial:
-        """The validation trials; with a leading member axis if the members' tasks differ."""
+        """The validation trials as given; with a leading member axis if the members' tasks differ."""
         return validation_trials(self.training.task, self.count or 1)
 
     @property
     def hyperparameters(self) -> dict[str, Place]:
-        """The hyperparameters that the selection changes; none without one."""
+        """The hyperparameters that the selection or the controls change."""
         return self._hyperparameter_places[0]
 
     @functools.cached_property
     def _hyperparameter_places(self) -> tuple[dict[str, Place], dict[str, Place]]:
         """See `hyperparameter_places`."""
-        if self.trainer.selection is None:
+        rule, controlled = self.trainer.selection, self.controlled_names
+        if rule is None and not controlled:
             return {}, {}
+        state = self.new_state
         first = eqx.filter_eval_shape(
-            lambda params: jax.tree.map(lambda leaf: leaf[0], params), self.state.params
+            lambda params: params if self.count is None else jax.tree.map(lambda leaf: leaf[0], params),
+            state.params,
         )
-        return hyperparameter_places(self.trainer.selection, self.state, self.step, first)
+        if rule is None:
+            return hyperparameter_places(controlled, state, self.step, first, argument="hyperparameter")
+        names = rule.hyperparameters
+        places = hyperparameter_places(names, state, self.step, first, argument="hyperparameters")
+        check_selected(rule, places[0])
+        return places
 
     def select(self, state: TrainState, batch: int) -> tuple[TrainState, SelectionRecord]:
         """Return the state after the selection before a batch, its members laid out, and what was done.
@@ -404,6 +455,21 @@ class TrainingPlan:
         state = with_inherited(state, self.recorded, *self._hyperparameter_places, inherited)
         return self.layout.spread_state(state), jax.device_get(record)
 
+    def control(self, state: TrainState, entry: LogEntry) -> tuple[TrainState, ControlRecord]:
+        """Return the state after the controls of a logging point, its members laid out, and what was done.
+
+        **Raises:** `ValueError` as `popsim.training._controlled.controlled`.
+        """
+        state, record = controlled(
+            self.layout.gather_state(state),
+            self.trainer.control,
+            self.hyperparameters,
+            np.asarray(entry.validation_loss.total),
+            entry.metrics,
+            entry.batch,
+        )
+        return self.layout.spread_state(state), record
+
     def offer(self, state: TrainState, batch: int) -> None:
         """Write the members for the selection of a shared population, unless that was done before.
 
@@ -420,10 +486,10 @@ class TrainingPlan:
         """Return the scores of the members, on one device, for a selection."""
         rule = self.trainer.selection
         assert rule is not None
-        results, _ = self.validate(state.model, state.hyperparameters)
+        results, trials, _ = self.validate(state.model, state.hyperparameters)
         scores = results.losses.total.mean(axis=-1)
         if rule.score is not None:
-            scores = jnp.asarray(rule.score(results.states, self.validation_trials), scores.dtype)
+            scores = jnp.asarray(rule.score(results.states, trials), scores.dtype)
             if scores.shape != (self.count,):
                 raise ValueError(
                     f"`score` of the selection must return a number for each of the {self.count} members, "
@@ -433,16 +499,18 @@ class TrainingPlan:
 
     def validate(
         self, model: Any, hyperparameters: PyTree = None
-    ) -> tuple[Evaluation, dict[str, Shaped[np.ndarray, "..."]]]:
-        """Return the results of a model on the validation trials, and their metrics.
+    ) -> tuple[Evaluation, Trial, dict[str, Shaped[np.ndarray, "..."]]]:
+        """Return the results of a model on the validation trials, these trials, and the metrics.
 
         **Arguments:**
 
         - `model`: the model, or ensemble.
         - `hyperparameters`: those of the members at present, see `TrainState`; None for those given.
         """
-        task, trials, metrics_of = self.training.task, self.validation_trials, self.trainer.validation_metrics
-        task = with_present_values(task, hyperparameters, self.step)
+        metrics_of = self.trainer.validation_metrics
+        task = with_present_values(self.training.task, hyperparameters, self.step)
+        changes = hyperparameters is not None and differs_between_members(task)
+        trials = validation_trials(task, self.count or 1) if changes else self.validation_trials
         key = key_stream(self.training.key, "validation")
         if self.training.ensembled:
             shared = None if differs_between_members(task) else trials
@@ -457,7 +525,7 @@ class TrainingPlan:
         else:
             results = evaluate(model, task, trials=trials, member_id=self.member_ids, key=key)
         metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
-        return results, checked_metrics(metrics, self.count)
+        return results, trials, checked_metrics(metrics, self.count)
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:

@@ -19,6 +19,8 @@ from popsim.ensemble import Members
 from popsim.model import check_model
 from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
+from popsim.training._controlled import check_control
+from popsim.training.control import AbstractControl
 from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
 from popsim.training.loop.schedule import WhereTrain
 from popsim.training.population import SharedPopulation
@@ -72,6 +74,11 @@ class TrainerOptions:
         `NonfiniteError`.
     - `selection`: how the members of an ensemble select among themselves while they train, see
         `PopulationBasedTraining`; None for members that train independently.
+    - `control`: what stops members, or changes their hyperparameters, by their own performance on the
+        validation trials, see `EarlyStopping`, `Curriculum`, `ReduceOnPlateau` and `AbstractControl`. They
+        act in this order after every `log_step` batches, which must then be the same where the training is
+        resumed. Members that are stopped or frozen cost no more training once they fill a block of
+        `member_batch_size`.
     - `remat`: whether gradients recompute each time step instead of storing it: less memory for one
         more forward step; on a CPU this is sometimes faster.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
@@ -100,6 +107,7 @@ class TrainerOptions:
     devices: Sequence[jax.Device] | None = None  # pyright: ignore[reportInvalidTypeForm]
     nonfinite: Literal["freeze", "raise"] = "freeze"
     selection: PopulationBasedTraining | None = None
+    control: Sequence[AbstractControl] = ()
     remat: bool = False
     loss_update_func: LossUpdateFn | None = None
     post_step_fns: Sequence[Callable[[Any], Any]] = ()
@@ -134,6 +142,12 @@ class TrainerOptions:
             )
         if not (self.selection is None or isinstance(self.selection, PopulationBasedTraining)):
             raise ValueError(f"`selection` must be a PopulationBasedTraining, got {self.selection!r}.")
+        check_control(self.control, has_metrics=self.validation_metrics is not None)
+        if self.control and self.selection is not None:
+            raise ValueError(
+                "`control` must be empty with a `selection`: it acts on the past of a member, which ends "
+                f"where the member takes the weights of another, got {self.control!r}."
+            )
         check_callables("post_step_fns", self.post_step_fns)
         check_callables("log_fns", self.log_fns)
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):

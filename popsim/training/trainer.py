@@ -107,6 +107,7 @@ class TaskTrainer(TrainerOptions):
             history = recorder.history(
                 trials_like=plan.first_trials,
                 frozen_from=np.asarray(plan.layout.gather(state.loss_fn_state.frozen_from)),
+                stopped_from=np.asarray(plan.layout.gather(state.loss_fn_state.stops)),
                 opt_state=plan.layout.gather(state.opt_state),
                 members=training.members,
             )

@@ -55,6 +55,8 @@ class BatchLoop(eqx.Module):
     - `capacity`: the largest number of steps in a call.
     - `n_kept`: the largest number of steps in a call whose trainables are kept.
     - `member_batch_size`: how many members are trained at a time; None for all.
+    - `skips_held`: whether members that `loss_fn_state.is_held` tells, which do not change, are left out once
+        they fill a block.
     - `mesh`: the devices over which the member axis is divided; None for one device.
     """
 
@@ -66,6 +68,7 @@ class BatchLoop(eqx.Module):
     capacity: int = eqx.field(static=True, default=64)
     n_kept: int = eqx.field(static=True, default=0)
     member_batch_size: int | None = eqx.field(static=True, default=None)
+    skips_held: bool = eqx.field(static=True, default=False)
     mesh: jax.sharding.Mesh | None = eqx.field(static=True, default=None)
 
     def __call__(
@@ -113,6 +116,9 @@ class BatchLoop(eqx.Module):
         members = (arrays, self.member_ids, self.member_values)
         if self.member_batch_size is None or self.member_batch_size >= self.member_ids.shape[0]:
             arrays, record = jax.vmap(one_member)(members)
+        elif self.skips_held:
+            held = state.loss_fn_state.is_held
+            arrays, record = _map_blocks_with_active(one_member, members, held, self.member_batch_size)
         else:
             arrays, record = jax.lax.map(one_member, members, batch_size=self.member_batch_size)
         return dataclasses.replace(state, step=state.step + 1, **eqx.combine(arrays, static)), record
@@ -149,6 +155,49 @@ class BatchLoop(eqx.Module):
 
         arrays, buffers = jax.lax.fori_loop(0, plan.n_steps, body, (arrays, buffers))
         return eqx.combine(arrays, static), buffers
+
+
+def _map_blocks_with_active(
+    one_member: Callable[[PyTree[Array]], tuple[PyTree[Array], PyTree[Array]]],
+    members: tuple[PyTree[Array], ...],
+    held: Bool[Array, " member"],
+    block: int,
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Return what `jax.lax.map(one_member, members, batch_size=block)` does, without blocks of held members.
+
+    The members that are not held come first, in order, and fill ceil(n_active / block) blocks. Those in no
+    block keep their arrays, and their records are NaN.
+
+    **Arguments:**
+
+    - `one_member`: from the arrays of a member, and what else it takes, to its next arrays and its record.
+    - `members`: the arrays of all members, and what else the function takes.
+    - `held`: which members do not change.
+    - `block`: the number of members in a block.
+    """
+    n_members = held.shape[0]
+    order = jnp.argsort(held, stable=True)
+    places = jnp.pad(order, (0, -n_members % block), constant_values=n_members)  # which are dropped below
+    n_blocks = (jnp.sum(~held) + block - 1) // block
+    arrays, *given = members
+
+    def members_at(own: Int[Array, " block"], arrays: PyTree[Array]) -> tuple[PyTree[Array], ...]:
+        return jax.tree.map(lambda leaf: leaf.at[own].get(mode="clip"), (arrays, *given))
+
+    first = jax.eval_shape(members_at, order[:block], arrays)
+    program, (_, record) = _traced(jax.vmap(one_member), first)
+    records = jax.tree.map(lambda leaf: _unrecorded((n_members, *leaf.shape[1:]), leaf.dtype), record)
+
+    def one_block(number, carry):
+        own = jax.lax.dynamic_slice_in_dim(places, number * block, block)
+        after = program(members_at(own, carry[0]))
+        return jax.tree.map(lambda leaf, new: leaf.at[own].set(new, mode="drop"), carry, after)
+
+    return jax.lax.fori_loop(0, n_blocks, one_block, (arrays, records))
+
+
+def _unrecorded(shape: tuple[int, ...], dtype: Any) -> Array:
+    return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)
 
 
 def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> int:

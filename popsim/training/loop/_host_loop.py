@@ -39,7 +39,7 @@ class HostLoop:
     observers: Sequence[Observer]
 
     def run(self, state: TrainState, began: float) -> TrainState:
-        """Train from `state` to the last batch, or until `stop` returns True or all members are frozen.
+        """Train from `state` to the last batch, or until `stop` returns True or no member trains any more.
 
         **Arguments:**
 
@@ -75,31 +75,33 @@ class HostLoop:
         )
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
-            self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from)
-        if self._has_ended(frozen_from):
-            warn_caller("training does not go on: every member is frozen.")
+            self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
+        if self._has_ended(state):
+            if np.any(frozen_from != NOT_FROZEN):
+                warn_caller("training does not go on: every member is frozen or stopped.")
             return state
         finishes_calls = False  # the first one, which compiles, may be interrupted
         while not calls.finished and self._meets(state, calls.next_batch):
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
                 state, frozen_from = self._select(state, calls.next_batch, frozen_from)
                 state, batches = self._call(state, calls)
-                self._report_frozen(frozen_from, batches.frozen_from)
+                self._report_frozen(frozen_from, batches.frozen_from, ends=self._has_ended(state))
                 frozen_from = batches.frozen_from
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
             if batches.logs:
                 entry = self._log_entry(batches, began)
+                state = self._control(state, entry)
                 self._tell(self.observers, lambda observer, entry=entry: observer.on_log_point(entry))
             self._tell(self.observers, lambda observer, last=batches.last: observer.on_pause(last))
-            if self._has_ended(frozen_from) or self._is_told_to_stop():
+            if self._has_ended(state) or self._is_told_to_stop():
                 break
         return state
 
-    def _has_ended(self, frozen_from: Int[np.ndarray, "*member"]) -> bool:
-        """Whether all members are frozen, and none can be replaced by a member of another training."""
-        return self.plan.training.population is None and bool(np.all(frozen_from != NOT_FROZEN))
+    def _has_ended(self, state: TrainState) -> bool:
+        """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
+        return self.plan.training.population is None and bool(np.all(state.loss_fn_state.is_held))
 
     def _is_told_to_stop(self) -> bool:
         stop = self.plan.trainer.stop
@@ -130,6 +132,14 @@ class HostLoop:
             observer.on_selection(batch - 1, record)
         return state, self._frozen_from(state)
 
+    def _control(self, state: TrainState, entry: LogEntry) -> TrainState:
+        """Let the controls act at a logging point, if they are due."""
+        if entry.batch not in self.plan.control_batches:
+            return state
+        after, record = self.plan.control(state, entry)
+        self._tell(self.observers, lambda observer: observer.on_control(entry.batch, record, after))
+        return after
+
     def _call(self, state: TrainState, calls: CallSchedule) -> tuple[TrainState, FinishedBatches]:
         """Call the compiled loop for the next batches."""
         plan, began = self.plan, time.perf_counter()
@@ -147,8 +157,8 @@ class HostLoop:
             enabled = jnp.asarray(enabled)
         state, buffers = loop(state, count, as_array(rows, int), enabled)
         frozen_from = self._frozen_from(state)
-        all_frozen = self._has_ended(frozen_from)
-        if all_frozen:  # batches after the last freeze changed nothing
+        ended = self._has_ended(state)
+        if ended:  # batches after the last freeze changed nothing
             count = int(frozen_from.max()) + 1 - first
             kept = kept[kept < first + count]
             state = dataclasses.replace(state, step=jnp.full_like(state.step, first + count))
@@ -160,7 +170,7 @@ class HostLoop:
             trainables=self._filled(buffers.trainables, kept.size),
             state=state,
             frozen_from=frozen_from,
-            logs=all_frozen or first + count - 1 in plan.log_batches,
+            logs=ended or first + count - 1 in plan.log_batches,
         )
         calls.made(count, time.perf_counter() - began)
         return state, batches
@@ -173,8 +183,10 @@ class HostLoop:
     def _frozen_from(self, state: TrainState) -> Int[np.ndarray, "*member"]:
         return np.asarray(self.plan.layout.gather(state.loss_fn_state.frozen_from))
 
-    def _report_frozen(self, before: Int[np.ndarray, "*member"], now: Int[np.ndarray, "*member"]) -> None:
-        """Warn of, or raise for, the members that froze."""
+    def _report_frozen(
+        self, before: Int[np.ndarray, "*member"], now: Int[np.ndarray, "*member"], *, ends: bool
+    ) -> None:
+        """Warn of, or raise for, the members that froze; `ends` is whether no other is left."""
         new = np.flatnonzero((now != NOT_FROZEN) & (before == NOT_FROZEN))
         if not new.size:
             return
@@ -183,25 +195,27 @@ class HostLoop:
         what = f"the loss, the parameters or the optimizer state of {who} were not finite in batch {when}"
         if self.plan.trainer.nonfinite == "raise":
             raise NonfiniteError(what + ".")
-        ends = "; training ends, as every member is frozen" if self._has_ended(now) else ""
-        warn_caller(f"{what}: from then on it is kept as it was before{ends}.")
+        no_other = "stopped or frozen" if np.any(now == NOT_FROZEN) else "frozen"
+        end = f"; training ends, as every member is {no_other}" if ends else ""
+        warn_caller(f"{what}: from then on it is kept as it was before{end}.")
 
     def _log_entry(self, batches: FinishedBatches, began: float) -> LogEntry:
         """Return the logging point after some batches, with the results of the validation trials."""
         # Copied for the log functions: the next call of the loop donates the state's own arrays.
         model = copied(self.plan.layout.gather(batches.state.model))
         present = self.plan.layout.gather(batches.state.hyperparameters)
-        validation, metrics = self.plan.validate(model, present)
+        validation, trials, metrics = self.plan.validate(model, present)
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
             batch=batches.last,
             model=model,
             loss=last.loss,
-            validation_trials=self.plan.validation_trials,
+            validation_trials=trials,
             validation=validation,
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
+            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops) != NOT_FROZEN),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - began,
         )

@@ -5,6 +5,7 @@ import dataclasses
 import time
 
 from popsim.store import SaveError
+from popsim.training.control import ControlRecord
 from popsim.training.loop._training_store import TrainingStore
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.steps._sharding import MemberLayout
@@ -37,6 +38,9 @@ class Saving(Observer):
         self._batches = batches
         if not batches.logs:
             self._finish()
+
+    def on_control(self, batch: int, record: ControlRecord, state: TrainState) -> None:
+        self._batches = dataclasses.replace(self._batches, state=state)
 
     def on_log_point(self, entry: LogEntry) -> None:
         self._store.log(entry)

@@ -31,7 +31,7 @@ from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.training._configuration import Configuration, differences
 from popsim.training._plan import TrainingPlan
-from popsim.training.loop.history import BATCH, SELECTION, TRAINABLES, TRIALS, VALIDATION
+from popsim.training.loop.history import BATCH, CONTROL, SELECTION, TRAINABLES, TRIALS, VALIDATION
 from popsim.training.loop.history_on_disk import RowsOnDisk, member_axis, member_labels
 from popsim.training.loop.observers import LogEntry
 from popsim.training.steps.train_state import TrainState, named_state, with_named_state
@@ -194,7 +194,9 @@ class TrainingStore:
         self.wait()
         if step == self._saved_step:
             return
-        self.rows.commit(n_rows, frozen_from=np.asarray(state.loss_fn_state.frozen_from).tolist())
+        carry = state.loss_fn_state
+        held = {"frozen_from": carry.frozen_from, "stopped_from": carry.stops}
+        self.rows.commit(n_rows, **{name: np.asarray(batches).tolist() for name, batches in held.items()})
         details = {
             "step": step,
             "configuration": self._configuration.up_to(step),
@@ -263,7 +265,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         raise ValueError(
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
         ) from None
-    by_member = frozenset({BATCH, VALIDATION, SELECTION, TRAINABLES} if training.ensembled else ())
+    by_member = frozenset({BATCH, VALIDATION, SELECTION, CONTROL, TRAINABLES} if training.ensembled else ())
     with lock_folder(folder.path):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()

@@ -12,8 +12,11 @@ from jaxtyping import Float, Int, PyTree, Shaped
 
 from popsim.ensemble import Members
 from popsim.loss import LossValues
+from popsim.training.control import ControlRecord
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.selection import SelectionRecord
+from popsim.training.steps.member_step import NOT_FROZEN
+from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
 __all__ = ["TaskTrainerHistory"]
@@ -23,6 +26,7 @@ VALIDATION = "validation_batch"
 TRAINABLES = "trainables_batch"
 TRIALS = "trials_batch"
 SELECTION = "selection_batch"
+CONTROL = "control_batch"
 
 
 class AbstractHistoryRows(abc.ABC):
@@ -95,9 +99,9 @@ class TaskTrainerHistory(eqx.Module):
 
     - `batch`: the number of each recorded training batch, from 0.
     - `loss`: the mean weighted terms over the trials of each batch, before its update; `.total` is their sum.
-        NaN for a frozen member.
+        NaN for a frozen or stopped member.
     - `learning_rate`: the rate of each update; NaN if the optimizer state does not hold it, and for a frozen
-        member.
+        or stopped member.
     - `loss_weights`: by term, the weights of each batch if `loss_update_func` changes them; else None.
     - `validation_batch`, `validation_loss`: the batches after which the validation trials were run, and the
         mean weighted terms over them, with the weights of the task.
@@ -111,6 +115,10 @@ class TaskTrainerHistory(eqx.Module):
         that batch. -1 for a member that never froze.
     - `selection_batch`, `selection`: the batches after which members were selected, and what was done:
         `.parent`, `.score` and `.hyperparameters` by name, with axes (selection, member); None without.
+    - `stopped_from`: the first batch that a member did not train because a control stopped it; -1 for one
+        that was not stopped.
+    - `control_batch`, `control`: the batches after which controls acted, and what they did: `.state` and
+        `.hyperparameters` by name, see `ControlRecord`, with axes (control, member); None without.
     - `opt_state`: the optimizer state after the last batch, from which to continue.
     - `members`: the members; `history.members.group(history.loss.total, axis=1)` has axes (batch, *settings,
         seed). None if the trainer was not given them.
@@ -131,6 +139,9 @@ class TaskTrainerHistory(eqx.Module):
     members: Members | None = eqx.field(static=True)
     selection_batch: Int[np.ndarray, " selection"] = eqx.field(default_factory=lambda: np.zeros(0, int))
     selection: SelectionRecord | None = None
+    stopped_from: Int[np.ndarray, "*member"] = eqx.field(default_factory=lambda: np.asarray(NOT_FROZEN))
+    control_batch: Int[np.ndarray, " control"] = eqx.field(default_factory=lambda: np.zeros(0, int))
+    control: ControlRecord | None = None
 
 
 class ValidationRecord(eqx.Module):
@@ -146,7 +157,8 @@ class HistoryRecorder(Observer):
     **Arguments:**
 
     - `rows`: the rows.
-    - `spec_batches`, `trials_of`: the batches whose trials are kept, and the function that draws them.
+    - `spec_batches`, `trials_of`: the batches whose trials are kept, and the function that draws them, of a
+        batch and the `TrainState.hyperparameters` in it.
     - `trainables_dtype`: the dtype in which trainables are kept; None for their own.
     """
 
@@ -156,7 +168,7 @@ class HistoryRecorder(Observer):
         self,
         rows: AbstractHistoryRows,
         spec_batches: Int[np.ndarray, " spec"],
-        trials_of: Callable[[int], Trial],
+        trials_of: Callable[[int, PyTree], Trial],
         trainables_dtype: DTypeLike | None = None,
     ):
         self._rows = rows
@@ -171,12 +183,15 @@ class HistoryRecorder(Observer):
         if batches.kept.size:
             self._rows.append(TRAINABLES, batches.kept, jax.tree.map(self._as_kept, batches.trainables))
         for batch in np.intersect1d(self._spec_batches, numbers):
-            arrays = eqx.filter(self._trials_of(int(batch)), eqx.is_array)
+            arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
             self._rows.append(TRIALS, batch[None], row)
 
     def on_selection(self, batch: int, record: SelectionRecord) -> None:
         self._rows.append(SELECTION, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
+
+    def on_control(self, batch: int, record: ControlRecord, state: TrainState) -> None:
+        self._rows.append(CONTROL, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
 
     def on_log_point(self, entry: LogEntry) -> None:
         metrics = {name: values.shape for name, values in entry.metrics.items()}
@@ -198,6 +213,7 @@ class HistoryRecorder(Observer):
         *,
         trials_like: Trial,
         frozen_from: Int[np.ndarray, "*member"],
+        stopped_from: Int[np.ndarray, "*member"],
         opt_state: PyTree,
         members: Members | None,
     ) -> TaskTrainerHistory:
@@ -206,7 +222,7 @@ class HistoryRecorder(Observer):
         **Arguments:**
 
         - `trials_like`: trials of any batch, for their leaves that are not arrays.
-        - `frozen_from`, `opt_state`, `members`: see `TaskTrainerHistory`.
+        - `frozen_from`, `stopped_from`, `opt_state`, `members`: see `TaskTrainerHistory`.
         """
         batch, records = self._rows.rows(BATCH)
         validation_batch, validation = self._rows.rows(VALIDATION)
@@ -215,6 +231,7 @@ class HistoryRecorder(Observer):
         trainables_batch, trainables = self._rows.rows(TRAINABLES)
         trials_batch, trials = self._rows.rows(TRIALS)
         selection_batch, selection = self._rows.rows(SELECTION)
+        control_batch, control = self._rows.rows(CONTROL)
         without_arrays = eqx.filter(trials_like, eqx.is_array, inverse=True)
         specs = {
             number: eqx.combine(
@@ -238,4 +255,7 @@ class HistoryRecorder(Observer):
             members=members,
             selection_batch=selection_batch,
             selection=selection,
+            stopped_from=stopped_from,
+            control_batch=control_batch,
+            control=control,
         )

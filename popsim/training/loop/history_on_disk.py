@@ -15,8 +15,10 @@ from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_array
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import check_plain_folder
 from popsim.store.run_folder import RunFolder
+from popsim.training.control import ControlRecord
 from popsim.training.loop.history import (
     BATCH,
+    CONTROL,
     SELECTION,
     TRAINABLES,
     TRIALS,
@@ -34,6 +36,7 @@ NamedRows = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 PREFIXES = {TRAINABLES: "trainables.", TRIALS: "trials."}
 METRIC = "metric."
 HYPERPARAMETER = "hyperparameter."
+CONTROL_STATE = "control."
 
 
 def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, ...]]) -> NamedRows:
@@ -55,10 +58,13 @@ def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, .
         metrics = {METRIC + name: values for name, values in rows.metrics.items()}
         own = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
         return {"validation_loss": _by_term(rows.loss.terms, member), **own}
-    if axis == SELECTION:
+    if axis in (SELECTION, CONTROL):
         values = {HYPERPARAMETER + name: own for name, own in rows.hyperparameters.items()}
+        if axis == CONTROL:
+            values |= {CONTROL_STATE + name: own for name, own in rows.state.items()}
         own = {name: _with_own_axes(name, value, member) for name, value in values.items()}
-        return {"parent": (member, rows.parent), "selection_score": (member, rows.score), **own}
+        selected = {} if axis == CONTROL else {"parent": rows.parent, "selection_score": rows.score}
+        return {name: (member, value) for name, value in selected.items()} | own
     leaves = jax.tree.leaves(rows)
     names = leaf_names(rows)
     return {
@@ -81,18 +87,24 @@ def rows_of_names(axis: str, arrays: Mapping[str, Any], terms: list[str], like: 
         losses = LossValues(_of_terms(arrays["loss"], terms))
         return BatchRecord(losses, np.asarray(arrays["learning_rate"]), weights)
     if axis == VALIDATION:
-        names = [name for name in arrays if name.startswith(METRIC)]
-        metrics = {name.removeprefix(METRIC): np.asarray(arrays[name]) for name in names}
-        return ValidationRecord(LossValues(_of_terms(arrays["validation_loss"], terms)), metrics)
+        losses = LossValues(_of_terms(arrays["validation_loss"], terms))
+        return ValidationRecord(losses, _after_prefix(METRIC, arrays))
+    if axis == CONTROL:
+        return ControlRecord(_after_prefix(CONTROL_STATE, arrays), _after_prefix(HYPERPARAMETER, arrays))
     if axis == SELECTION:
-        names = [name for name in arrays if name.startswith(HYPERPARAMETER)]
-        values = {name.removeprefix(HYPERPARAMETER): np.asarray(arrays[name]) for name in names}
+        values = _after_prefix(HYPERPARAMETER, arrays)
         parent, score = (np.asarray(arrays[name]) for name in ("parent", "selection_score"))
         return SelectionRecord(parent, score, values)
     leaves, structure = jax.tree.flatten(like)
     for name, index in leaf_names(like).items():
         leaves[index] = arrays[PREFIXES[axis] + name]
     return jax.tree.unflatten(structure, leaves)
+
+
+def _after_prefix(prefix: str, arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): np.asarray(arrays[name]) for name in names}
 
 
 def _by_term(terms: Mapping[str, Any], member: tuple[str, ...]) -> tuple[tuple[str, ...], np.ndarray]:
@@ -190,8 +202,10 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     ...). A trainable array is named "trainables." and its path in the model, with axes (trainables_batch,
     member, ...); an array of recorded trials "trials." and its path, with axes (trials_batch, ...). The
     history of one model has no member axis. Selections have "parent", "selection_score" and "hyperparameter."
-    and their names, with axes (selection_batch, member). Settings and seeds of members become coordinates of
-    the member axis, "setting.NAME" and "seed". The optimizer state is not written; checkpoints hold it.
+    and their names, with axes (selection_batch, member). Controls have "control." and the names of what they
+    keep, and "hyperparameter." and the names of what they set, with axes (control_batch, member). Settings
+    and seeds of members become coordinates of the member axis, "setting.NAME" and "seed". The optimizer state
+    is not written; checkpoints hold it.
 
     **Arguments:**
 
@@ -211,6 +225,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         BATCH: (history.batch, BatchRecord(history.loss, history.learning_rate, history.loss_weights)),
         VALIDATION: (history.validation_batch, ValidationRecord(history.validation_loss, history.metrics)),
         SELECTION: (history.selection_batch, history.selection),
+        CONTROL: (history.control_batch, history.control),
         TRAINABLES: (kept_after, trainables),
         TRIALS: (
             np.array([*history.trial_specs], int),
@@ -222,8 +237,9 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         fixed=member_axis(history.learning_rate.shape[1] if is_ensemble else None),
         attributes=member_labels(history.members if is_ensemble else None),
     )
-    by_member = {BATCH, VALIDATION, SELECTION, TRAINABLES} if is_ensemble else set()
-    told = {"terms": sorted(history.loss.terms), "frozen_from": history.frozen_from.tolist()}
+    by_member = {BATCH, VALIDATION, SELECTION, CONTROL, TRAINABLES} if is_ensemble else set()
+    held = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
+    told = {"terms": sorted(history.loss.terms), **held}
     try:
         for axis, (batches, tree) in rows.items():
             if batches.size:
@@ -271,9 +287,10 @@ def _labelled(dataset: Any) -> Any:
     attributes = dataset.attrs
     if "terms" in attributes:
         dataset = dataset.assign_coords(term=attributes["terms"])
-    if "frozen_from" in attributes:
-        member = ("member",) if "member" in dataset.sizes else ()
-        dataset = dataset.assign(frozen_from=(member, np.asarray(attributes["frozen_from"], int)))
+    member = ("member",) if "member" in dataset.sizes else ()
+    for name in ("frozen_from", "stopped_from"):
+        if name in attributes:
+            dataset = dataset.assign({name: (member, np.asarray(attributes[name], int))})
     settings = {name: np.asarray(values) for name, values in attributes.get("members", {}).items()}
     return dataset.assign_coords(
         {

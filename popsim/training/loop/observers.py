@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store.files import is_plain_name
+from popsim.training.control import ControlRecord
 from popsim.training.selection import SelectionRecord
 from popsim.training.steps.member_step import BatchRecord
 from popsim.training.steps.train_state import TrainState
@@ -96,6 +97,7 @@ class LogEntry:
     - `validation_loss`: the mean weighted terms of the validation trials, per member.
     - `metrics`: the results of `validation_metrics`, by name; for an ensemble the first axis is the member.
     - `frozen`: which members are frozen.
+    - `stopped`: which members were stopped before that batch by a control.
     - `learning_rate`: the learning rate of that batch's update, per member.
     - `seconds`: the training time, including compilation.
     """
@@ -108,6 +110,7 @@ class LogEntry:
     validation_loss: LossValues
     metrics: dict[str, Shaped[np.ndarray, "..."]]
     frozen: Bool[np.ndarray, "*member"]
+    stopped: Bool[np.ndarray, "*member"]
     learning_rate: Float[np.ndarray, "*member"]
     seconds: float
 
@@ -128,6 +131,9 @@ class Observer:
 
     def on_selection(self, batch: int, record: SelectionRecord) -> None:
         """Act on a selection after a batch."""
+
+    def on_control(self, batch: int, record: ControlRecord, state: TrainState) -> None:
+        """Act on what controls did after a batch, before its `on_log_point`; `state` is that afterwards."""
 
     def on_log_point(self, entry: LogEntry) -> None:
         """Act on a logging point."""
@@ -181,9 +187,10 @@ class TensorBoardWriter(Observer):
     `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at logging points, as
     one of the `log_fns`, and closed by its owner. The scalars are "training/total",
     "training/<term>", the same for "validation", and "learning_rate" if it is known: means over members that
-    are not frozen. An ensemble also has the total of each member, "training/total/member_3". The step is the
-    batch number. Events are on disk after ten seconds, or when the writer is closed. TensorBoard shows
-    underscores in place of spaces in names.
+    are not frozen, and those of training and learning rate over members that are not stopped either. An
+    ensemble also has the total of each member, "training/total/member_3". The step is the batch number.
+    Events are on disk after ten seconds, or when the writer is closed. TensorBoard shows underscores in place
+    of spaces in names.
 
     **Arguments:**
 
@@ -236,24 +243,25 @@ class TensorBoardWriter(Observer):
 
 
 def _scalars(entry: LogEntry) -> Iterator[tuple[str, float]]:
-    yield from _of_loss("training", entry.loss, entry.frozen)
+    idle = entry.frozen | entry.stopped
+    yield from _of_loss("training", entry.loss, idle)
     yield from _of_loss("validation", entry.validation_loss, entry.frozen)
-    if np.all(np.isfinite(entry.learning_rate[~entry.frozen])):
-        yield from _mean("learning_rate", entry.learning_rate, entry.frozen)
+    if np.all(np.isfinite(entry.learning_rate[~idle])):
+        yield from _mean("learning_rate", entry.learning_rate, idle)
 
 
-def _of_loss(name: str, loss: LossValues, frozen: np.ndarray) -> Iterator[tuple[str, float]]:
+def _of_loss(name: str, loss: LossValues, left_out: np.ndarray) -> Iterator[tuple[str, float]]:
     total = np.asarray(loss.total)
     for term, values in {**loss.terms, "total": total}.items():
-        yield from _mean(f"{name}/{term}", values, frozen)
+        yield from _mean(f"{name}/{term}", values, left_out)
     if total.ndim:
         for index, value in enumerate(total):
             yield f"{name}/total/member_{index}", float(value)
 
 
-def _mean(name: str, values: Any, frozen: np.ndarray) -> Iterator[tuple[str, float]]:
-    """Yield the mean over members that are not frozen, if there are any."""
-    live = np.asarray(values)[~frozen]
+def _mean(name: str, values: Any, left_out: np.ndarray) -> Iterator[tuple[str, float]]:
+    """Yield the mean over members that are not left out, if there are any."""
+    live = np.asarray(values)[~left_out]
     if live.size:
         yield name, float(live.mean())
 
@@ -288,7 +296,8 @@ class ProgressBar(Observer):
     def on_log_point(self, entry: LogEntry) -> None:
         """Write a table row: the loss of the batch, and the validation loss with its terms.
 
-        Values are means over members that are not frozen. Nothing is written if the bar is disabled.
+        Values are means over members that are not frozen, the first over those that train. Nothing is written
+        if the bar is disabled.
         """
         if self._bar.disable:
             return

@@ -104,11 +104,25 @@ class MemberCarry(eqx.Module):
     - `loss`: the loss after loss updates; None without such updates.
     - `updates`: the state of each model update.
     - `frozen_from`: the batch from which on the member is frozen; -1 if it is not.
+    - `stopped_from`: the batch from which on a control has stopped the member; -1 if none has. None for a
+        training without controls.
     """
 
     loss: Loss | None
     updates: tuple[PyTree[Array], ...]
     frozen_from: Int[Array, "*member"]
+    stopped_from: Int[Array, "*member"] | None = None
+
+    @property
+    def is_held(self) -> Bool[Array, "*member"]:
+        """Whether the member stays as it is, because it is frozen or stopped."""
+        is_frozen = self.frozen_from != NOT_FROZEN
+        return is_frozen if self.stopped_from is None else is_frozen | (self.stopped_from != NOT_FROZEN)
+
+    @property
+    def stops(self) -> Int[Array, "*member"]:
+        """`stopped_from`, also of a training without controls."""
+        return jnp.full_like(self.frozen_from, NOT_FROZEN) if self.stopped_from is None else self.stopped_from
 
 
 class NonfiniteError(ArithmeticError):
@@ -131,15 +145,15 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
 
 
 def freeze_nonfinite(before: TrainState, after: TrainState, is_finite: Bool[Array, ""]) -> TrainState:
-    """Return the state after a batch, or before it if the member is frozen or `is_finite` is False."""
-    was_frozen = before.loss_fn_state.frozen_from != NOT_FROZEN
-    frozen = was_frozen | ~is_finite
+    """Return the state after a batch, or before it if the member is held or `is_finite` is False."""
+    was_held = before.loss_fn_state.is_held
+    is_held = was_held | ~is_finite
 
     def held(old: Any, new: Any) -> Any:
-        return jnp.where(frozen, old, new) if eqx.is_array(new) and new is not old else new
+        return jnp.where(is_held, old, new) if eqx.is_array(new) and new is not old else new
 
     own = jax.tree.map(held, parts(before, OWN), parts(after, OWN))
-    frozen_from = jnp.where(frozen & ~was_frozen, before.step, before.loss_fn_state.frozen_from)
+    frozen_from = jnp.where(is_held & ~was_held, before.step, before.loss_fn_state.frozen_from)
     own["loss_fn_state"] = eqx.tree_at(lambda carry: carry.frozen_from, own["loss_fn_state"], frozen_from)
     return dataclasses.replace(after, **own)
 
@@ -160,14 +174,14 @@ def checked_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
 
 
 def with_fresh_optimizer(state: TrainState, fresh: PyTree) -> TrainState:
-    """Return the state with a reset optimizer state; a frozen member keeps its own."""
-    frozen = state.loss_fn_state.frozen_from != NOT_FROZEN
+    """Return the state with a reset optimizer state; a frozen or stopped member keeps its own."""
+    held = state.loss_fn_state.is_held
 
     def renewed(new: Any, old: Any) -> Any:
         if not eqx.is_array(new):
             return new
-        is_frozen = frozen.reshape(frozen.shape + (1,) * (new.ndim - frozen.ndim))
-        return jnp.where(is_frozen, old, new)
+        is_held = held.reshape(held.shape + (1,) * (new.ndim - held.ndim))
+        return jnp.where(is_held, old, new)
 
     return dataclasses.replace(state, opt_state=jax.tree.map(renewed, fresh, state.opt_state))
 
@@ -178,7 +192,7 @@ LossUpdateFn = Callable[[Loss, LossValues, PyTree], Loss]
 class BatchRecord(eqx.Module):
     """The record of a batch: leaves have axes (batch,) and, for an ensemble, (batch, member).
 
-    NaN for a frozen member; `loss_weights` is None unless they are updated.
+    NaN for a frozen or stopped member; `loss_weights` is None unless they are updated.
     """
 
     loss: LossValues
@@ -339,8 +353,8 @@ class MemberStep(eqx.Module):
     def _record(self, before: TrainState, after: TrainState, loss: LossValues) -> BatchRecord:
         weights = before.loss_fn_state.loss.weights if self.loss_update_func is not None else None
         record = BatchRecord(loss, learning_rate_of(after.opt_state), weights)
-        is_frozen = before.loss_fn_state.frozen_from != NOT_FROZEN
-        return jax.tree.map(lambda value: jnp.where(is_frozen, jnp.nan, value), record)
+        is_held = before.loss_fn_state.is_held
+        return jax.tree.map(lambda value: jnp.where(is_held, jnp.nan, value), record)
 
 
 def _trained_batch(

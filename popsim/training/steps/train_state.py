@@ -45,7 +45,14 @@ def select_trainables(
 
 
 SHARED = ("step", "root_rng")  # by all members of an ensemble
-OWN = ("params", "model_without_params", "opt_state", "loss_fn_state", "hyperparameters")  # per member
+OWN = (
+    "params",
+    "model_without_params",
+    "opt_state",
+    "loss_fn_state",
+    "hyperparameters",
+    "control_state",
+)  # per member
 
 
 class TrainState(eqx.Module):
@@ -58,8 +65,9 @@ class TrainState(eqx.Module):
     - `opt_state`: the state of the optimizer.
     - `loss_fn_state`: the state of the loss function.
     - `optimizer_def`: the optimizer.
-    - `hyperparameters`: where a selection changes them, the values of each `PerMember` in the task, the model
-        updates and the post-step functions, see `popsim.per_member.member_values`; else None.
+    - `hyperparameters`: where a selection or a control changes them, the values of each `PerMember` in the
+        task, the model updates and the post-step functions, see `popsim.per_member.member_values`; else None.
+    - `control_state`: by name, what each control keeps, with axes (member, ...); None without controls.
     """
 
     step: Int[Array, ""]
@@ -70,6 +78,7 @@ class TrainState(eqx.Module):
     loss_fn_state: PyTree
     optimizer_def: optax.GradientTransformation = eqx.field(static=True)
     hyperparameters: PyTree = None
+    control_state: PyTree = None
 
     @property
     def is_param(self) -> PyTree[bool]:
@@ -233,6 +242,7 @@ NAMES = {
     "opt_state": "opt_state",
     "loss_fn_state": "loss_fn_state",
     "hyperparameters": "hyperparameters",
+    "control_state": "control_state",
     "step": "step",
     "root_rng": "root_rng",
 }

@@ -1,0 +1,78 @@
+"""What members that a control has stopped cost: the reference work, 16 members in blocks of 4.
+
+    python benchmarks/stopping_cost.py
+
+The time of a batch without control, with a control that stops nobody, and with one that has stopped 12 of the
+members, one of each four; and the largest difference between the weights of those that train and the weights
+without control, which must be 0. Medians of turns, in CPU time.
+"""
+
+import functools
+import statistics
+import time
+
+import jax
+import numpy as np
+from selection_cost import BATCH_SIZE, N_MEMBERS, reference
+
+from popsim import training
+
+BLOCK, LOG_STEP, FIRST, LAST, TURNS = 4, 26, 26, 50, 7
+
+
+class StopFor(training.AbstractControl):
+    """Stop all members but one of each `among`; 1 stops none."""
+
+    among: int
+
+    def initial(self, value, *, n_members):
+        return {}, value
+
+    def __call__(self, state, figure, value, *, batch):
+        return state, value, np.arange(figure.size) % self.among > 0
+
+
+def main() -> None:
+    """Measure, and print the ratios."""
+    task, ensemble = reference()
+    optimizer = training.adam(1e-3)
+    controls = {"no control": (), "nobody stopped": [StopFor(1)], "12 of 16 stopped": [StopFor(4)]}
+    spent: dict[str, list[float]] = {name: [] for name in controls}
+    weights = {}
+    for _ in range(TURNS):
+        for name, control in controls.items():
+            trainer = training.TaskTrainer(optimizer, control=control, member_batch_size=BLOCK)
+            at: list[float] = []
+            look = functools.partial(_append_time, at)
+            trained, _ = trainer(
+                task,
+                ensemble,
+                LAST + 2,
+                BATCH_SIZE,
+                lambda model: model.network,
+                ensembled=True,
+                log_step=LOG_STEP,
+                disable_tqdm=True,
+                batch_callbacks={FIRST: [look], LAST: [look]},  # no logging point between them
+                key=jax.random.key(1),
+            )
+            weights[name] = np.asarray(trained.network.readout.weight)
+            spent[name].append((at[1] - at[0]) / (LAST - FIRST))
+    whole = spent["no control"]
+    for name, own in spent.items():
+        ratios = [one / other for one, other in zip(own, whole, strict=True)]
+        print(
+            f"{name}: {1e3 * statistics.median(own):.1f} ms, {statistics.median(ratios):.3f} of no control "
+            f"({min(ratios):.3f} to {max(ratios):.3f})"
+        )
+    trains = np.arange(N_MEMBERS) % 4 == 0
+    apart = np.abs(weights["12 of 16 stopped"] - weights["no control"])[trains].max()
+    print(f"largest difference of the weights of those that train: {apart}")
+
+
+def _append_time(times: list[float]) -> None:
+    times.append(time.process_time())
+
+
+if __name__ == "__main__":
+    main()
