@@ -8,8 +8,6 @@ from popsim.experiments import RunFigure
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps._history import PARENT
 
-__all__ = ["NOTE", "draw_selection"]
-
 NOTE = (
     "The members select among one another: settings of the trainer are those with which they began, and "
     "neither these nor seeds are independent replicates. Populations are."
