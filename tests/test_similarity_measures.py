@@ -1,5 +1,7 @@
 """Measures of how alike two members are: what they do not change with, and cases with known answers."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from scipy.spatial import procrustes
@@ -181,6 +183,11 @@ def test_all_pairs_are_measured_of_members_with_different_numbers_of_units(pair)
     found = pairwise(members, svcca_distance)
     assert found.shape == (3, 3) and (found == found.T).all()
     np.testing.assert_allclose(found[1, 2], svcca_distance(members[1], members[2]))
+    with ThreadPoolExecutor(2) as executor:
+        many = [*members] * 9  # more than there are blocks on a side
+        np.testing.assert_array_equal(
+            pairwise(many, svcca_distance, executor=executor), np.tile(found, (9, 9))
+        )
     as_array = pairwise(np.stack([pair[0], 2 * pair[0]]), procrustes_distance)
     np.testing.assert_allclose(as_array[0, 1], procrustes_distance(pair[0], 2 * pair[0]))
 

@@ -13,6 +13,8 @@ import pytest
 from small_training import assert_same
 from swept_runs import Swept
 
+from popsim.analysis.similarity import pairwise, procrustes_distance
+from popsim.analysis.trainables import spectral_radius
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_holder
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, on_dask, open_sweep, run_cell, run_sweep
@@ -69,10 +71,16 @@ def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
 
 
 def test_blocks_of_a_history_are_read_by_workers(in_order, cluster):
-    with distributed.Client(cluster.scheduler_address):
-        loss = in_order.history.loss
+    loss, weights = (in_order.history[name] for name in ("loss", "trainables.network.recurrent_weights"))
+    activity = np.random.default_rng(0).normal(size=(40, 10, 3))
+    with distributed.Client(cluster.scheduler_address) as client:
         mean = (loss.chunk({"member": 3}) ** 2).mean("batch").compute()
+        blocks = weights.chunk({"member": 3}).data
+        radius = blocks.map_blocks(spectral_radius, drop_axis=(2, 3), dtype=float).compute()
+        distances = pairwise(activity, procrustes_distance, executor=client.get_executor())
     np.testing.assert_allclose(mean.values, (loss**2).mean("batch").values, rtol=1e-6)
+    np.testing.assert_allclose(radius, spectral_radius(weights), rtol=1e-12)
+    np.testing.assert_array_equal(distances, pairwise(activity, procrustes_distance))
 
 
 @pytest.mark.full  # in short: test_sweep_runs.test_cells_fail_alone

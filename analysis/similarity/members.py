@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, permutations
+from concurrent.futures import Executor
+from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -33,8 +34,14 @@ __all__ = [
 ]
 
 
+N_BLOCKS = 16  # on each side of a matrix that is computed in blocks
+
+
 def pairwise(
-    members: Sequence[AnyArray] | AnyArray, measure: Callable[[np.ndarray, np.ndarray], float]
+    members: Sequence[AnyArray] | AnyArray,
+    measure: Callable[[np.ndarray, np.ndarray], float],
+    *,
+    executor: Executor | None = None,
 ) -> Float[np.ndarray, "member member"]:
     """Compute a measure for all pairs of members, including each member with itself.
 
@@ -46,6 +53,8 @@ def pairwise(
         members first, or a list, such as `[*gated, *tanh]`, with possibly different numbers of units.
     - `measure`: function of two float64 NumPy arrays, such as `svcca_distance`, or
         `lambda x, y: 1 - linear_cka(x, y)`.
+    - `executor`: computes blocks of the matrix beside one another, such as a `ProcessPoolExecutor`, or
+        `client.get_executor()` of a Dask cluster; None for one after the other in this process.
 
     **Raises:** `ValueError` if there are fewer than two members, or the measure is not finite.
     """
@@ -53,12 +62,33 @@ def pairwise(
         raise ValueError(f"`members` must be two members or more, got {len(members)}.")
     values = [finite_float64("members", member) for member in members]
     found = np.empty((len(values), len(values)))
-    for first in range(len(values)):
-        for second in range(first, len(values)):
-            found[first, second] = found[second, first] = measure(values[first], values[second])
+    ends = np.linspace(0, len(values), min(N_BLOCKS, len(values)) + 1).astype(int).tolist()
+    parts = [slice(first, end) for first, end in zip(ends[:-1], ends[1:], strict=True)]
+    blocks = list(combinations_with_replacement(parts, 2))
+    rows, columns = ([values[own] for own in side] for side in zip(*blocks, strict=True))
+    compute = map if executor is None else executor.map
+    of_blocks = compute(_block, rows, columns, [one == other for one, other in blocks], [measure] * len(rows))
+    for (row, column), block in zip(blocks, of_blocks, strict=True):
+        found[row, column], found[column, row] = block, block.T
     if not np.isfinite(found).all():
         pair = np.argwhere(~np.isfinite(found))[0].tolist()
         raise ValueError(f"`measure` must be finite, got {found[*pair]} for members {pair}.")
+    return found
+
+
+def _block(
+    rows: Sequence[np.ndarray],
+    columns: Sequence[np.ndarray],
+    are_same: bool,
+    measure: Callable[[np.ndarray, np.ndarray], float],
+) -> Float[np.ndarray, "row column"]:
+    """Return a measure of all pairs of two groups of members, or of a group with itself."""
+    found = np.empty((len(rows), len(columns)))
+    for first, own in enumerate(rows):
+        for second in range(first if are_same else 0, len(columns)):
+            found[first, second] = measure(own, columns[second])
+            if are_same:
+                found[second, first] = found[first, second]
     return found
 
 
