@@ -126,7 +126,7 @@ def test_a_finished_run(finished, capsys):
     np.testing.assert_allclose(info.losses.training, totals, rtol=1e-6)
     variables = run.history.dataset.variables
     assert all(own.shape == variables[own.name].shape for own in info.arrays)
-    assert {own.name for own in info.arrays} == {*variables} - {"term", "frozen_from"}
+    assert {own.name for own in info.arrays} == {*variables} - {"term", "frozen_from", "stopped_from"}
 
 
 def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsys):

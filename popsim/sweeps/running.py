@@ -66,13 +66,13 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     n_bytes = 0
     per_kind = sweep.n_members // max(1, len(widest))
     for cell in widest.values():
-        check_size(cell.experiment)
         cost = cell_cost(cell.experiment, sweep.recording)
         if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
             raise ValueError(
                 f"a cell of {cell.experiment.n_members} members must fit into the {memory / 1e9:.3g} GB of "
                 f"memory: it would take {cost.memory_bytes / 1e9:.3g} GB. `members_per_cell` may be less."
             )
+        check_size(cell.experiment)
         n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
     there = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
     free = shutil.disk_usage(there).free

@@ -109,7 +109,7 @@ class Sweep:
             self, "axes", {name: as_setting(tuple(values)) for name, values in self.axes.items()}
         )
         seeds = self.seeds
-        if not isinstance(seeds, str) and isinstance(seeds, Sequence | np.ndarray):
+        if isinstance(seeds, list | tuple | np.ndarray):
             first, end = (int(seeds[0]), int(seeds[0]) + len(seeds)) if len(seeds) else (0, 0)
             if list(seeds) == list(range(first, end)):
                 seeds = range(first, end)
