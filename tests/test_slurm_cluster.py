@@ -1,6 +1,8 @@
 """Sweeps on a real SLURM of one machine: preempted, out of time, with a node lost."""
 
 import functools
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -12,7 +14,7 @@ import slurm_cluster
 from small_training import assert_same
 from swept_runs import Swept
 
-from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep
+from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep, slurm
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 
 pytestmark = [
@@ -20,6 +22,13 @@ pytestmark = [
     pytest.mark.skipif(bool(slurm_cluster.missing()), reason=f"needs {slurm_cluster.missing()}"),
 ]
 SWEEP = Sweep(Swept(n_batches=60_000, log_step=2_000), {"label": ("a", "b", "c")}, range(2))
+SELECTING = Sweep(
+    Swept(n_batches=8_000, log_step=2_000, select_every=2_000),
+    {"rate": (1e-3, 1e-2)},
+    range(8),
+    members_per_cell=4,
+    member_batch_size=2,
+)
 LONG = Sweep(Swept(n_batches=300_000, log_step=10_000), {}, range(2))
 
 
@@ -75,8 +84,9 @@ def test_preemption(tmp_path, cluster):
     assert check(cluster, opened, job)[0][2] == 1
 
 
-def test_time_limit(tmp_path, cluster):
+def test_time_limit(tmp_path, cluster, monkeypatch):
     """The jobs requeue themselves before it ends."""
+    monkeypatch.setattr(slurm, "LEAST_SECONDS", 180)  # so that it comes soon
     opened, job = submitted(cluster, tmp_path / "sw", LONG, time="3")
     tasks = check(cluster, opened, job)
     assert max(restarts for _, _, restarts in tasks.values()) >= 1
@@ -88,3 +98,23 @@ def test_a_node_that_is_lost(tmp_path, cluster):
     cluster.lose_node(cluster.tasks(job)[1][1])
     tasks = check(cluster, opened, job)
     assert tasks[1][2] == 1
+
+
+def test_a_node_that_is_lost_while_cells_select_together(tmp_path, cluster):
+    """The other job takes the cells in turn, until the lost one is there again."""
+    make_sweep(SELECTING, tmp_path / "in turn")
+    command = [sys.executable, "-m", "popsim.cli", "--import", "swept_runs", "sweep", "run"]
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    subprocess.run([*command, str(tmp_path / "in turn")], env=env, check=True)
+    opened, job = submitted(cluster, tmp_path / "sw", SELECTING)
+    until = time.monotonic() + 120
+    while not [*(opened.folder.path / "selections").glob("*/*-scores/*")]:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    cluster.lose_node(cluster.tasks(job)[1][1])
+    cluster.wait(job)
+    now, expected = open_sweep(opened.folder.path), open_sweep(tmp_path / "in turn")
+    assert now.is_finished and cluster.tasks(job)[1][2] == 1
+    for name, values in expected.history.data_vars.items():
+        np.testing.assert_array_equal(now.history[name].values, values.values, err_msg=name)
+    assert_same(now.ensemble(), expected.ensemble())

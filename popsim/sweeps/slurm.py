@@ -16,7 +16,7 @@ from popsim.sweeps.opened import OpenedSweep
 __all__ = ["SlurmOptions", "write_slurm_script"]
 
 SIGNAL_SECONDS = 120  # before the time limit; SLURM may be a minute early
-LEAST_SECONDS = 600
+LEAST_SECONDS = 300
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?")  # as sbatch takes it
 _OWN_OPTIONS = ("array", "job-name", "output", "signal", "requeue", "no-requeue", "open-mode")
 _OPTION = re.compile(r"[a-z][a-z0-9-]*(=.+)?")
