@@ -1,5 +1,6 @@
 """Control by performance: who stops when, what is held, what advances, what is resumed, what is skipped."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,8 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, member_of, train
+from swept_runs import Swept
 
 import popsim
+from popsim.experiments import read_run_info, register_experiment, resume_run, run_experiment
+from popsim.experiments.info_table import info_table
 from popsim.training import (
     AbstractControl,
     Curriculum,
@@ -25,6 +29,7 @@ from popsim.training import (
     save_history,
     training_trials,
 )
+from popsim.training.loop._batch_loop import _map_blocks_with_active
 
 pytestmark = pytest.mark.slow
 
@@ -290,3 +295,74 @@ def test_the_same_members_stop_on_two_devices(stopped):
     code = DEVICES.format(tests=str(Path(__file__).parent))
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert json.loads(told) == stopped[1].stopped_from.tolist()
+
+
+def test_blocks_that_hold_only_held_members_are_not_computed():
+    """Of 12 members in blocks of 4, 3 are active: one block is computed, with one of the others in it."""
+    held = jnp.ones(12, bool).at[jnp.array([2, 5, 11])].set(False)
+    counted = jnp.zeros(12)
+    after, records = _map_blocks_with_active(lambda own: (own[0] + 1, own[0]), (counted,), held, 4)
+    assert after.sum() == 4 and (after[~held] == 1).all()
+    assert np.isfinite(records).sum() == 4 and (records[~held] == 0).all()
+
+
+class StopBelow(AbstractControl):
+    """Stops members by a figure, and counts its calls in place."""
+
+    metric: str
+    level: float
+
+    def initial(self, value, *, n_members):
+        return {"calls": np.zeros(n_members)}, value
+
+    def __call__(self, state, figure, value, *, batch):
+        state["calls"] += 1
+        return state, value, figure < self.level
+
+
+def test_a_member_that_advances_is_not_stopped_and_what_is_stopped_stays(advanced):
+    half = float(np.median(advanced[1].metrics["error"][0]))
+    control = (Curriculum("task.scale", STAGES, "error", half, mode="min"), StopBelow("error", np.inf))
+    _, history = advancing(6, control=control)
+    stage, calls = (history.control.state[name] for name in ("Curriculum.stage", "StopBelow.calls"))
+    advances = stage[0] == 1
+    assert advances.any() and not advances.all()
+    np.testing.assert_array_equal(history.stopped_from == LOG_STEP, ~advances)
+    assert (calls[:, ~advances] == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (lambda state, figure, value: None, "must return what it keeps, a value and who stops, got None"),
+        (lambda state, figure, value: (state, value, figure), "by True or False for each of the 4 members"),
+    ],
+)
+def test_what_a_control_returns_is_checked(returned, said):
+    class Odd(StopBelow):
+        def __call__(self, state, figure, value, *, batch):
+            return returned(state, figure, value)
+
+    with pytest.raises(ValueError, match=said):
+        advancing(LOG_STEP, control=[Odd("error", 0.0)])
+
+
+@register_experiment
+@dataclasses.dataclass(frozen=True)
+class StoppingSwept(Swept):
+    """Of which no network gains enough."""
+
+    name = "stopping-swept"
+
+    def build_trainer(self, **options):
+        return super().build_trainer(control=[EarlyStopping(2, 1e3)], **options)
+
+
+def test_an_experiment_whose_members_all_stop_is_finished(tmp_path):
+    run = run_experiment(StoppingSwept(n_batches=40, log_step=4), tmp_path / "run", quiet=True)
+    assert run.is_finished and run.history.sizes["batch"] == 12
+    info = read_run_info(run.folder.path)
+    assert info.n_until_held == 12 and not info.frozen and {*info.stopped.values()} == {12}
+    told = info_table(info)
+    assert "finished: all members stopped after 12 of 40 batches" in told and "4 from batch 12 on" in told
+    assert resume_run(run.folder.path, quiet=True).n_batches_trained == 12

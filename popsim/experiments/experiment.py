@@ -149,6 +149,10 @@ class AbstractExperiment(abc.ABC):
         check_non_negative_int("first_member", self.first_member)
         if self.select_every is not None:
             check_positive_int("select_every", self.select_every)
+            if self.select_every >= self.n_batches:
+                raise ValueError(
+                    f"`select_every` must be below the {self.n_batches} batches, got {self.select_every}."
+                )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name != "seed" and isinstance(value, int) and value >= LARGEST:

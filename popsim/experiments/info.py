@@ -145,6 +145,7 @@ class RunInfo:
     - `writer`: the process that writes it now; None if there is none.
     - `n_members`: the number of members; None for a single model, or if unknown.
     - `frozen`: by member, the batch from which on it is frozen.
+    - `stopped`: by member, the batch from which on a control has stopped it.
     - `losses`: the losses of the last logging point; None if there is none.
     - `n_log_lines`: the number of logging points.
     - `checkpoints`: the checkpoints in order.
@@ -161,6 +162,7 @@ class RunInfo:
     writer: str | None
     n_members: int | None
     frozen: Mapping[int, int]
+    stopped: Mapping[int, int]
     losses: LoggedLosses | None
     n_log_lines: int
     checkpoints: list[CheckpointInfo]
@@ -192,10 +194,10 @@ class RunInfo:
         return self.settings.get("n_batches")
 
     @property
-    def n_until_frozen(self) -> int | None:
-        """The number of batches after which all members were frozen, ending training; None if not all are."""
-        all_frozen = bool(self.frozen) and len(self.frozen) == (self.n_members or 1)
-        return max(self.frozen.values()) + 1 if all_frozen else None
+    def n_until_held(self) -> int | None:
+        """The number of batches after which all members were frozen or stopped; None if not all are."""
+        held = {member: batch + 1 for member, batch in self.frozen.items()} | dict(self.stopped)
+        return max(held.values()) if held and len(held) == (self.n_members or 1) else None
 
     @property
     def n_saved(self) -> int:
@@ -229,7 +231,8 @@ def read_run_info(path: str | Path) -> RunInfo:
         is_finished=folder.is_finished,
         writer=lock_holder(folder.path),
         n_members=settings.get("n_members", _length(arrays, "member")),
-        frozen=_frozen(attributes),
+        frozen=_from_batches(attributes, "frozen_from"),
+        stopped=_from_batches(attributes, "stopped_from"),
         losses=losses,
         n_log_lines=n_log_lines,
         checkpoints=_checkpoints(folder, run_id),
@@ -299,9 +302,9 @@ def _length(arrays: list[ListedArray], axis: str) -> int | None:
     return next((array.shape[0] for array in arrays if array.name == axis and array.shape), None)
 
 
-def _frozen(attributes: Mapping[str, Any]) -> dict[int, int]:
+def _from_batches(attributes: Mapping[str, Any], name: str) -> dict[int, int]:
     try:
-        from_batch = np.atleast_1d(np.asarray(attributes.get("frozen_from", []), int))
+        from_batch = np.atleast_1d(np.asarray(attributes.get(name, []), int))
     except (TypeError, ValueError, OverflowError):
         return {}
     return {member: int(batch) for member, batch in enumerate(from_batch) if batch >= 0}

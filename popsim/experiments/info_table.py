@@ -50,16 +50,17 @@ def _overview(info: RunInfo) -> list[str]:
 
 def _state(info: RunInfo) -> str:
     of = "" if info.n_batches is None else f"of {info.n_batches} "
-    frozen = info.n_until_frozen
+    held = info.n_until_held
+    how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
     if info.is_finished:
-        how = ", " if frozen is None else f": all members frozen after {frozen} of "
+        how = ", " if held is None else f": all members {how} after {held} of "
         return f"finished{how}{info.n_batches} batches"
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
         return f"being written now by {info.writer}, {saved}"
     if info.experiment is None:
-        ended = f"ended, as all members were frozen after {frozen}"
-        return f"{saved}; {'restore_checkpoint=True continues it' if frozen is None else ended}"
+        ended = f"ended, as all members were {how} after {held}"
+        return f"{saved}; {'restore_checkpoint=True continues it' if held is None else ended}"
     return f"stopped, {saved}; {RunFolder(info.path).resume_command} goes on"
 
 
@@ -67,8 +68,11 @@ def _members(info: RunInfo) -> str:
     number = "1 model" if info.n_members is None else str(info.n_members)
     if not info.arrays and info.experiment is None:
         number = "not known yet"
-    frozen = [f"{member} from batch {batch} on" for member, batch in info.frozen.items()]
-    return f"{number}; frozen: {', '.join(frozen)}" if frozen else number
+    for how, members in (("frozen", info.frozen), ("stopped", info.stopped)):
+        if members:
+            told = [f"{member} from batch {batch} on" for member, batch in members.items()]
+            number += f"; {how}: {', '.join(told)}"
+    return number
 
 
 def _losses(info: RunInfo) -> str:

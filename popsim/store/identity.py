@@ -50,6 +50,7 @@ class FolderHeldError(ValueError):
 
 LOCK = "run.lock"
 HOLDER = "run.lock.json"
+SECONDS_TO_LOCK = 0.1
 
 
 @contextlib.contextmanager
@@ -75,7 +76,7 @@ def lock_folder(path: Path) -> Iterator[None]:
     with contextlib.suppress(FileNotFoundError):
         check_plain_file(folder / LOCK)
     try:
-        lock.acquire()
+        lock.acquire(timeout=SECONDS_TO_LOCK, poll_interval=SECONDS_TO_LOCK / 5)  # others may just look at it
     except filelock.Timeout:
         raise FolderHeldError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
     except OSError as error:

@@ -21,6 +21,7 @@ SECONDS_PER_NUMBER = 5e-10
 SECONDS_PER_WEIGHT = 9e-11
 PROCESS_BYTES = 450_000_000
 N_CHECKPOINTS, COPIES = 3, 3  # a checkpoint holds the weights and two moments of Adam
+N_SELECTIONS = 4  # whose members are kept for the other cells of a population
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,12 +58,13 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     n_members = experiment.n_members
     at_a_time = members_at_a_time(n_members, 2 * weight_bytes, experiment.batch_size * state_bytes)
     n_kept = recording.batches(experiment.n_batches, experiment.log_step).size
+    n_selections = 0 if (every := experiment.select_every) is None else (experiment.n_batches - 1) // every
+    n_copies = COPIES * (N_CHECKPOINTS + min(N_SELECTIONS, n_selections))
     kept_bytes = n_kept * weight_bytes // (2 if recording.float16 else 1)
     return CellCost(
         seconds=n_members * experiment.n_batches * n_trial_steps * seconds_per_step,
         memory_bytes=PROCESS_BYTES + per_member * at_a_time + 4 * n_members * weight_bytes,
-        disk_bytes=n_members
-        * (kept_bytes + N_CHECKPOINTS * COPIES * weight_bytes + 24 * experiment.n_batches),
+        disk_bytes=n_members * (kept_bytes + n_copies * weight_bytes + 24 * experiment.n_batches),
     )
 
 

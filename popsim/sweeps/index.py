@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from popsim.experiments import AbstractExperiment, Run, read_run_info
-from popsim.experiments.info import RunInfo, last_losses
+from popsim.experiments.info import RunInfo, last_losses, logged_losses
 from popsim.store import (
     CorruptDataError,
     MismatchError,
@@ -24,7 +24,7 @@ from popsim.store import (
     write_sealed_json,
 )
 from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
-from popsim.store._run_parts import read_parts
+from popsim.store._run_parts import read_parts, stream_log
 from popsim.store.files import read_plain
 from popsim.store.identity import FolderHeldError, lock_folder
 from popsim.store.run_folder import read_description
@@ -277,12 +277,21 @@ def look_at_cell(cell: RunFolder, experiment: AbstractExperiment, sweep_id: str,
     """
     check_part_of(cell, sweep_id, number)
     info = read_run_info(cell.path)
-    members = {"frozen_from": [float(info.frozen.get(i, -1)) for i in range(experiment.n_members)]}
+    members = {
+        name: [float(held.get(i, -1)) for i in range(experiment.n_members)]
+        for name, held in (("frozen_from", info.frozen), ("stopped_from", info.stopped))
+    }
     losses = info.losses
     if not info.is_finished:  # the log may be ahead of what is saved
         losses, _ = last_losses(cell.log, read_parts(cell).n_log_lines)
     if losses is not None:
-        members["training_loss"] = losses.training.tolist()
+        training = losses.training.copy()
+        if info.stopped:  # their last losses are earlier ones
+            for line in stream_log(cell, read_parts(cell)):
+                now = logged_losses(line).training
+                training = np.where(np.isfinite(now), now, training)
+            training[list(info.frozen)] = np.nan
+        members["training_loss"] = training.tolist()
         members["validation_loss"] = losses.validation.tolist()
     if info.is_finished:
         results = Run(cell, experiment).results()

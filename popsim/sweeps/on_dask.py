@@ -2,7 +2,7 @@
 
 Dask places the cells on workers, repeats what a lost worker had begun, and shows all in its dashboard. A task
 carries a path and a number; what it starts is the command that a person would type. Cells that select among
-one another are trained by as many processes as there are workers, each of which takes them in turn.
+one another are trained by as many processes as there are workers, each of which takes all in turn.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class CellTask:
 
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
-    - `together`: the cells that are trained in turn with it and by other workers, if they select among one
+    - `together`: the cells that are trained in turn with it, and by other workers, if they select among one
         another; else empty.
     - `version`: the version of popsim that asks for it.
     - `modules`: the modules with the experiments of the user, by `--import`.
@@ -119,11 +119,8 @@ def run_on_dask(
         options = ("--devices", str(1 if devices is None else devices))
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
-        if opened.sweep.selects_across_cells:
-            n_tasks = min(len(wanted), len(client.scheduler_info(n_workers=-1)["workers"]))
-            tasks = [CellTask(folder, own, tuple(wanted), *how) for own in wanted[:n_tasks]]
-        else:
-            tasks = [CellTask(folder, own, (), *how) for own in wanted]
+        together = tuple(wanted) if opened.sweep.selects_across_cells else ()
+        tasks = [CellTask(folder, own, together, *how) for own in wanted]
         failed = _run_tasks(client, tasks, event, stop, tell)
     now = open_sweep(path)
     if failed is None:
@@ -275,7 +272,10 @@ def train_cell(task: CellTask) -> str:
 
     if task.version != __version__:
         return f"the worker must have popsim {task.version}, got {__version__}"
-    cell = SweepFolder(Path(task.path)).cell(task.number).path
+    sweep = SweepFolder(Path(task.path))
+    if task.together and all(sweep.cell(own).is_finished for own in task.together):
+        return ""  # by those that began earlier
+    cell = sweep.cell(task.number).path
     until = time.monotonic() + SECONDS_HELD
     while not task.together and (holder := lock_holder(cell)) is not None:
         if time.monotonic() > until:

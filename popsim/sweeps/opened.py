@@ -128,9 +128,9 @@ class OpenedSweep:
         """Return a `pandas.DataFrame` with a row for each member, whether or not its cell is trained.
 
         Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
-        of its batches; the batch from which on the member is frozen (-1 for never), its last losses in
-        training and validation, and its figures of merit, named "result." and as in the table of a run; NaN
-        for what is not known.
+        of its batches; the batch from which on the member is frozen or stopped (-1 for never), its last
+        losses in training and validation, and its figures of merit, named "result." and as in the table of a
+        run; NaN for what is not known.
 
         **Arguments:**
 
@@ -146,7 +146,7 @@ class OpenedSweep:
         cell = self.labels["cell"]
         columns["state"] = np.array(STATES)[self.index.state][cell]
         columns["batches"] = self.index.n_batches[cell]
-        for name in ("frozen_from", "training_loss", "validation_loss"):
+        for name in ("frozen_from", "stopped_from", "training_loss", "validation_loss"):
             unknown = np.full(self.sweep.n_members, np.nan)
             columns[name] = self.index.members.get(name, unknown)[self._members]
         for name in sorted(set(self.index.members) - set(columns)):

@@ -55,21 +55,17 @@ class Waiting:
     cells: range
     patience: float
     given_up: tuple[int, ...] = ()
-    _untended_since: float | None = None
+    _untended_since: dict[int, float] = dataclasses.field(default_factory=dict)
 
     def __call__(self, missing: Sequence[int]) -> bool:
         """Whether to go on waiting for the trainings of these numbers."""
+        before, now = self._untended_since, time.monotonic()
         untended = [self.cells[part] for part in missing if not self.is_tended(self.cells[part])]
-        now = time.monotonic()
-        if not untended:
-            self._untended_since = None
-            return True
-        if self._untended_since is None:
-            self._untended_since = now
-        if now - self._untended_since <= self.patience:
-            return True
-        self.given_up = tuple(untended)
-        return False
+        self._untended_since = {cell: before.get(cell, now) for cell in untended}
+        self.given_up = tuple(
+            cell for cell, since in self._untended_since.items() if now - since > self.patience
+        )
+        return not self.given_up
 
     def is_tended(self, cell: int) -> bool:
         """Whether a process trains a cell."""

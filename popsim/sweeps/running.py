@@ -240,6 +240,7 @@ def run_sweep(
     opened = open_sweep(path)
     wanted = unfinished_cells(opened, cells)
     failed: dict[int, str] = {}
+    held: set[int] = set()
     together = opened.sweep.selects_across_cells
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
 
@@ -251,7 +252,10 @@ def run_sweep(
         except RunStopped:
             raise
         except FolderHeldError:
-            tell(f"cell {number} is left to {lock_holder(opened.folder.cell(number).path)}")
+            if not together:
+                holder = lock_holder(opened.folder.cell(number).path) or "another process"
+                tell(f"cell {number} is left to {holder}")
+            held.add(number)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             failed[number] = " ".join(str(error).split()) or type(error).__name__
             tell(f"cell {number} failed: {failed[number]}")
@@ -259,7 +263,7 @@ def run_sweep(
                 raise CellsFailed(failure_text(open_sweep(path), failed)) from error
 
     told = set()
-    for number in _in_turn(opened, wanted, failed, stop) if together else wanted:
+    for number in _in_turn(opened, wanted, failed, held, stop) if together else wanted:
         if number not in told:
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
             told.add(number)
@@ -295,24 +299,37 @@ def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[i
 
 
 def _in_turn(
-    opened: OpenedSweep, wanted: Sequence[int], failed: dict[int, str], stop: Callable[[], bool] | None
+    opened: OpenedSweep,
+    wanted: Sequence[int],
+    failed: dict[int, str],
+    held: set[int],
+    stop: Callable[[], bool] | None,
 ) -> Iterator[int]:
     """Yield cells that select among one another, each when it can go on, until all of them are finished.
 
-    Those that wait for others that no process trains are added to `failed`.
+    **Arguments:**
+
+    - `opened`: the sweep.
+    - `wanted`: the cells. Those with a summary, which are damaged, are yielded once.
+    - `failed`: those that failed, to which those are added that wait for others that no process trains.
+    - `held`: the caller adds a cell that another process was found to train.
+    - `stop`: see `run_sweep`.
 
     **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
     """
     folder, sweep = opened.folder, opened.sweep
     needed = {other for number in wanted for other in sweep.population_of(number)}
     n_looks_in_vain = 0
+    yield from (own for own in wanted if folder.cell(own).is_finished)
     while left := [own for own in wanted if own not in failed and not folder.cell(own).is_finished]:
         is_one_tended = any(lock_holder(folder.cell(other).path) for other in needed)
         number = next(cells_that_can_go_on(folder, sweep, opened.sweep_id, left), None)
         if number is not None:
             n_looks_in_vain = 0
+            held.clear()
             yield number
-            continue
+            if not held:
+                continue
         n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
         if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
             failed |= dict.fromkeys(left, "it waits for other cells of its population")

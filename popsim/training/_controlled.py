@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from popsim.store.files import is_plain_name
 from popsim.training._hyperparameters import Place, values_at, with_values_at
-from popsim.training.control import AbstractControl, ControlRecord
+from popsim.training.control import AbstractControl, ControlRecord, hyperparameter_of, metric_of
 from popsim.training.steps.train_state import TrainState
 
 Named = dict[str, np.ndarray]
@@ -33,18 +33,18 @@ def check_control(control: Any, *, has_metrics: bool) -> None:
     for label, one in labelled(control).items():
         if not isinstance(one, AbstractControl):
             raise ValueError(f"`control` must be of controls such as EarlyStopping(5), got {one!r}.")
-        if one.metric is not None and not has_metrics:
+        metric, name = metric_of(one), hyperparameter_of(one)
+        if metric is not None and not has_metrics:
             raise ValueError(
-                f"`metric` of {label} must be one of `validation_metrics`, got {one.metric!r} without such "
-                "a function."
+                f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without such a "
+                "function."
             )
-        if one.hyperparameter in setters:
+        if name in setters:
             raise ValueError(
-                f"`control` must set each hyperparameter once, got {one.hyperparameter!r} in "
-                f"{setters[one.hyperparameter]} and {label}."
+                f"`control` must set each hyperparameter once, got {name!r} in {setters[name]} and {label}."
             )
-        if one.hyperparameter is not None:
-            setters[one.hyperparameter] = label
+        if name is not None:
+            setters[name] = label
 
 
 def labelled(control: Sequence[AbstractControl]) -> dict[str, AbstractControl]:
@@ -111,20 +111,20 @@ def controlled(
     values, kept = _values(state, places, n_members), {}
     stops, begins = np.zeros((2, is_active.size), bool)
     for label, one in labelled(control).items():
-        figure = _figure(label, one.metric, loss, metrics)
+        figure = _figure(label, metric_of(one), loss, metrics)
         before, own = _value(one, values), jax.tree.map(np.array, state.control_state[label])
-        now, value, own_stops = one(dict(own), figure, before, batch=batch)
+        now, value, own_stops = _called(label, one, own, figure, before, batch)
         kept[label] = _where(is_active, _like(f"the state of {label}", own, now), own)
         set_values = _where(is_active, _set(one, label, before, value), values)
         if one.begins_stages:
             begins |= np.any([_differ(own, values[name]) for name, own in set_values.items()], axis=0)
         values |= set_values
-        if np.shape(own_stops) != stops.shape:
+        if np.shape(own_stops) != stops.shape or np.asarray(own_stops).dtype != bool:
             raise ValueError(
-                f"{label} must tell for each of the {stops.size} members whether it stops, "
-                f"got shape {np.shape(own_stops)}."
+                f"{label} must tell by True or False for each of the {stops.size} members whether it stops, "
+                f"got {own_stops!r:.200}."
             )
-        stops |= np.asarray(own_stops, bool)
+        stops |= np.asarray(own_stops)
     for label, one in labelled(control).items():
         if not one.begins_stages:
             anew, _ = one.initial(_value(one, values), n_members=begins.size)
@@ -135,6 +135,22 @@ def controlled(
     state = _with_control(state, kept, values, places, n_members)
     told = {f"{label}.{name}": array for label, own in kept.items() for name, array in own.items()}
     return state, jax.tree.map(lambda array: _own_axes(array, n_members), ControlRecord(told, values))
+
+
+def _called(
+    label: str,
+    one: AbstractControl,
+    state: Mapping[str, np.ndarray],
+    figure: Float[np.ndarray, " member"],
+    value: np.ndarray | None,
+    batch: int,
+) -> Sequence[Any]:
+    """Return what a control returns; it may change what it is given in place."""
+    own = {name: array.copy() for name, array in state.items()}
+    found = one(own, figure.copy(), value, batch=batch)
+    if not isinstance(found, tuple) or len(found) != 3:
+        raise ValueError(f"{label} must return what it keeps, a value and who stops, got {found!r:.200}.")
+    return found
 
 
 def with_no_stops(state: TrainState) -> TrainState:
@@ -168,13 +184,13 @@ def _own_axes(array: np.ndarray, n_members: int | None) -> np.ndarray:
 
 def _value(control: AbstractControl, values: Named) -> np.ndarray | None:
     """Return the value of the hyperparameter of a control, copied; None if it has none."""
-    name = control.hyperparameter
+    name = hyperparameter_of(control)
     return None if name is None else values[name].copy()
 
 
 def _set(control: AbstractControl, label: str, before: np.ndarray | None, value: Any) -> Named:
     """Return by name the value that a control has set."""
-    name = control.hyperparameter
+    name = hyperparameter_of(control)
     if name is None or before is None:
         return {}
     return _like(f"the value of {label}", {name: before}, {name: value})

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
+from jaxtyping import Array, Bool, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compilation import as_array
 from popsim.ensemble import member, n_members
-from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
+from popsim.evaluation import validation_trials
 from popsim.model import initial_state
 from popsim.per_member import (
     check_n_members,
@@ -24,26 +24,18 @@ from popsim.per_member import (
     of_member,
     with_member_values,
 )
-from popsim.randomness import key_stream
-from popsim.task import differs_between_members
-from popsim.training._controlled import controlled, with_initial_control, with_no_stops
+from popsim.training._controlled import with_initial_control, with_no_stops
 from popsim.training._fit import check_changes, check_fit
 from popsim.training._hyperparameters import (
     Place,
     check_selected,
     hyperparameter_places,
-    inherited_parts,
-    parents_of_population,
-    selected,
-    selected_from,
-    with_inherited,
     with_present_values,
 )
 from popsim.training.constraints import warn_of_start
-from popsim.training.control import ControlRecord
+from popsim.training.control import hyperparameter_of
 from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop.history import TRAINABLES, TRIALS
-from popsim.training.loop.observers import LogEntry, checked_metrics
 from popsim.training.loop.schedule import (
     TrainablePhases,
     batch_numbers,
@@ -54,10 +46,8 @@ from popsim.training.loop.schedule import (
     training_phases,
 )
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.selection import SelectionRecord
 from popsim.training.steps._sharding import MemberLayout
 from popsim.training.steps.member_step import (
-    NOT_FROZEN,
     MemberStep,
     checked_opt_state,
     starts_finite,
@@ -162,7 +152,7 @@ class TrainingPlan:
     @property
     def controlled_names(self) -> list[str]:
         """The names of the hyperparameters that controls set."""
-        names = [control.hyperparameter for control in self.trainer.control]
+        names = map(hyperparameter_of, self.trainer.control)
         return [name for name in names if name is not None]
 
     @functools.cached_property
@@ -410,10 +400,10 @@ class TrainingPlan:
     @property
     def hyperparameters(self) -> dict[str, Place]:
         """The hyperparameters that the selection or the controls change."""
-        return self._hyperparameter_places[0]
+        return self.hyperparameter_places[0]
 
     @functools.cached_property
-    def _hyperparameter_places(self) -> tuple[dict[str, Place], dict[str, Place]]:
+    def hyperparameter_places(self) -> tuple[dict[str, Place], dict[str, Place]]:
         """See `hyperparameter_places`."""
         rule, controlled = self.trainer.selection, self.controlled_names
         if rule is None and not controlled:
@@ -429,103 +419,6 @@ class TrainingPlan:
         places = hyperparameter_places(names, state, self.step, first, argument="hyperparameters")
         check_selected(rule, places[0])
         return places
-
-    def select(self, state: TrainState, batch: int) -> tuple[TrainState, SelectionRecord]:
-        """Return the state after the selection before a batch, its members laid out, and what was done.
-
-        Where the population is shared, all its trainings must have come to the selection.
-
-        **Raises:** `ValueError` if the score of the selection is not one number for each member;
-        `CorruptDataError` if what another training wrote is damaged.
-        """
-        rule, population = self.trainer.selection, self.training.population
-        assert rule is not None
-        state = self.layout.gather_state(state)
-        own = inherited_parts(state, self.recorded, self.hyperparameters)
-        key = jax.random.fold_in(key_stream(self.training.key, "selection"), batch)
-        if population is None:
-            inherited, record = selected(rule, self._scores(state), own, key)
-        else:
-            of_all = population.scores(batch)
-            all_parents = parents_of_population(rule, of_all, key)
-            places = jnp.asarray(population.own_places)
-            parents = all_parents[places]
-            of_parents = population.rows_of(batch, np.asarray(parents), own)
-            inherited, record = selected_from(rule, own, of_parents, places, parents, of_all[places], key)
-        state = with_inherited(state, self.recorded, *self._hyperparameter_places, inherited)
-        return self.layout.spread_state(state), jax.device_get(record)
-
-    def control(self, state: TrainState, entry: LogEntry) -> tuple[TrainState, ControlRecord]:
-        """Return the state after the controls of a logging point, its members laid out, and what was done.
-
-        **Raises:** `ValueError` as `popsim.training._controlled.controlled`.
-        """
-        state, record = controlled(
-            self.layout.gather_state(state),
-            self.trainer.control,
-            self.hyperparameters,
-            np.asarray(entry.validation_loss.total),
-            entry.metrics,
-            entry.batch,
-        )
-        return self.layout.spread_state(state), record
-
-    def offer(self, state: TrainState, batch: int) -> None:
-        """Write the members for the selection of a shared population, unless that was done before.
-
-        **Raises:** as `select`; `SaveError` if they cannot be written.
-        """
-        population = self.training.population
-        assert population is not None
-        if not population.has_offered(batch):
-            own = self.layout.gather_state(state)
-            rows = inherited_parts(own, self.recorded, self.hyperparameters)
-            population.offer(batch, self._scores(own), rows)
-
-    def _scores(self, state: TrainState) -> Float[Array, " member"]:
-        """Return the scores of the members, on one device, for a selection."""
-        rule = self.trainer.selection
-        assert rule is not None
-        results, trials, _ = self.validate(state.model, state.hyperparameters)
-        scores = results.losses.total.mean(axis=-1)
-        if rule.score is not None:
-            scores = jnp.asarray(rule.score(results.states, trials), scores.dtype)
-            if scores.shape != (self.count,):
-                raise ValueError(
-                    f"`score` of the selection must return a number for each of the {self.count} members, "
-                    f"got shape {scores.shape}."
-                )
-        return jnp.where(state.loss_fn_state.frozen_from != NOT_FROZEN, jnp.inf, scores)
-
-    def validate(
-        self, model: Any, hyperparameters: PyTree = None
-    ) -> tuple[Evaluation, Trial, dict[str, Shaped[np.ndarray, "..."]]]:
-        """Return the results of a model on the validation trials, these trials, and the metrics.
-
-        **Arguments:**
-
-        - `model`: the model, or ensemble.
-        - `hyperparameters`: those of the members at present, see `TrainState`; None for those given.
-        """
-        metrics_of = self.trainer.validation_metrics
-        task = with_present_values(self.training.task, hyperparameters, self.step)
-        changes = hyperparameters is not None and differs_between_members(task)
-        trials = validation_trials(task, self.count or 1) if changes else self.validation_trials
-        key = key_stream(self.training.key, "validation")
-        if self.training.ensembled:
-            shared = None if differs_between_members(task) else trials
-            results = evaluate_ensemble(
-                model,
-                task,
-                trials=shared,
-                member_ids=self.member_ids,
-                member_batch_size=self.trainer.member_batch_size,
-                key=key,
-            )
-        else:
-            results = evaluate(model, task, trials=trials, member_id=self.member_ids, key=key)
-        metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
-        return results, trials, checked_metrics(metrics, self.count)
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:

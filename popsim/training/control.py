@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import equinox as eqx
 import numpy as np
@@ -31,7 +31,7 @@ class AbstractControl(eqx.Module):
     control may compute with numpy or JAX, and must not depend on anything else. What is returned for members
     that are frozen or stopped already is not used.
 
-    Subclasses implement `initial` and `__call__`, and may have, as fields or for the class,
+    Subclasses implement `initial` and `__call__`, and may have, as fields or attributes of the class,
 
     - `hyperparameter`: the name of the hyperparameter that it sets, see `Curriculum`; None for none.
     - `metric`: the name of its figure in `validation_metrics`; None for the total validation loss.
@@ -56,9 +56,6 @@ class AbstractControl(eqx.Module):
         ```
     """
 
-    # Annotated, they would be the first fields of a subclass that has fields of these names.
-    hyperparameter = cast(str | None, None)
-    metric = cast(str | None, None)
     begins_stages = False
 
     @abc.abstractmethod
@@ -86,6 +83,16 @@ class AbstractControl(eqx.Module):
         - `value`: that of each member in the last batch; None without a hyperparameter.
         - `batch`: the number of the last batch.
         """
+
+
+def metric_of(control: AbstractControl) -> str | None:
+    """Return the name of the figure of a control; None for the total validation loss."""
+    return getattr(control, "metric", None)
+
+
+def hyperparameter_of(control: AbstractControl) -> str | None:
+    """Return the name of the hyperparameter that a control sets; None for none."""
+    return getattr(control, "hyperparameter", None)
 
 
 Mode = Literal["min", "max"]
@@ -117,6 +124,7 @@ class EarlyStopping(AbstractControl):
 
     def __check_init__(self):
         _check_gain(self.patience, self.min_gain, self.mode)
+        _check_metric(self.metric)
 
     def initial(self, value: Value, *, n_members: int) -> tuple[State, Value]:
         return _no_gain_yet(n_members, self.mode), value
@@ -158,6 +166,7 @@ class ReduceOnPlateau(AbstractControl):
         if not 0 < self.factor < 1:
             raise ValueError(f"`factor` must be above 0 and below 1, got {self.factor}.")
         _check_gain(self.patience, self.min_gain, self.mode)
+        _check_metric(self.metric)
         check_non_negative("minimum", self.minimum)
 
     def initial(self, value: Value, *, n_members: int) -> tuple[State, Value]:
@@ -204,7 +213,7 @@ class Curriculum(AbstractControl):
     """
 
     hyperparameter: str = eqx.field(static=True)
-    stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: np.asarray(stages, float))
+    stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: _as_stages(stages))
     metric: str | None = eqx.field(static=True)
     threshold: float = eqx.field(static=True)
     mode: Mode = eqx.field(static=True, default="max")
@@ -212,6 +221,7 @@ class Curriculum(AbstractControl):
 
     def __check_init__(self):
         _check_name(self.hyperparameter)
+        _check_metric(self.metric)
         check_finite("stages", self.stages)
         if self.stages.ndim == 0 or len(self.stages) < 2:
             raise ValueError(f"`stages` must be the values of two stages or more, got {self.stages}.")
@@ -250,9 +260,21 @@ class ControlRecord(eqx.Module):
     hyperparameters: Mapping[str, Any]
 
 
+def _as_stages(stages: Any) -> np.ndarray:
+    try:
+        return np.asarray(stages, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`stages` must be numbers of one shape, got {stages!r:.200}.") from None
+
+
 def _check_name(hyperparameter: object) -> None:
     if not isinstance(hyperparameter, str):
         raise ValueError(f'`hyperparameter` must be a name, such as "learning_rate", got {hyperparameter!r}.')
+
+
+def _check_metric(metric: object) -> None:
+    if not (metric is None or isinstance(metric, str)):
+        raise ValueError(f"`metric` must be a name in `validation_metrics`, or None, got {metric!r}.")
 
 
 def _check_gain(patience: int, min_gain: float, mode: str) -> None:

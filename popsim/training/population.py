@@ -122,8 +122,8 @@ class SharedPopulation:
         missing = []
         for part in range(len(self.places)) if among is None else among:
             steps = self._scores_of(part).steps()
-            if batch in steps:
-                continue
+            if batch in steps and batch in self._rows_of(part).steps():
+                continue  # a network file system may show the files of two folders at different times
             if max(steps, default=-1) > batch:
                 raise CorruptDataError(
                     f"the selection before batch {batch} cannot be repeated: part {part} of {self.folder} "

@@ -15,6 +15,7 @@ from jaxtyping import Int, PyTree
 
 from popsim._checks import warn_caller
 from popsim._compilation import as_array
+from popsim.training._between_batches import control, offer, select, validate
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._batch_loop import BatchLoop
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
@@ -77,7 +78,7 @@ class HostLoop:
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
             self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
         if self._has_ended(state):
-            if np.any(frozen_from != NOT_FROZEN):
+            if not calls.finished:
                 warn_caller("training does not go on: every member is frozen or stopped.")
             return state
         finishes_calls = False  # the first one, which compiles, may be interrupted
@@ -113,7 +114,7 @@ class HostLoop:
         if population is None or batch not in self.plan.selections:
             return True
         self._tell(self.observers, lambda observer: observer.on_rendezvous())
-        self.plan.offer(state, batch)
+        offer(self.plan, state, batch)
         missing = None
         while missing := population.missing(batch, missing):
             if self._is_told_to_stop() or not population.keeps_waiting(missing):
@@ -127,7 +128,7 @@ class HostLoop:
         """Make the selection before a batch, if there is one; those frozen may be replaced by others."""
         if batch not in self.plan.selections:
             return state, frozen_from
-        state, record = self.plan.select(state, batch)
+        state, record = select(self.plan, state, batch)
         for observer in self.observers:
             observer.on_selection(batch - 1, record)
         return state, self._frozen_from(state)
@@ -136,7 +137,7 @@ class HostLoop:
         """Let the controls act at a logging point, if they are due."""
         if entry.batch not in self.plan.control_batches:
             return state
-        after, record = self.plan.control(state, entry)
+        after, record = control(self.plan, state, entry)
         self._tell(self.observers, lambda observer: observer.on_control(entry.batch, record, after))
         return after
 
@@ -204,7 +205,7 @@ class HostLoop:
         # Copied for the log functions: the next call of the loop donates the state's own arrays.
         model = copied(self.plan.layout.gather(batches.state.model))
         present = self.plan.layout.gather(batches.state.hyperparameters)
-        validation, trials, metrics = self.plan.validate(model, present)
+        validation, trials, metrics = validate(self.plan, model, present)
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
             batch=batches.last,
