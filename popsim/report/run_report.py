@@ -311,10 +311,14 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
             f"trials, all random numbers from seed {own.seed}{_time_trained(info)}.",
         ),
     ]
-    if info.frozen:
-        frozen = ", ".join(f"{member} (batch {batch})" for member, batch in info.frozen.items())
-        note = f"Members that are frozen since their numbers were not finite: {frozen}."
-        said.append(element("p", note, attributes={"class": "note"}))
+    for held, why in (
+        (info.frozen, "frozen since their numbers were not finite"),
+        (info.stopped, "stopped by their performance"),
+    ):
+        if held:
+            named = ", ".join(f"{member} (batch {batch})" for member, batch in held.items())
+            note = f"Members that are {why}: {named}."
+            said.append(element("p", note, attributes={"class": "note"}))
     return [*said, element("h2", "What was trained"), _settings(info)]
 
 
