@@ -29,7 +29,7 @@ SELECTING = Sweep(
     members_per_cell=4,
     member_batch_size=2,
 )
-LONG = Sweep(Swept(n_batches=300_000, log_step=10_000), {}, range(2))
+LONG = Sweep(Swept(n_batches=1_000_000, log_step=20_000), {}, range(2))
 
 
 @functools.cache
