@@ -328,6 +328,16 @@ def member(ensemble: ModelType, index: int) -> ModelType:
     return members_at(ensemble, np.asarray(index))
 
 
+def map_members(
+    function: Callable[[PyTree[Array]], Any], members: PyTree[Array], at_a_time: int | None
+) -> Any:
+    """Return the results of a function of one member for all, so many computed at a time; None for all."""
+    count = jax.tree.leaves(members)[0].shape[0]
+    if at_a_time is None or at_a_time >= count:
+        return jax.vmap(function)(members)
+    return jax.lax.map(function, members, batch_size=at_a_time)
+
+
 def members_at(ensemble: ModelType, places: Int[np.ndarray, "*member"]) -> ModelType:
     """Return the members at some places, in their order; the model at one place without an axis."""
     arrays, static = eqx.partition(ensemble, eqx.is_array)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 from popsim._checks import check_positive_int
 from popsim._compilation import as_array, jit_quickly
 from popsim._trials_last import map_trials
-from popsim.ensemble import member, n_members
+from popsim.ensemble import map_members, member, n_members
 from popsim.loss import LossValues
 from popsim.model import AbstractModel, check_model, simulate
 from popsim.per_member import (
@@ -155,7 +155,6 @@ def _evaluate_ensemble(
     member_ids: Int[Array, " member"],
     member_batch_size: int | None,
 ) -> Evaluation:
-    count = member_ids.shape[0]
     arrays, static = eqx.partition(ensemble, eqx.is_array)
 
     def one_member(of_member):
@@ -164,8 +163,6 @@ def _evaluate_ensemble(
         given = own_trials if each_its_own else trials
         return _evaluate(model, with_member_values(task, own), given, key, member_id)
 
-    own = member_values(task, count, "task")
+    own = member_values(task, member_ids.shape[0], "task")
     members = (arrays, own, trials if each_its_own else None, member_ids)
-    if member_batch_size is None or member_batch_size >= count:
-        return jax.vmap(one_member)(members)
-    return jax.lax.map(one_member, members, batch_size=member_batch_size)
+    return map_members(one_member, members, member_batch_size)

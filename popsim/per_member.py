@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree, Shaped
+from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 __all__ = ["PerMember", "ScaledLearningRate", "of_member"]
 
@@ -155,6 +155,11 @@ def without_member_axes(tree: PyTree) -> PyTree:
     return jax.tree.map(
         lambda node: node.values[0] if is_per_member(node) else node, tree, is_leaf=is_per_member
     )
+
+
+def beside(mask: Bool[Any, "*member"], values: Shaped[Any, "..."]) -> Bool[Any, "..."]:
+    """Return a mask of members with further axes of length 1, to stand beside values of theirs."""
+    return mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim))
 
 
 def of_member(tree: Tree, index: int) -> Tree:

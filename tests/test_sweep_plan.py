@@ -100,6 +100,14 @@ def test_a_config_is_read_as_it_was_written_and_as_people_write(tmp_path):
         (["--seeds", "0:100000000", "--grid", "n-units=5000"], "of memory"),
         (["--n-batches", "10000000", "--keep", "all", "--n-units", "500"], "must fit onto the disk"),
         (["--workers", "2"], "--workers must be given with --on dask only"),
+        (
+            ["--select-every", "4"],
+            "--select-every must be given with a sweep over settings of the trainer, rate,",
+        ),
+        (["--select-every", "4", "--grid", "cost=0,1"], "rate, got no such setting"),
+        (["--select-every", "0", "--grid", "rate=1,2"], "--select-every must be a positive"),
+        (["--select-every", "4", "--grid", "rate=1", "--seeds", "0:1"], "two networks or more, got 1"),
+        (["--grid", "select-every=2,4"], "the members of a population select at the same batches"),
     ],
 )
 def test_bad_axes_give_one_clear_line_and_make_nothing(arguments, said, capsys, tmp_path, monkeypatch):

@@ -7,12 +7,12 @@ from popsim.analysis.figures import draw_discovered_schedules, draw_genealogy
 from popsim.experiments import RunFigure
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps._history import PARENT
+from popsim.training.loop.history_on_disk import HYPERPARAMETER
 
 NOTE = (
     "The members select among one another: settings of the trainer are those with which they began, and "
     "neither these nor seeds are independent replicates. Populations are."
 )
-HYPERPARAMETER = "hyperparameter."
 
 
 def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
@@ -31,12 +31,13 @@ def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
     cell = int(opened.labels["cell"][best])
     members = sweep.members_at_places(cell)
     own = history.isel(member=members)
-    known = np.isfinite(own[PARENT].values).all(axis=1)
+    parent = own[PARENT].values
+    known = np.isfinite(parent).all(axis=1)
     if not known.any():
         return {}
     own = own.isel(selection_batch=known)
     places = np.argsort(members)
-    parent = places[own[PARENT].values.astype(int) - members.min()]
+    parent = places[parent[known].astype(int) - members.min()]
     line, batch = int(places[best - members.min()]), own.selection_batch.values
     which = "; ".join(f"{name} = {value}" for name, value in sweep.settings_of(cell).items())
     of_which = f" of the population with {which}" if which else ""

@@ -10,7 +10,7 @@ from popsim.experiments import Recording
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.store import CorruptDataError, MismatchError, RunFolder, read_json, read_sealed_json
 from popsim.store.files import check_plain_file
-from popsim.store.identity import is_run_id
+from popsim.store.identity import is_run_id, lock_holder
 from popsim.store.run_folder import import_option
 from popsim.sweeps.sweep import Sweep
 
@@ -60,6 +60,10 @@ class SweepFolder:
     def cell(self, number: int) -> RunFolder:
         """Return the folder of the run of a cell."""
         return RunFolder(self.cells / f"{number:06d}")
+
+    def holder(self, number: int) -> str | None:
+        """Return the process that trains a cell, such as "process 123 on 'host'"; None if there is none."""
+        return lock_holder(self.cell(number).path)
 
     def entry(self, number: int) -> Path:
         """Return the file with what the index holds of a cell."""

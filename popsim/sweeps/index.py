@@ -281,13 +281,13 @@ def look_at_cell(cell: RunFolder, experiment: AbstractExperiment, sweep_id: str,
         name: [float(held.get(i, -1)) for i in range(experiment.n_members)]
         for name, held in (("frozen_from", info.frozen), ("stopped_from", info.stopped))
     }
-    losses = info.losses
+    losses, parts = info.losses, read_parts(cell)
     if not info.is_finished:  # the log may be ahead of what is saved
-        losses, _ = last_losses(cell.log, read_parts(cell).n_log_lines)
+        losses, _ = last_losses(cell.log, parts.n_log_lines)
     if losses is not None:
         training = losses.training.copy()
         if info.stopped:  # their last losses are earlier ones
-            for line in stream_log(cell, read_parts(cell)):
+            for line in stream_log(cell, parts):
                 now = logged_losses(line).training
                 training = np.where(np.isfinite(now), now, training)
             training[list(info.frozen)] = np.nan

@@ -21,7 +21,6 @@ from typing import IO, Any
 
 from popsim._checks import check_positive_int
 from popsim.experiments.run_experiment import RunStopped
-from popsim.store.identity import lock_holder
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.running import CellsFailed, failure_text, unfinished_cells
@@ -275,11 +274,10 @@ def train_cell(task: CellTask) -> str:
     sweep = SweepFolder(Path(task.path))
     if task.together and all(sweep.cell(own).is_finished for own in task.together):
         return ""  # by those that began earlier
-    cell = sweep.cell(task.number).path
     until = time.monotonic() + SECONDS_HELD
-    while not task.together and (holder := lock_holder(cell)) is not None:
+    while not task.together and (holder := sweep.holder(task.number)) is not None:
         if time.monotonic() > until:
-            return f"{holder} holds {cell}"
+            return f"{holder} holds {sweep.cell(task.number).path}"
         time.sleep(1)
     stop = distributed.Event(task.stop)
     with tempfile.TemporaryFile() as errors:

@@ -2,17 +2,18 @@
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from popsim.experiments.run_experiment import RunStopped
-from popsim.store.identity import lock_holder
 from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 from popsim.training import SharedPopulation
 
 __all__ = ["WaitsForOthers"]
 
+SECONDS_BETWEEN_LOOKS = 1.0  # for a cell that can go on
 SECONDS_FOR_OTHERS = 60.0  # to wait for a cell that nobody trains, which may be about to start elsewhere
 
 
@@ -60,45 +61,83 @@ class Waiting:
     def __call__(self, missing: Sequence[int]) -> bool:
         """Whether to go on waiting for the trainings of these numbers."""
         before, now = self._untended_since, time.monotonic()
-        untended = [self.cells[part] for part in missing if not self.is_tended(self.cells[part])]
+        untended = [self.cells[part] for part in missing if not self.folder.holder(self.cells[part])]
         self._untended_since = {cell: before.get(cell, now) for cell in untended}
         self.given_up = tuple(
             cell for cell, since in self._untended_since.items() if now - since > self.patience
         )
         return not self.given_up
 
-    def is_tended(self, cell: int) -> bool:
-        """Whether a process trains a cell."""
-        return lock_holder(self.folder.cell(cell).path) is not None
-
 
 def shared_population(
-    folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int, waiting: Waiting
-) -> SharedPopulation | None:
-    """Return the population of a cell; None if it has no others to select with."""
-    if not sweep.selects_across_cells:
-        return None
+    folder: SweepFolder,
+    sweep: Sweep,
+    sweep_id: str,
+    number: int,
+    keeps_waiting: Callable[[Sequence[int]], bool],
+) -> SharedPopulation:
+    """Return the population of a cell, of a sweep that selects across cells."""
     cells = sweep.population_of(number)
     return SharedPopulation(
         folder.selections(cells),
         number - cells[0],
         tuple(map(sweep.places_of, cells)),
         run_id=sweep_id,
-        keeps_waiting=waiting,
+        keeps_waiting=keeps_waiting,
     )
 
 
-def cells_that_can_go_on(
+def cells_in_turn(
+    opened: OpenedSweep,
+    wanted: Sequence[int],
+    failed: dict[int, str],
+    held: set[int],
+    stop: Callable[[], bool] | None,
+) -> Iterator[int]:
+    """Yield cells that select among one another, each when it can go on, until all of them are finished.
+
+    **Arguments:**
+
+    - `opened`: the sweep.
+    - `wanted`: the cells. Those with a summary, which are damaged, are yielded once.
+    - `failed`: those that failed, to which those are added that wait for others that no process trains.
+    - `held`: the caller adds a cell that another process was found to train.
+    - `stop`: see `run_sweep`.
+
+    **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
+    """
+    folder, sweep = opened.folder, opened.sweep
+    needed = {other for number in wanted for other in sweep.population_of(number)}
+    n_looks_in_vain = 0
+    yield from (own for own in wanted if folder.cell(own).is_finished)
+    while left := [own for own in wanted if own not in failed and not folder.cell(own).is_finished]:
+        is_one_tended = any(map(folder.holder, needed))
+        number = next(_cells_that_can_go_on(folder, sweep, opened.sweep_id, left), None)
+        if number is not None:
+            n_looks_in_vain = 0
+            held.clear()
+            yield number
+            if not held:
+                continue
+        n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
+        if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
+            failed |= dict.fromkeys(left, "it waits for other cells of its population")
+            return
+        if stop is not None and stop():
+            raise RunStopped(folder.path, 0)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _cells_that_can_go_on(
     folder: SweepFolder, sweep: Sweep, sweep_id: str, wanted: Iterable[int]
 ) -> Iterator[int]:
-    """Yield the cells that nobody trains and that wait for no other, those first that are furthest behind."""
+    """Yield the cells that nobody trains and that wait for no other: those that are furthest behind."""
     of_populations: dict[range, list[int]] = {}
     for number in wanted:
         of_populations.setdefault(sweep.population_of(number), []).append(number)
     for cells, own in of_populations.items():
-        waiting = Waiting(folder, cells, 0.0)
-        population = shared_population(folder, sweep, sweep_id, cells[0], waiting)
-        newest = [-1] if population is None else [population.newest(part) for part in range(len(cells))]
-        for number in sorted(own, key=lambda number: newest[number - cells[0]]):
-            if newest[number - cells[0]] <= min(newest) and not waiting.is_tended(number):
+        population = shared_population(folder, sweep, sweep_id, cells[0], lambda missing: False)
+        newest = [population.newest(part) for part in range(len(cells))]
+        for number in own:
+            if newest[number - cells[0]] == min(newest) and not folder.holder(number):
                 yield number

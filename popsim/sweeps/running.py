@@ -5,7 +5,7 @@ import errno
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
 from popsim.store.files import saving, write_file
-from popsim.store.identity import FolderHeldError, lock_holder, new_run_id
+from popsim.store.identity import FolderHeldError, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.config import config_text
 from popsim.sweeps.cost import cell_cost
@@ -28,7 +28,7 @@ from popsim.sweeps.populations import (
     SECONDS_FOR_OTHERS,
     Waiting,
     WaitsForOthers,
-    cells_that_can_go_on,
+    cells_in_turn,
     shared_population,
 )
 from popsim.sweeps.sweep import Sweep
@@ -37,7 +37,6 @@ from popsim.version import __version__
 
 __all__ = ["CellsFailed", "make_sweep", "run_cell", "run_sweep"]
 
-SECONDS_BETWEEN_LOOKS = 1.0  # for a cell that can go on
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 
 
@@ -174,7 +173,9 @@ def run_cell(
         )
     if keeps_devices and devices is not None and place.description.exists():
         devices = devices[: devices_of_run(place.path)]
-    waiting = Waiting(folder, sweep.population_of(number), patience)
+    waiting, population = Waiting(folder, sweep.population_of(number), patience), None
+    if sweep.selects_across_cells:
+        population = shared_population(folder, sweep, sweep_id, number, waiting)
     with lock_folder(RunFolder.make(place.path).path):
         try:
             run = run_or_resume(
@@ -187,7 +188,7 @@ def run_cell(
                 member_batch_size=sweep.member_batch_size,
                 draws_figures=False,
                 part_of={"sweep": sweep_id, "cell": number},
-                population=shared_population(folder, sweep, sweep_id, number, waiting),
+                population=population,
             )
             write_entry(folder, sweep, sweep_id, number)
         except RunStopped as stopped:
@@ -253,8 +254,7 @@ def run_sweep(
             raise
         except FolderHeldError:
             if not together:
-                holder = lock_holder(opened.folder.cell(number).path) or "another process"
-                tell(f"cell {number} is left to {holder}")
+                tell(f"cell {number} is left to {opened.folder.holder(number) or 'another process'}")
             held.add(number)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             failed[number] = " ".join(str(error).split()) or type(error).__name__
@@ -263,7 +263,7 @@ def run_sweep(
                 raise CellsFailed(failure_text(open_sweep(path), failed)) from error
 
     told = set()
-    for number in _in_turn(opened, wanted, failed, held, stop) if together else wanted:
+    for number in cells_in_turn(opened, wanted, failed, held, stop) if together else wanted:
         if number not in told:
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
             told.add(number)
@@ -296,47 +296,6 @@ def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[i
         opened.sweep.cell(number)
     left = set(opened.unfinished)
     return [number for number in wanted if number in left]
-
-
-def _in_turn(
-    opened: OpenedSweep,
-    wanted: Sequence[int],
-    failed: dict[int, str],
-    held: set[int],
-    stop: Callable[[], bool] | None,
-) -> Iterator[int]:
-    """Yield cells that select among one another, each when it can go on, until all of them are finished.
-
-    **Arguments:**
-
-    - `opened`: the sweep.
-    - `wanted`: the cells. Those with a summary, which are damaged, are yielded once.
-    - `failed`: those that failed, to which those are added that wait for others that no process trains.
-    - `held`: the caller adds a cell that another process was found to train.
-    - `stop`: see `run_sweep`.
-
-    **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
-    """
-    folder, sweep = opened.folder, opened.sweep
-    needed = {other for number in wanted for other in sweep.population_of(number)}
-    n_looks_in_vain = 0
-    yield from (own for own in wanted if folder.cell(own).is_finished)
-    while left := [own for own in wanted if own not in failed and not folder.cell(own).is_finished]:
-        is_one_tended = any(lock_holder(folder.cell(other).path) for other in needed)
-        number = next(cells_that_can_go_on(folder, sweep, opened.sweep_id, left), None)
-        if number is not None:
-            n_looks_in_vain = 0
-            held.clear()
-            yield number
-            if not held:
-                continue
-        n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
-        if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
-            failed |= dict.fromkeys(left, "it waits for other cells of its population")
-            return
-        if stop is not None and stop():
-            raise RunStopped(folder.path, 0)
-        time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:

@@ -213,13 +213,7 @@ class Sweep:
 
     def places_of(self, number: int) -> np.ndarray:
         """Return the places of the members of a cell in their population."""
-        part = self._parts[number % len(self._parts)]
-        values = {**{name: list(self.axes[name]) for name in self.member_axes}, "seed": list(self.seeds)}
-        own = {**dict(part.grid), "seed": part.seeds}
-        places = np.meshgrid(
-            *([values[name].index(value) for value in own[name]] for name in values), indexing="ij"
-        )
-        return np.ravel_multi_index(places, [len(each) for each in values.values()]).ravel()
+        return self._places[number % len(self._parts)]
 
     def members_at_places(self, number: int) -> np.ndarray:
         """Return for each place of the population of a cell the number of the member there in the sweep."""
@@ -227,7 +221,19 @@ class Sweep:
 
     @functools.cached_property
     def _order_of_places(self) -> np.ndarray:
-        return np.argsort(np.concatenate([self.places_of(part) for part in range(len(self._parts))]))
+        return np.argsort(np.concatenate(self._places))
+
+    @functools.cached_property
+    def _places(self) -> list[np.ndarray]:
+        """The places of the members of each part in their population."""
+        values = {**{name: list(self.axes[name]) for name in self.member_axes}, "seed": list(self.seeds)}
+        shape = [len(each) for each in values.values()]
+        found = []
+        for part in self._parts:
+            own = {**dict(part.grid), "seed": part.seeds}
+            at = [[values[name].index(value) for value in own[name]] for name in values]
+            found.append(np.ravel_multi_index(np.meshgrid(*at, indexing="ij"), shape).ravel())
+        return found
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""

@@ -4,7 +4,6 @@ import datetime
 
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.info_table import size_text
-from popsim.store.identity import lock_holder
 from popsim.sweeps.cost import CellCost, cell_cost
 from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
@@ -47,7 +46,7 @@ def sweep_table(opened: OpenedSweep) -> str:
     """Return the axes of a sweep, how many cells are in each state, and the cells that are not finished."""
     sweep, counts = opened.sweep, {**opened.counts, TRAINED: 0}
     for number in opened.unfinished:
-        if lock_holder(opened.folder.cell(number).path):
+        if opened.folder.holder(number):
             counts[opened.state_of(number)] -= 1
             counts[TRAINED] += 1
     axes = {name: ", ".join(map(str, values)) for name, values in sweep.axes.items()}
@@ -85,7 +84,7 @@ def _is_told(opened: OpenedSweep, number: int) -> bool:
 
 def _line(opened: OpenedSweep, number: int) -> str:
     state, problem = opened.state_of(number), opened.problem_of(number)
-    writer = lock_holder(opened.folder.cell(number).path)
+    writer = opened.folder.holder(number)
     said = f"{TRAINED} by {writer}" if writer else state
     n_batches = opened.sweep.cell(number).experiment.n_batches
     saved = f", {opened.index.n_batches[number]} of {n_batches} batches saved" if state == "stopped" else ""

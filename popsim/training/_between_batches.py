@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from popsim.ensemble import members_at
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
@@ -16,7 +17,6 @@ from popsim.training._hyperparameters import (
     inherited_parts,
     parents_of_population,
     selected,
-    selected_from,
     with_inherited,
     with_present_values,
 )
@@ -42,15 +42,14 @@ def select(plan: TrainingPlan, state: TrainState, batch: int) -> tuple[TrainStat
     state = plan.layout.gather_state(state)
     own = inherited_parts(state, plan.recorded, plan.hyperparameters)
     key = jax.random.fold_in(key_stream(plan.training.key, "selection"), batch)
+    scores = _scores(plan, state) if population is None else population.scores(batch)
+    places = jnp.arange(plan.count) if population is None else jnp.asarray(population.own_places)
+    parents = parents_of_population(rule, scores, key)[places]
     if population is None:
-        inherited, record = selected(rule, _scores(plan, state), own, key)
+        of_parents = members_at(own, np.asarray(parents))
     else:
-        of_all = population.scores(batch)
-        all_parents = parents_of_population(rule, of_all, key)
-        places = jnp.asarray(population.own_places)
-        parents = all_parents[places]
         of_parents = population.rows_of(batch, np.asarray(parents), own)
-        inherited, record = selected_from(rule, own, of_parents, places, parents, of_all[places], key)
+    inherited, record = selected(rule, own, of_parents, places, parents, scores[places], key)
     state = with_inherited(state, plan.recorded, *plan.hyperparameter_places, inherited)
     return plan.layout.spread_state(state), jax.device_get(record)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
+from popsim.per_member import beside
 from popsim.store.files import is_plain_name
 from popsim.training._hyperparameters import Place, values_at, with_values_at
 from popsim.training.control import AbstractControl, ControlRecord, hyperparameter_of, metric_of
@@ -244,7 +245,4 @@ def _differ(one: np.ndarray, other: np.ndarray) -> Bool[np.ndarray, " member"]:
 
 
 def _where(is_active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:
-    def chosen(new: np.ndarray, old: np.ndarray) -> np.ndarray:
-        return np.where(is_active.reshape(-1, *[1] * (old.ndim - 1)), new, old)
-
-    return {name: chosen(array, before[name]) for name, array in now.items()}
+    return {name: np.where(beside(is_active, array), array, before[name]) for name, array in now.items()}

@@ -7,7 +7,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
@@ -136,22 +135,6 @@ def with_inherited(
 
 
 @jit_quickly
-def selected(
-    rule: PopulationBasedTraining, scores: Float[Array, " member"], own: PyTree, key: Key[Array, ""]
-) -> tuple[PyTree[Array], SelectionRecord]:
-    """Return the `inherited_parts` of a population after a selection, and what was done.
-
-    **Arguments:**
-
-    - `rule`, `scores`, `key`: see `popsim.training.selection.parents_in`.
-    - `own`: the parts before.
-    """
-    parents = parents_in(rule, scores, key=key)
-    of_parents = jax.tree.map(lambda leaf: leaf[parents], own)
-    return _explored(rule, own, of_parents, jnp.arange(scores.size), parents, scores, key)
-
-
-@jit_quickly
 def parents_of_population(
     rule: PopulationBasedTraining, scores: Float[Array, " member"], key: Key[Array, ""]
 ) -> Int[Array, " member"]:
@@ -160,7 +143,7 @@ def parents_of_population(
 
 
 @jit_quickly
-def selected_from(
+def selected(
     rule: PopulationBasedTraining,
     own: PyTree,
     of_parents: PyTree,
@@ -169,26 +152,15 @@ def selected_from(
     scores: Float[Array, " member"],
     key: Key[Array, ""],
 ) -> tuple[PyTree[Array], SelectionRecord]:
-    """Return `selected` for some members of a population.
+    """Return the `inherited_parts` of members after a selection, and what was done.
 
     **Arguments:**
 
-    - `own`, `of_parents`: the `inherited_parts` of these members and of their parents, before.
+    - `rule`, `key`: see `popsim.training.selection.parents_in`.
+    - `own`, `of_parents`: the parts of these members and of their parents, before.
     - `places`, `parents`: the places of both in the population.
     - `scores`: of these members.
     """
-    return _explored(rule, own, of_parents, places, parents, scores, key)
-
-
-def _explored(
-    rule: PopulationBasedTraining,
-    own: PyTree,
-    of_parents: PyTree,
-    places: Int[Array, " member"],
-    parents: Int[Array, " member"],
-    scores: Float[Array, " member"],
-    key: Key[Array, ""],
-) -> tuple[PyTree[Array], SelectionRecord]:
     name = "hyperparameters"
     values = explored(rule, of_parents[name], own[name], places, parents, key=key)
     return {**of_parents, name: values}, SelectionRecord(parents, scores, values)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from popsim._checks import check_finite, check_non_negative, check_one_number, check_positive_int
+from popsim.per_member import beside
 
 __all__ = [
     "AbstractControl",
@@ -181,7 +182,7 @@ class ReduceOnPlateau(AbstractControl):
         assert value is not None
         # A value that is below the minimum already stays.
         smaller = np.minimum(value, np.maximum(value * self.factor, self.minimum))
-        value = np.where(_beside(reduced, value), smaller, value)
+        value = np.where(beside(reduced, value), smaller, value)
         never = np.zeros(figure.shape, bool)
         return {**state, "points_without_gain": count}, value, never
 
@@ -304,8 +305,3 @@ def _after_figure(
         "best": np.where(gains, figure, best),
         "points_without_gain": np.where(gains, 0, state["points_without_gain"] + 1),
     }
-
-
-def _beside(mask: Bool[np.ndarray, " member"], values: np.ndarray) -> Bool[np.ndarray, "member ..."]:
-    """Return a mask of members with axes for those of their values."""
-    return mask.reshape(-1, *[1] * (values.ndim - 1))

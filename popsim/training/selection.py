@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._checks import check_callables, check_one_number, check_positive, check_positive_int
 from popsim.distributions import AbstractDistribution
+from popsim.per_member import beside
 
 __all__ = [
     "AbstractExploit",
@@ -264,8 +265,7 @@ def explored(
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
         change = rule.explored(name)
         changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
-        replaced = (parents != places).reshape(-1, *[1] * (values.ndim - 1))
-        after[name] = jnp.where(replaced, changed, values)
+        after[name] = jnp.where(beside(parents != places, values), changed, values)
     return after
 
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
 from popsim._compilation import jit_compactly
+from popsim.ensemble import map_members
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
@@ -114,13 +115,12 @@ class BatchLoop(eqx.Module):
             return eqx.filter(parts(own, OWN), eqx.is_array), record
 
         members = (arrays, self.member_ids, self.member_values)
-        if self.member_batch_size is None or self.member_batch_size >= self.member_ids.shape[0]:
-            arrays, record = jax.vmap(one_member)(members)
-        elif self.skips_held:
+        block = self.member_batch_size
+        if self.skips_held and block is not None and block < self.member_ids.shape[0]:
             held = state.loss_fn_state.is_held
-            arrays, record = _map_blocks_with_active(one_member, members, held, self.member_batch_size)
+            arrays, record = _map_blocks_with_active(one_member, members, held, block)
         else:
-            arrays, record = jax.lax.map(one_member, members, batch_size=self.member_batch_size)
+            arrays, record = map_members(one_member, members, block)
         return dataclasses.replace(state, step=state.step + 1, **eqx.combine(arrays, static)), record
 
     def kept(self, state: TrainState) -> PyTree[Array]:

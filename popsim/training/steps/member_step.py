@@ -14,7 +14,7 @@ from popsim._compilation import jit_quickly
 from popsim._trials_last import map_trials
 from popsim.loss import Loss, LossValues
 from popsim.model import initial_state, simulate
-from popsim.per_member import member_values, with_member_values
+from popsim.per_member import beside, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, first_carry, update_model
@@ -180,8 +180,7 @@ def with_fresh_optimizer(state: TrainState, fresh: PyTree) -> TrainState:
     def renewed(new: Any, old: Any) -> Any:
         if not eqx.is_array(new):
             return new
-        is_held = held.reshape(held.shape + (1,) * (new.ndim - held.ndim))
-        return jnp.where(is_held, old, new)
+        return jnp.where(beside(held, new), old, new)
 
     return dataclasses.replace(state, opt_state=jax.tree.map(renewed, fresh, state.opt_state))
 
