@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, PyTree
+from jaxtyping import Bool, Int, PyTree
 
 from popsim._checks import warn_caller
 from popsim._compilation import as_array
@@ -77,7 +77,7 @@ class HostLoop:
         frozen_from = self._frozen_from(state)
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
             self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
-        if self._has_ended(state):
+        if self._has_ended(state, frozen_from):
             if not calls.finished:
                 warn_caller("training does not go on: every member is frozen or stopped.")
             return state
@@ -86,7 +86,8 @@ class HostLoop:
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
                 state, frozen_from = self._select(state, calls.next_batch, frozen_from)
                 state, batches = self._call(state, calls)
-                self._report_frozen(frozen_from, batches.frozen_from, ends=self._has_ended(state))
+                ends = self._has_ended(state, batches.frozen_from)
+                self._report_frozen(frozen_from, batches.frozen_from, ends=ends)
                 frozen_from = batches.frozen_from
                 for observer in self.observers:
                     observer.on_batches(batches)
@@ -96,13 +97,20 @@ class HostLoop:
                 state = self._control(state, entry)
                 self._tell(self.observers, lambda observer, entry=entry: observer.on_log_point(entry))
             self._tell(self.observers, lambda observer, last=batches.last: observer.on_pause(last))
-            if self._has_ended(state) or self._is_told_to_stop():
+            if self._has_ended(state, frozen_from) or self._is_told_to_stop():
                 break
         return state
 
-    def _has_ended(self, state: TrainState) -> bool:
+    def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
-        return self.plan.training.population is None and bool(np.all(state.loss_fn_state.is_held))
+        held = frozen_from != NOT_FROZEN
+        if self.plan.trainer.control:
+            held = held | self._stopped(state)
+        return self.plan.training.population is None and bool(np.all(held))
+
+    def _stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
+        """Which members were stopped by a control."""
+        return np.asarray(self.plan.layout.gather(state.loss_fn_state.stops)) != NOT_FROZEN
 
     def _is_told_to_stop(self) -> bool:
         stop = self.plan.trainer.stop
@@ -158,7 +166,7 @@ class HostLoop:
             enabled = jnp.asarray(enabled)
         state, buffers = loop(state, count, as_array(rows, int), enabled)
         frozen_from = self._frozen_from(state)
-        ended = self._has_ended(state)
+        ended = self._has_ended(state, frozen_from)
         if ended:  # batches after the last freeze changed nothing
             count = int(frozen_from.max()) + 1 - first
             kept = kept[kept < first + count]
@@ -216,7 +224,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=np.asarray(self.plan.layout.gather(batches.state.loss_fn_state.stops) != NOT_FROZEN),
+            stopped=self._stopped(batches.state),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - began,
         )
