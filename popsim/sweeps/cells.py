@@ -4,6 +4,7 @@ from popsim.experiments import read_run_info
 from popsim.experiments.described_run import differences_from_plan
 from popsim.store import CorruptDataError, MismatchError
 from popsim.store._run_parts import check_history_lengths, missing_checkpoints, read_parts, run_id_of
+from popsim.store.arrays.inspection import check_arrays
 from popsim.store.run_folder import read_description
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.sweep import Sweep
@@ -56,11 +57,8 @@ def visible_damage(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int
             )
         if info.n_log_lines < parts.n_log_lines:
             return f"{place.log} must have {parts.n_log_lines} lines, got {info.n_log_lines}."
-        if not info.history_damage:
-            lengths = {array.axes[0]: array.shape[0] for array in info.arrays if array.axes}
-            check_history_lengths(place, parts, lengths)
+        if parts.history:
+            check_history_lengths(place, parts, check_arrays(place.history, run_id=parts.run_id))
     except (ValueError, OSError) as error:
         return str(error)
-    damages = [info.history_damage, *(array.damage for array in info.arrays)]
-    damages += [checkpoint.damage for checkpoint in info.checkpoints[-1:]]
-    return next(filter(None, damages), "")
+    return next((checkpoint.damage for checkpoint in info.checkpoints[-1:]), "")
