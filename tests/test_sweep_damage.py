@@ -205,6 +205,13 @@ def test_a_damaged_cell_is_trained_again_or_repaired(copied):
     assert verify_sweep(copied) == {}
 
 
+def test_a_cell_that_was_removed_is_named_until_the_index_is_made_again(copied):
+    shutil.rmtree(copied / "cells" / "000001")
+    (told,) = verify_sweep(copied).items()
+    assert told[0] == "cells/000001" and "resume" in told[1]
+    assert open_sweep(copied).state_of(1) == "not started" and verify_sweep(copied) == {}
+
+
 def test_failures_and_selections_are_verified(tmp_path):
     path = make_begun(tmp_path / "sw")
     assert verify_sweep(path) == {}

@@ -13,7 +13,15 @@ from popsim.store.json_files import read_json
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.config import config_text
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
-from popsim.sweeps.index import FINISHED, CellEntry, SweepIndex, look_at_cell, read_note, stamp_of
+from popsim.sweeps.index import (
+    FINISHED,
+    NOT_STARTED,
+    CellEntry,
+    SweepIndex,
+    look_at_cell,
+    read_note,
+    stamp_of,
+)
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["verify_sweep"]
@@ -47,6 +55,10 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     for number in range(sweep.n_cells):
         cell = folder.cell(number)
         if not cell.is_started:
+            if index.state[number] != NOT_STARTED:
+                damage[f"{folder.cells.name}/{cell.path.name}"] = (
+                    f"has been removed since the index was written: {folder.command('resume')} trains it"
+                )
             continue
         stamp = stamp_of(str(cell.path))
         problems, entry = _cell(folder, sweep, sweep_id, number, has_note=described["format"] == SWEEP_FORMAT)
@@ -81,7 +93,8 @@ def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
         }
     except (ValueError, OSError) as error:
         return {folder.config.name: str(error)}
-    return {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}"}
+    again = f"{folder.command('resume')} writes it again when it is removed"
+    return {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}: {again}"}
 
 
 def _failures(folder: SweepFolder) -> dict[str, str]:
