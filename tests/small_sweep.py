@@ -27,7 +27,7 @@ def make_begun(path):
     with pytest.raises(WaitsForOthers):
         run_cell(path, 0, patience=0.0)
     for place in (folder.failures, folder.logs, folder.figures):
-        place.mkdir()
+        place.mkdir(exist_ok=True)
     failure = {"error": "ValueError: unlucky", "host": "node", "seconds_since_1970": 1.0}
     folder.failure(1).write_text(json.dumps(failure))
     (folder.logs / "0.txt").write_text("a job")

@@ -135,7 +135,9 @@ def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
 
 
 def _complete(folder: SweepFolder, sweep: Sweep) -> None:
-    """Write what follows from `sweep.json` and is not there."""
+    """Make what follows from `sweep.json` and is not there."""
+    for place in (folder.cells, folder.failures):
+        place.mkdir(exist_ok=True)
     if not folder.config.exists():
         write_file(folder.config, [config_text(sweep).encode()])
 
