@@ -13,7 +13,7 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from popsim.store import open_arrays
-from popsim.sweeps.index import CellLayout
+from popsim.sweeps.layouts import CellLayout
 
 MOST_OPEN = 64
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here

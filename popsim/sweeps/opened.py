@@ -15,6 +15,7 @@ from popsim.experiments import Run
 from popsim.experiments._joined_models import joined
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
+from popsim.sweeps._comparison import compare_layouts, compare_results
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.index import DAMAGED, FINISHED, NOT_STARTED, STATES, SweepIndex
 from popsim.sweeps.sweep import Sweep
@@ -140,6 +141,8 @@ class OpenedSweep:
 
         if selection:
             return self.where(**selection).summary()
+        cells = np.unique(self.labels["cell"]).tolist()
+        compare_results(self.index, self.folder, self.sweep, self.sweep_id, cells)
         columns: dict[str, Any] = {}
         for name, values in self.labels.items():
             columns[name] = pandas.Series(list(values), dtype=object) if values.dtype == object else values
@@ -167,6 +170,7 @@ class OpenedSweep:
 
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
+        compare_layouts(self.index, self.folder, self.sweep, self.sweep_id, cells.tolist())
         has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
         layout = np.where(has_some, self.index.layout, -1)[cells]
         histories = [
