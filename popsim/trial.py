@@ -310,7 +310,7 @@ def schedule_intervention(trials: Trial, name: str, parameters: Any, active: Arr
     """
     check_trials("trials", trials)
     for leaf in jax.tree.leaves(parameters):
-        check_finite("parameters", leaf)
+        check_finite(f"parameters of {name}", leaf)
     shape = (n_trials(trials), trials.timeline.n_steps)
     acts = jnp.asarray(active)
     if acts.dtype != bool or acts.shape not in ((), shape[1:], shape):

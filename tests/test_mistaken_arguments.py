@@ -148,7 +148,7 @@ TRIALS = {
     ),
     "a force in words": (
         lambda: schedule_intervention(TASK.validation_trials(), "push", "strong"),
-        "`parameters` must be a number, finite, got 'strong'",
+        "`parameters of push` must be a number, finite, got 'strong'",
     ),
     "no validation trials": (
         lambda: evaluated(NoTrials()),

@@ -278,7 +278,7 @@ class Training:
         if self.members is not None:
             check_instance("members", self.members, Members, "the Members of a popsim.member_grid")
         for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):
-            check_instance(name, getattr(self, name), bool | np.bool_, "True or False")
+            check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
             object.__setattr__(self, name, int(getattr(self, name)))  # numpy integers would be traced
