@@ -19,7 +19,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from popsim._checks import is_traced, naming_traced_code
+from popsim._checks import check_instance, is_traced, naming_traced_code, shown
 from popsim._compilation import is_tracing, jit_quickly
 
 __all__ = ["key_stream"]
@@ -48,12 +48,13 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
         if key.shape == (4,) and key.dtype == np.uint32:
             given += ': of a PRNGKey(0, impl="rbg") make jax.random.key(0, impl="rbg")'
     else:
-        given = repr(key)
+        given = shown(key)
     raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {given}.")
 
 
 def key_stream(key: PRNGKeyArray, name: str) -> Key[Array, ""]:
     """Return the key of the consumer called `name`, independent of the keys of all other names."""
+    check_instance("name", name, str, "the name of a consumer")
     key, number = as_key(key), np.uint32(zlib.crc32(name.encode()))
     return jax.random.fold_in(key, number) if is_tracing() else _folded(key, number)
 

@@ -14,7 +14,7 @@ from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
-from popsim.trial import Trial, is_stacked
+from popsim.trial import Trial, check_trials
 
 __all__ = [
     "Scaling",
@@ -208,9 +208,7 @@ def n_network_inputs(
     **Raises:** `ValueError` if `trials` are not stacked trials, `channels` not channels by name, or only one
     of `plant` and `channels` is given.
     """
-    if not isinstance(trials, Trial) or not is_stacked(trials):
-        given = "one trial" if isinstance(trials, Trial) else repr(trials)
-        raise ValueError(f"`trials` must be stacked trials, such as task.validation_trials(), got {given}.")
+    check_trials("trials", trials)
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     senses = {} if channels is None else channels_by_name(channels)

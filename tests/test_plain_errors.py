@@ -117,7 +117,7 @@ MISTAKES = {
     ),
     "a task in place of trials": (
         lambda: popsim.n_network_inputs(RunningSum()),
-        r"`trials` must be stacked trials, such as task.validation_trials\(\), got RunningSum",
+        r"`trials` must be stacked trials, such as task.validation_trials\(\), got a RunningSum",
     ),
     "one trial in place of trials": (
         lambda: popsim.n_network_inputs(RunningSum().trial(batch=0, key=KEY)),

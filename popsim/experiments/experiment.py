@@ -131,7 +131,7 @@ class AbstractExperiment(abc.ABC):
     batch_size: int = 64
     """number of trials per network and batch"""
     seed: int = 0
-    """seed of all random numbers"""
+    """seed of all random numbers: initial weights, trials and noise"""
     log_step: int = 100
     """batches between logging points, at which the networks are tested and the trainables kept"""
     first_member: int = 0

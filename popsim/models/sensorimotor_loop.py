@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from popsim._checks import (
     check_finite,
+    check_instance,
     check_positive,
     check_same_dt,
     is_traced,
@@ -35,7 +36,7 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import check_methods
+from popsim.networks.base import check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
 from popsim.randomness import key_stream
@@ -93,14 +94,9 @@ class SensorimotorLoop(AbstractModel):
 
     def __check_init__(self):
         check_positive("dt", self.dt)
-        if not isinstance(self.network, AbstractNetwork):
-            raise ValueError(f"`network` must be a network such as GRUNetwork, got {self.network!r}.")
-        if not isinstance(self.plant, AbstractPlant):
-            raise ValueError(
-                f"`plant` must be a body such as TwoLinkArm.arm26_skeleton(), got {self.plant!r}."
-            )
-        if not isinstance(self.motor_noise, AbstractNoise):
-            raise ValueError(f"`motor_noise` must be a noise such as MotorNoise, got {self.motor_noise!r}.")
+        check_network(self.network)
+        check_instance("plant", self.plant, AbstractPlant, "a body such as TwoLinkArm.arm26_skeleton()")
+        check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
         for name in self.channels:
             self._delay_steps(name)
         if self.network.n_outputs != self.plant.n_commands:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_like, check_positive_int, kind_of, naming_errors
+from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
 from popsim.ensemble import n_members
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
@@ -193,6 +193,17 @@ class AbstractNetwork(eqx.Module):
 
         **Raises:** `ValueError` if the network was not built for this time step.
         """
+
+
+def check_network(network: Any) -> None:
+    """Raise `ValueError` unless `network` is a network."""
+    check_instance("network", network, AbstractNetwork, "a network such as GRUNetwork")
+
+
+def check_function(name: str, function: Any, example: str) -> None:
+    """Raise `ValueError` unless the argument called `name` is a function of an array."""
+    if not callable(function):
+        raise ValueError(f"`{name}` must be a function such as {example}, got {shown(function)}.")
 
 
 def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> None:

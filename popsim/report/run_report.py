@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
 
+from popsim._checks import check_instance
 from popsim.analysis.figures import (
     draw_change_spectrum,
     draw_explained_variance,
@@ -262,7 +263,7 @@ states = run.evaluate().states  # the validation trials: (member, trial, time, .
 untrained = run.models(batch=-1)  # the networks before training"""
 
 
-def report_run(run: Run, out: Path | None = None) -> WrittenReport:
+def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     """Draw all figures of a finished run as PNG and PDF, and write report.html.
 
     **Arguments:**
@@ -273,7 +274,8 @@ def report_run(run: Run, out: Path | None = None) -> WrittenReport:
     **Raises:** `ValueError` if the run is not finished, or `out` holds something else; `SaveError` if
     something cannot be written.
     """
-    out = run.folder.path if out is None else out
+    check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
+    out = run.folder.path if out is None else Path(out)
     check_report_folder(out, REPORT, run=run.folder)
     results = run.results()
     info = read_run_info(run.folder.path)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._checks import check_instance, check_non_negative_int, check_positive_int
 from popsim._text_checks import perhaps
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments._joined_models import as_setting
@@ -102,6 +102,10 @@ class Sweep:
     recording: Recording = Recording()
 
     def __post_init__(self):
+        check_instance(
+            "experiment", self.experiment, AbstractExperiment, "an experiment, such as CenterOut()"
+        )
+        check_instance("axes", self.axes, Mapping, "the values of each setting by name")
         for name, values in self.axes.items():
             if isinstance(values, str) or not isinstance(values, Iterable):
                 raise ValueError(f"`axes[{name!r}]` must be a list of values, got {values!r}.")

@@ -125,7 +125,7 @@ class TrainingPlan:
                 "`selection` must be None but for an ensemble of two members or more, "
                 f"got {self.count or 'a single model'}."
             )
-        if not self.selections and self.trainer.selection is not None:
+        if not self.batches_before_selections and self.trainer.selection is not None:
             raise ValueError(
                 f"`every` of the selection must be below the {self.training.n_batches} batches, "
                 f"got {self.trainer.selection.every}."
@@ -155,24 +155,22 @@ class TrainingPlan:
         names = map(hyperparameter_of, self.trainer.control)
         return [name for name in names if name is not None]
 
-    @functools.cached_property
-    def control_batches(self) -> frozenset[int]:
+    @property
+    def control_batches(self) -> range:
         """The batches after which the controls act.
 
         Not after the last one unless it is due, so that a longer training goes on as if it had been longer.
         """
-        training = self.training
-        due = range(training.log_step - 1, training.n_batches, training.log_step)
-        return frozenset(due if self.trainer.control else ())
+        return self.regular_log_batches if self.trainer.control else range(0)
 
-    @functools.cached_property
-    def selections(self) -> frozenset[int]:
-        """The batches before which there is a selection."""
-        rule = self.trainer.selection
+    @property
+    def batches_before_selections(self) -> range:
+        """The batches after which there is a selection."""
+        rule, training = self.trainer.selection, self.training
         if rule is None:
-            return frozenset()
-        batches = range(rule.every, self.training.n_batches, rule.every)
-        return frozenset(batch for batch in batches if batch > self.training.start_batch)
+            return range(0)
+        first = (training.start_batch // rule.every + 1) * rule.every
+        return range(first - 1, training.n_batches - 1, rule.every)
 
     @functools.cached_property
     def count(self) -> int | None:
@@ -225,11 +223,14 @@ class TrainingPlan:
         phases.check_within(self.training.n_batches)
         return phases
 
-    @functools.cached_property
-    def log_batches(self) -> frozenset[int]:
-        """The batches after which there is a logging point."""
-        n_batches, interval = self.training.n_batches, self.training.log_step
-        return frozenset({*range(interval - 1, n_batches, interval), n_batches - 1})
+    @property
+    def regular_log_batches(self) -> range:
+        """The batches after which there is a logging point, but for the last one, which always has one."""
+        return range(self.training.log_step - 1, self.training.n_batches, self.training.log_step)
+
+    def is_logged(self, batch: int) -> bool:
+        """Whether there is a logging point after a batch."""
+        return batch in self.regular_log_batches or batch == self.training.n_batches - 1
 
     @property
     def shared_trials(self) -> bool:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from popsim._checks import shown
 from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel
 from popsim.randomness import key_stream
@@ -180,7 +181,7 @@ def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: Tra
         if delta is None:
             return jax.tree.map(lambda _: False, leaf)
         if not hasattr(leaf, "shape") or (leaf.shape, leaf.dtype) != (delta.shape, delta.dtype):
-            raise ValueError(f"it would add {delta} to {leaf}.")
+            raise ValueError(f"it would add {shown(delta)} to {shown(leaf)}.")
         return True
 
     change, _ = eqx.filter_eval_shape(_first_update, update, model, batch)
