@@ -23,7 +23,7 @@ from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.run_folder import FORMAT, check_resumable, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.population import SharedPopulation
@@ -198,12 +198,14 @@ def finish_run(
     - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
     - `population`: see `run_experiment`.
 
-    **Raises:** `ValueError` if the run began with a population and there is none.
+    **Raises:** `ValueError` if the run began with a population and there is none; `MismatchError` if it has a
+    format that is only read.
     """
     if run.is_finished:
         check_parts(run.folder)
         _mark_finished(run.folder)  # the process may have been killed after it wrote the summary
         return run
+    check_resumable(run.folder.description)
     if read_description(run.folder.description).get("finished"):
         warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
     if (seconds := checkpoint_seconds) is None:
