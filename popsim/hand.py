@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._checks import as_float_array, check_finite, is_traced, shown
 from popsim.parameters import Constants
+from popsim.randomness import as_key
 
 __all__ = ["HandState", "Workspace"]
 
@@ -70,7 +71,7 @@ class Workspace(eqx.Module):
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, " space"]:
         """Draw a position uniformly from the box, in metres."""
-        return jax.random.uniform(key, self.low.shape, self.low.dtype, self.low, self.high)
+        return jax.random.uniform(as_key(key), self.low.shape, self.low.dtype, self.low, self.high)
 
 
 def as_workspace(value: Any) -> Workspace:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import check_instance, check_positive_int, shown
 from popsim.per_member import check_of_one_member
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.trial import InterventionSchedule, Trial, n_trials
 
@@ -190,7 +190,7 @@ def named_task(task: MakesTrials) -> tuple[str, str]:
 
 def _intervention_names(task: MakesTrials) -> set[str]:
     """Return the names of a task's interventions, by shape evaluation of a trial."""
-    return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=jax.random.key(0))).interventions)
+    return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0))).interventions)
 
 
 def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescription:
@@ -208,7 +208,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
         raise ValueError(f"`task` must be a task, not its class or name, got {shown(task)}.")
     check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_of_one_member("task", task)
-    trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=jax.random.key(0)))
+    trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=seed_key(0)))
     dt = trials.timeline.dt
     name, summary = named_task(task)
     return TaskDescription(

@@ -150,7 +150,7 @@ MISTAKES = {
     ),
     "a raw key of another implementation": (
         lambda: evaluated(key=jax.random.PRNGKey(0, impl="rbg")),
-        r"`key` must be one key, .* of a PRNGKey.* make jax.random.key\(0, impl=\"rbg\"\)",
+        r"`key` must be one key, .* as of a PRNGKey\(0, impl=\"rbg\"\), whose draws depend",
     ),
     "another structure of dynamics": (
         lambda: moved(dynamics=lambda self, state, force, external_force: force),

@@ -101,11 +101,12 @@ def paired_comparison(
     differences = after - before
     n_members = len(differences)
     interval = mean_interval(differences, confidence=confidence)
+    generator = numpy_generator(key)
     exact = n_members < 60 and 2**n_members <= n_permutations
     if exact:
         bits = (np.arange(2**n_members)[:, None] >> np.arange(n_members)) & 1
     else:
-        bits = numpy_generator(key).integers(2, size=(n_permutations, n_members))
+        bits = generator.integers(2, size=(n_permutations, n_members))
     null = np.abs((1.0 - 2.0 * bits) @ differences) / n_members
     spread = float(differences.std(ddof=1))
     mean = float(interval.estimate)

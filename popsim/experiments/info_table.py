@@ -9,6 +9,7 @@ import numpy as np
 
 from popsim.experiments.info import RunInfo
 from popsim.store import ListedArray, RunFolder
+from popsim.store.run_folder import READ_ONLY_FORMATS
 
 __all__ = ["info_table"]
 
@@ -58,6 +59,8 @@ def _state(info: RunInfo) -> str:
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
         return f"being written now by {info.writer}, {saved}"
+    if (version := info.description.get("format")) in READ_ONLY_FORMATS:
+        return f"stopped, {saved}; runs of format {version} are only read, not resumed"
     if info.experiment is None:
         ended = f"ended, as all members were {how} after {held}"
         return f"{saved}; {'restore_checkpoint=True continues it' if held is None else ended}"

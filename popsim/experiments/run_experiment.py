@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 
 from popsim._checks import bytes_of, memory_of_machine, warn_caller
+from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
 from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
@@ -23,7 +24,7 @@ from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.run_folder import FORMAT, check_resumable, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.population import SharedPopulation
@@ -32,6 +33,7 @@ from popsim.version import __version__
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
 
@@ -198,12 +200,15 @@ def finish_run(
     - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
     - `population`: see `run_experiment`.
 
-    **Raises:** `ValueError` if the run began with a population and there is none.
+    **Raises:** `ValueError` if the run began with a population and there is none; `MismatchError` if it has a
+    format that is only read.
     """
     if run.is_finished:
         check_parts(run.folder)
         _mark_finished(run.folder)  # the process may have been killed after it wrote the summary
         return run
+    check_resumable(run.folder.description)
+    check_flags(read_description(run.folder.description), run.folder.description)
     if read_description(run.folder.description).get("finished"):
         warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
     if (seconds := checkpoint_seconds) is None:
@@ -233,7 +238,30 @@ def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> d
         "python": platform.python_version(),
         "devices": 1 if devices is None else min(len(devices), experiment.n_members),
         "device_kind": (devices or jax.devices())[0].device_kind,
+        FLAGS: numeric_flags(),
     }
+
+
+def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
+    """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
+
+    **Arguments:**
+
+    - `described`: the content of its run.json or sweep.json.
+    - `source`: the path of this file, for the error message.
+
+    **Returns:** the names of the flags that it does not tell, which are unknown and not compared.
+
+    **Raises:** `MismatchError` naming the flags that differ; `CorruptDataError` if they are not flags.
+    """
+    flags = described.get(FLAGS, {})
+    if not isinstance(flags, dict):
+        raise CorruptDataError(f"{source} must tell flags of JAX by name, got {flags!r:.100}.")
+    if different := different_flags(flags):
+        raise MismatchError(
+            f"{source} must be of a training under the present flags of JAX, got others: {different}."
+        )
+    return unknown_flags(flags)
 
 
 def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
 from popsim.interventions.units import AbstractUnitIntervention
 from popsim.models.states import LoopState, NetworkModelState
+from popsim.randomness import as_key
 
 __all__ = ["FeedbackNoise", "InputNoise", "UnitNoise", "CommandNoise", "ForceNoise"]
 
@@ -111,4 +112,4 @@ class ForceNoise(AbstractIntervention):
 
 def _noisy(name: str, signal: Array, std: Array, key: Key[Array, ""]) -> Array:
     check_parameter(name, std, (), signal.shape)
-    return signal + std * jax.random.normal(key, signal.shape, signal.dtype)
+    return signal + std * jax.random.normal(as_key(key), signal.shape, signal.dtype)

@@ -39,7 +39,7 @@ from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.senses import (
     Scaling,
     SensoryChannel,
@@ -231,11 +231,11 @@ class SensorimotorLoop(AbstractModel):
 
     def _check_noise(self, trial: Trial) -> None:
         """Raise `ValueError` if the noise of a channel does not fit the shape of its features."""
-        sensed = jax.eval_shape(lambda trial: self.init(trial, key=jax.random.key(0)).feedback, trial)
+        sensed = jax.eval_shape(lambda trial: self.init(trial, key=seed_key(0)).feedback, trial)
         for name, channel in self.channels.items():
             shape = sensed[name].shape
             try:
-                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=jax.random.key(0)), sensed[name])
+                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=seed_key(0)), sensed[name])
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"`channels[{name!r}].noise` must be for the {shape[0]} features that are sensed: {error}"

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
 from popsim.ensemble import n_members
+from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
@@ -217,7 +218,7 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
     - `inputs`: shape and type of the input vector at a step.
     """
     try:
-        key = jax.eval_shape(lambda: jax.random.key(0))
+        key = jax.eval_shape(lambda: seed_key(0))
         jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
     except ValueError as error:
         if not _is_perhaps_ensemble(network):

@@ -12,9 +12,10 @@ from typing import Any
 import jax
 
 from popsim._checks import memory_of_machine, warn_caller
+from popsim._numeric_flags import numeric_flags
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
-from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
+from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
 from popsim.store.files import saving, write_file
 from popsim.store.identity import FolderHeldError, new_run_id
@@ -117,6 +118,7 @@ def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
         "popsim": __version__,
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
+        FLAGS: numeric_flags(),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }
@@ -164,6 +166,11 @@ def run_cell(
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
+    if unknown := check_flags(described, folder.description):
+        warn_caller(
+            f"{folder.description} does not tell the {', '.join(unknown)} of JAX: cells trained under "
+            "others have other numbers."
+        )
     place = folder.cell(number)
     if place.description.exists():
         check_part_of(place, sweep_id, number)

@@ -24,6 +24,7 @@ from popsim.per_member import (
     of_member,
     with_member_values,
 )
+from popsim.randomness import seed_key
 from popsim.training._controlled import with_initial_control, with_no_stops
 from popsim.training._fit import check_changes, check_fit
 from popsim.training._hyperparameters import (
@@ -359,7 +360,7 @@ class TrainingPlan:
         def initial(model: Any, trials: Trial) -> PyTree:
             of_one = np.index_exp[0, 0] if self.trials_by_member else 0
             trial = jax.tree.map(lambda leaf: leaf[of_one], trials)
-            return initial_state(member(model, 0), trial, key=jax.random.key(0))
+            return initial_state(member(model, 0), trial, key=seed_key(0))
 
         state = eqx.filter_eval_shape(initial, training.model, self.first_trials)
         n_trials = training.batch_size // self.trainer.n_minibatches

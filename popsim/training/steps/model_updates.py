@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int, Key, PyTree
 from popsim._checks import shown
 from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.trial import Trial
 
 __all__ = ["TrainedBatch", "AbstractModelUpdate"]
@@ -207,7 +207,7 @@ def first_carry(update: AbstractModelUpdate, model: AbstractModel) -> PyTree[Arr
 def _first_update(
     update: AbstractModelUpdate, model: AbstractModel, batch: TrainedBatch
 ) -> tuple[PyTree, PyTree]:
-    result = update(model, batch, first_carry(update, model), key=jax.random.key(0))
+    result = update(model, batch, first_carry(update, model), key=seed_key(0))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ValueError(
             f"{type(update).__name__} of `model_update_funcs` must return the pair (update, state), "
