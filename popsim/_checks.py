@@ -54,8 +54,8 @@ def check_positive_int(name: str, value: object) -> None:
 
 
 def check_non_negative_int(name: str, value: object) -> None:
-    """Raise `ValueError` unless the argument called `name` is a Python integer of at least 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    """Raise `ValueError` unless the argument called `name` is a whole number of at least 0."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 0:
         raise ValueError(f"`{name}` must be a whole number from 0 on, got {value!r}.")
 
 

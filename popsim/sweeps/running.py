@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from popsim._checks import memory_of_machine, warn_caller
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
@@ -160,7 +161,7 @@ def run_cell(
     it; `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process
     trains; otherwise as `run_or_resume`.
     """
-    folder = SweepFolder(Path(path))
+    folder, number = SweepFolder(Path(path)), plain_value("number", number)
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
