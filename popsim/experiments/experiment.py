@@ -80,7 +80,7 @@ class Recording:
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`.
 
-        **Raises:** `ValueError` if one of them is not in this training, or they are more than 10 million.
+        **Raises:** `ValueError` if one of them is not in this training, or they are more than a million.
         """
         self._check_count(n_batches, log_step)
         match self.trainables.split():
@@ -110,13 +110,13 @@ class Recording:
             case ["every", n]:
                 count = n_batches // int(n)
             case ["log", n]:
-                count = min(int(n), n_batches)
+                count = int(n)  # that many are made before those that coincide are merged
             case _:
                 return
         if count > MOST_KEPT:
             raise ValueError(
                 f"`trainables` must be at most {MOST_KEPT} batches, got {self.trainables!r}, "
-                f"which is {count} of {n_batches}."
+                f"which is {count}."
             )
 
     @property
@@ -129,7 +129,7 @@ Grid = tuple[tuple[str, tuple[Any, ...]], ...]
 LARGEST = 2**31  # batches, members and other counts are 32-bit integers on the device
 MOST_MEMBERS = 1_000_000
 MOST_LOG_POINTS = 1_000_000
-MOST_KEPT = 10_000_000  # batches after which weights are stored
+MOST_KEPT = 1_000_000  # batches after which weights are stored
 MOST_CHECKED = 1000  # combinations of settings, each of which is built as an experiment
 
 

@@ -16,14 +16,14 @@ from popsim.experiments.settings import as_setting, setting_types
 __all__ = ["MOST_AXES", "MOST_CELLS", "MOST_VALUES", "as_axes", "as_seeds", "check_extent"]
 
 MOST_AXES = 16
-MOST_VALUES = 10_000  # of an axis
+MOST_VALUES = 2000  # of an axis
 MOST_CELLS = 20_000
 
 
 def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
     """Return the values of each axis as settings of an experiment, see `as_setting`.
 
-    **Raises:** `ValueError` naming an axis with no list of values, more than 10,000 of them, one twice, or
+    **Raises:** `ValueError` naming an axis with no list of values, more than 2,000 of them, one twice, or
     one that is not of the type of the setting.
     """
     if not isinstance(axes, Mapping):

@@ -21,7 +21,7 @@ from popsim.store.files import saving, write_file
 from popsim.store.identity import FolderHeldError, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.config import config_text
-from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
 from popsim.sweeps.index import check_part_of, write_entry
 from popsim.sweeps.opened import OpenedSweep, open_sweep
@@ -57,6 +57,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
         _check_same(folder, sweep)
     elif folder.path.is_dir() and (names := sorted(entry.name for entry in folder.path.iterdir())):
         raise ValueError(f"`out` must be an empty folder, got {path}: it has {names[0]}.")
+    config_text(sweep)  # which raises if it could not be read again
     sweep.check()
     widest: dict[tuple[tuple[str, Any], ...], Any] = {}
     for cell in sweep.cells():
@@ -65,7 +66,11 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
             widest[tuple(cell.settings.items())] = cell
     n_bytes = 0
     per_kind = sweep.n_members // max(1, len(widest))
-    for cell in widest.values():
+    cost = CellCost(0.0, 0, 0)
+    for place, cell in enumerate(widest.values()):
+        if not is_estimated(place, len(widest)):
+            n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+            continue
         cost = cell_cost(cell.experiment, sweep.recording)
         if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
             raise ValueError(
