@@ -12,6 +12,7 @@ import jax
 
 from popsim._checks import bytes_of, memory_of_machine, warn_caller
 from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
@@ -114,6 +115,9 @@ def run_experiment(
     it; `SaveError` if the disk is full; `RunStopped` if `stop` returned True.
     """
     recording = recording or Recording()
+    checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
+    member_batch_size = plain_value("member_batch_size", member_batch_size)
+    part_of = None if part_of is None else plain_json("part_of", part_of)
     recording.batches(experiment.n_batches, experiment.log_step)
     if population is None:
         experiment.check_selection(dict(experiment.grid), experiment.n_members)
@@ -144,7 +148,7 @@ def run_experiment(
                 "checkpoint_seconds": checkpoint_seconds,
                 "member_batch_size": member_batch_size,
                 "draws_figures": draws_figures,
-                **({} if part_of is None else {"part_of": dict(part_of)}),
+                **({} if part_of is None else {"part_of": part_of}),
                 **({} if population is None else {SHARED: True}),
             },
         )
@@ -334,7 +338,7 @@ def _train(
     folder.check_plain()
     if read_description(folder.description).get("draws_figures", True):
         save_figures(finished)
-    write_sealed_json(folder.summary, {**summary, RUN_ID: run_id_of(folder)})
+    write_sealed_json(folder.summary, {**plain_json("summarize", summary), RUN_ID: run_id_of(folder)})
     _mark_finished(folder)
     return finished
 

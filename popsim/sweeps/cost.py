@@ -22,6 +22,7 @@ SECONDS_PER_NUMBER = 5e-10
 SECONDS_PER_WEIGHT = 9e-11
 PROCESS_BYTES = 450_000_000
 N_CHECKPOINTS, COPIES = 3, 3  # a checkpoint holds the weights and two moments of Adam
+MOST_ESTIMATED = 64  # kinds of cells that are estimated each; of further ones as many, evenly spaced
 N_SELECTIONS = 4  # whose members are kept for the other cells of a population
 
 
@@ -37,6 +38,11 @@ class CellCost:
     seconds: float
     memory_bytes: int
     disk_bytes: int
+
+
+def is_estimated(place: int, count: int) -> bool:
+    """Whether to estimate the cell at a place among so many, or to take the estimate of one before it."""
+    return place < MOST_ESTIMATED or place % -(-count // MOST_ESTIMATED) == 0
 
 
 def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:

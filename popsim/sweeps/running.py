@@ -13,6 +13,7 @@ import jax
 
 from popsim._checks import memory_of_machine, warn_caller
 from popsim._numeric_flags import numeric_flags
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
@@ -21,7 +22,7 @@ from popsim.store.files import saving, write_file
 from popsim.store.identity import FolderHeldError, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.config import config_text
-from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
 from popsim.sweeps.index import check_part_of, write_entry
 from popsim.sweeps.opened import OpenedSweep, open_sweep
@@ -57,6 +58,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
         _check_same(folder, sweep)
     elif folder.path.is_dir() and (names := sorted(entry.name for entry in folder.path.iterdir())):
         raise ValueError(f"`out` must be an empty folder, got {path}: it has {names[0]}.")
+    config_text(sweep)  # which raises if it could not be read again
     sweep.check()
     widest: dict[tuple[tuple[str, Any], ...], Any] = {}
     for cell in sweep.cells():
@@ -65,7 +67,11 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
             widest[tuple(cell.settings.items())] = cell
     n_bytes = 0
     per_kind = sweep.n_members // max(1, len(widest))
-    for cell in widest.values():
+    cost = CellCost(0.0, 0, 0)
+    for place, cell in enumerate(widest.values()):
+        if not is_estimated(place, len(widest)):
+            n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+            continue
         cost = cell_cost(cell.experiment, sweep.recording)
         if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
             raise ValueError(
@@ -162,7 +168,7 @@ def run_cell(
     it; `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process
     trains; otherwise as `run_or_resume`.
     """
-    folder = SweepFolder(Path(path))
+    folder, number = SweepFolder(Path(path)), plain_value("number", number)
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
