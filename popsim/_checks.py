@@ -117,7 +117,18 @@ def _check_numbers(
         raise ValueError(f"`{name}` must be a number, {expected}, got {value!r}.")
     bad = numbers[~good(numbers)]
     if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")
+        raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
+
+
+def shown(value: Any) -> str:
+    """Return a number or an array as text, with the fewest digits that distinguish numbers of its precision.
+
+    A value given as .1 and stored in float32 reads 0.1, not 0.10000000149011612.
+    """
+    array = np.asarray(value.values if isinstance(value, PerMember) else value)
+    if array.ndim == 0:
+        return str(array[()])
+    return " ".join(np.array2string(array, separator=", ", threshold=16, edgeitems=4).split())
 
 
 @overload

@@ -7,6 +7,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
 from popsim._compilation import as_array, jit_quickly
+from popsim._member_values import check_values_of_members
 from popsim._trials_last import map_trials
 from popsim.ensemble import map_members, member, n_members
 from popsim.loss import LossValues
@@ -97,6 +98,7 @@ def evaluate_ensemble(
     check_model("ensemble", ensemble)
     count = n_members(ensemble)
     check_n_members(task, count, "task")
+    check_values_of_members("task", task)
     ids = as_array(np.arange(count) if member_ids is None else member_ids, int)
     if ids.shape != (count,):
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
