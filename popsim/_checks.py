@@ -50,10 +50,21 @@ def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: 
 LARGEST_INT = 2**31 - 1  # of JAX's default integers
 
 
-def shown(value: object) -> str:
-    """Return a value for an error message, on one line of at most 200 characters."""
-    if isinstance(value, eqx.Module | jax.Array | np.ndarray):
+def shown(value: Any) -> str:
+    """Return a value for an error message, on one line of at most 200 characters.
+
+    Numbers have the fewest digits that distinguish those of their precision: .1 stored in float32 reads 0.1,
+    not 0.10000000149011612.
+    """
+    value = value.values if isinstance(value, PerMember) else value
+    if isinstance(value, eqx.Module) or is_traced(value):
         return kind_of(value)
+    if isinstance(value, jax.Array | np.ndarray | np.number):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return kind_of(value)
+        array = np.asarray(value)
+        text = np.array2string(array, separator=", ", threshold=16, edgeitems=4) if array.ndim else array[()]
+        return " ".join(str(text).split())[:200]
     return " ".join(repr(value).split())[:200]
 
 
@@ -167,7 +178,7 @@ def _check_numbers(
     numbers = np.asarray(given)
     bad = numbers[~good(numbers)]
     if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")
+        raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
 
 
 @overload

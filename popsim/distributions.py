@@ -16,6 +16,7 @@ from popsim._checks import (
     check_one_number,
     check_positive,
     is_traced,
+    shown,
 )
 from popsim.per_member import is_per_member
 from popsim.randomness import as_key
@@ -167,7 +168,7 @@ def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> No
     _check_same_shape(lower_name, lower, upper_name, upper)
     own, other = (given.values if is_per_member(given) else given for given in (lower, upper))
     if not is_traced(own, other) and np.any(np.asarray(own) > np.asarray(other)):
-        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {own}, got {other}.")
+        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {shown(own)}, got {shown(other)}.")
 
 
 def _check_same_shape(name: str, own: Any, other_name: str, other: Any) -> None:

@@ -22,6 +22,7 @@ from popsim._checks import (
     shown,
 )
 from popsim._compilation import as_array, jit_quickly
+from popsim._member_values import check_builds, warn_if_key_is_ignored
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key, check_draws_from_key
 
@@ -227,7 +228,8 @@ def make_ensemble(
 
     **Arguments:**
 
-    - `build`: makes one model from a key; traced under `jit` and `vmap`.
+    - `build`: makes one model from a key; called once as it is, so that the checks of what it makes see
+        numbers, and traced under `jit` and `vmap`.
     - `n_members`: the number of members.
     - `first_member`: the id of the first one: `make_ensemble(build, 64, first_member=128, key=key)` returns
         members 128 to 191 of a larger population.
@@ -238,13 +240,19 @@ def make_ensemble(
     **Raises:** `ValueError` if `n_members` is not a positive integer, `first_member` is negative, or `build`
     draws random numbers other than from its key, such as by `numpy.random`, which would make all members
     equal.
+
+    **Warns:** if `build` draws from another key than its own.
     """
     check_positive_int("n_members", n_members)
     check_non_negative_int("first_member", first_member)
     check_non_negative_int("first_member + n_members", first_member + n_members)
     key = as_key(key)
     _check_build(build, (key,), {})
-    return _build_from_keys(build, key, n_members, as_array(first_member, int))
+    ids = np.arange(first_member, first_member + min(n_members, 2))  # without settings all are built alike
+    check_builds(build, key, ids, {})
+    ensemble = _build_from_keys(build, key, n_members, as_array(first_member, int))
+    warn_if_key_is_ignored(build, key, ids, {})
+    return ensemble
 
 
 def build_members(
@@ -260,7 +268,9 @@ def build_members(
 
     - `build`: makes one model, `build(key=..., **settings)`; traced under `jit` and `vmap`. A setting is
         passed as a traced number, so it may become any array of the model (a noise level, a mass, a time
-        constant), but not a size.
+        constant), but not a size. For each combination of settings it is also called once as it is, so that
+        the checks of what it makes see numbers; of more than 32, for those with the lowest and the highest
+        value of each setting and a sample of the others.
     - `members`: the members, see `member_grid`.
     - `settings`: the settings that `build` takes; by default all. The others are for the task, the loss or
         the optimizer.
@@ -270,7 +280,9 @@ def build_members(
     **Returns:** a model whose arrays have a leading member axis.
 
     **Raises:** `ValueError` if one of the `settings` is missing in `members` or not numeric, or `build` does
-    not take them or draws random numbers other than from its key.
+    not take them, refuses their values, or draws random numbers other than from its key.
+
+    **Warns:** if `build` draws from another key than its own.
     """
     key = as_key(key)
     check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
@@ -278,7 +290,14 @@ def build_members(
         raise ValueError(f"`settings` must be a list of names, such as [{settings!r}], got {settings!r}.")
     taken = members.numbers(list(members.settings) if settings is None else settings)
     _check_build(build, (), {"key": key, **taken})
-    return _build_from_settings(build, key, members.ids, taken)
+
+    def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
+        return build(key=key, **values)
+
+    check_builds(build_one, key, members.ids, taken)
+    ensemble = _build_from_settings(build, key, members.ids, taken)
+    warn_if_key_is_ignored(build_one, key, members.ids, taken)
+    return ensemble
 
 
 def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

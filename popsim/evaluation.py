@@ -7,6 +7,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
 from popsim._compilation import jit_quickly
+from popsim._member_values import check_values_of_members
 from popsim._trials_last import map_trials
 from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import LossValues
@@ -101,6 +102,7 @@ def evaluate_ensemble(
     count = n_members(ensemble)
     check_n_members(task, count, "task")
     ids = as_member_ids("member_ids", np.arange(count) if member_ids is None else member_ids)
+    check_values_of_members("task", task)
     if ids.shape != (count,):
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
     if member_batch_size is not None:

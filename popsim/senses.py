@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known, shown
 from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
@@ -91,7 +91,7 @@ class SensoryChannel(eqx.Module):
         if self.own_delay is not None:
             check_non_negative("own_delay", self.own_delay)
             if (own := known(jnp.max, self.own_delay)) is not None and own > self.delay * (1 + 1e-6):
-                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {own} s.")
+                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(own)} s.")
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:

@@ -9,6 +9,7 @@ import jax
 from jaxtyping import Array, Int, Key
 
 from popsim._checks import kind_of, naming_traced_code, shown
+from popsim._member_values import check_module_of_members
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
 from popsim.schedules import LAST_BATCH
@@ -48,6 +49,9 @@ class AbstractTask(eqx.Module):
     """
 
     loss: eqx.AbstractVar[Loss]
+
+    def __check_init__(self):
+        check_module_of_members(type(self).__name__, self)
 
     @abc.abstractmethod
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:

@@ -6,7 +6,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim._checks import check_non_negative
+from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.interventions.units import AbstractUnitIntervention
 from popsim.models.states import LoopState, NetworkModelState
 from popsim.randomness import as_key
@@ -29,6 +30,9 @@ class FeedbackNoise(AbstractIntervention):
     channel: str = eqx.field(static=True)
     name: str = eqx.field(static=True, default="feedback noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
+
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
 
     def apply(
         self, parameters: Float[Array, "*features"], state: LoopState, *, key: Key[Array, ""]
@@ -54,6 +58,9 @@ class InputNoise(AbstractIntervention):
     name: str = eqx.field(static=True, default="input noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
 
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
     def apply(
         self, parameters: Float[Array, "*inputs"], state: NetworkModelState, *, key: Key[Array, ""]
     ) -> NetworkModelState:
@@ -72,6 +79,9 @@ class UnitNoise(AbstractUnitIntervention):
 
     name: str = eqx.field(static=True, default="unit noise")
 
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
     def changed(
         self, parameters: Float[Array, "*unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
@@ -86,6 +96,9 @@ class CommandNoise(AbstractIntervention):
 
     name: str = eqx.field(static=True, default="command noise")
     after_stage: Stage = eqx.field(static=True, default="act")
+
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
 
     def apply(
         self, parameters: Float[Array, "*commands"], state: LoopState, *, key: Key[Array, ""]
@@ -102,6 +115,9 @@ class ForceNoise(AbstractIntervention):
 
     name: str = eqx.field(static=True, default="force noise")
     after_stage: Stage = eqx.field(static=True, default="act")
+
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
 
     def apply(
         self, parameters: Float[Array, "*space"], state: LoopState, *, key: Key[Array, ""]

@@ -19,6 +19,7 @@ from popsim._checks import (
     known,
     n_steps_in,
     naming_errors,
+    shown,
     warn_caller,
 )
 from popsim._compilation import jit_quickly
@@ -284,7 +285,7 @@ class SensorimotorLoop(AbstractModel):
         if reachable is not None and not reachable.all():
             worst = padded[reachable.argmin()]
             raise ValueError(
-                f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
+                f"`{name}.position` of a trial must be within the plant's reach, got {shown(worst)} m."
             )
 
 

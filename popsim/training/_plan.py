@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compilation import as_array
+from popsim._member_values import check_values_of_members
 from popsim.ensemble import member, n_members
 from popsim.evaluation import validation_trials
 from popsim.model import initial_state
@@ -99,6 +100,9 @@ class TrainingPlan:
             check_of_one_member("post_step_fns", trainer.post_step_fns)
         else:
             check_n_members(training.task, self.count, "task")
+            check_values_of_members("task", training.task)
+            check_values_of_members("model_update_funcs", trainer.model_update_funcs)
+            check_values_of_members("post_step_fns", trainer.post_step_fns)
         if trainer.selection is not None:
             self._check_selection()
         elif training.population is not None:
