@@ -350,13 +350,28 @@ def verify_run(path: str | Path) -> dict[str, str]:
     try:
         parts = read_parts(folder)
     except ValueError as error:
-        damage[folder.training.name] = str(error)
+        is_lost = not folder.description.is_file() and str(folder.description) in str(error)
+        damage[(folder.description if is_lost else folder.training).name] = str(error)
     damage |= _damaged_checkpoints(folder, parts) | _damaged_history(folder, parts)
     damage |= _damaged_log(folder, parts)
+    if not folder.description.is_file():  # of a script, whose folder may have files of others
+        return damage
     is_finished = folder.is_finished or description.get("finished")
     if is_finished and (said := _complaint(lambda: read_summary(folder, parts.run_id))):
         damage[folder.summary.name] = said
-    return damage
+    return damage | _missing_figures(folder, description)
+
+
+def _missing_figures(folder: RunFolder, description: Mapping[str, Any]) -> dict[str, str]:
+    names = description.get("figures")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return {}
+    files = {name for name, _ in files_below(folder.figures)}
+    return {
+        f"{folder.figures.name}/{name}": "must be there; it is missing: popsim show draws it again"
+        for name in names
+        if name not in files
+    }
 
 
 def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:

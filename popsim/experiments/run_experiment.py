@@ -16,13 +16,14 @@ from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
+from popsim.experiments.described_run import differences_from_plan
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
 from popsim.per_member import of_member
 from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder, write_sealed_json
 from popsim.store._run_parts import check_parts, run_id_of
-from popsim.store.files import saving
+from popsim.store.files import files_below, finished_name, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import FORMAT, check_resumable, read_description
@@ -344,10 +345,11 @@ def _train(
 
 
 def _mark_finished(folder: RunFolder) -> None:
-    """Record in run.json that the run has a summary, so that a lost one is noticed."""
+    """Record in run.json that the run has a summary and which figures, so that lost ones are noticed."""
     description = read_description(folder.description)
     if not description.get("finished"):
-        write_sealed_json(folder.description, {**description, "finished": True})
+        figures = sorted(name for name, _ in files_below(folder.figures) if finished_name(name) is None)
+        write_sealed_json(folder.description, {**description, "finished": True, "figures": figures})
 
 
 def _leave_if_told(run: Run, stop: Callable[[], bool] | None) -> None:
@@ -418,30 +420,6 @@ def _check_same(
     description: Mapping[str, Any], experiment: AbstractExperiment, recording: Recording, folder: RunFolder
 ) -> None:
     """**Raises:** `MismatchError` naming what differs."""
-    expected = describe_experiment(experiment)
-    found, given = description.get("experiment"), expected["experiment"]
-    differ = [] if found == given else [("experiment", found, given)]
-    if not differ:
-        differ = _differences(_with_defaults(description.get("settings"), experiment), expected["settings"])
-        differ += _differences(description.get("recording"), dataclasses.asdict(recording))
-    if differ:
+    if differ := differences_from_plan(description, experiment, recording):
         said = "; ".join(f"`{name}` is {there!r} there and {here!r} here" for name, there, here in differ)
         raise MismatchError(f"`out` must hold a run like this one to go on with, got {folder.path}: {said}.")
-
-
-def _with_defaults(settings: Any, experiment: AbstractExperiment) -> Any:
-    """Return settings with the defaults of those that an older experiment did not have."""
-    if not isinstance(settings, dict):
-        return settings
-    fields = dataclasses.fields(experiment)
-    known = {own.name: own.default for own in fields if own.default is not dataclasses.MISSING}
-    return plain_json("experiment", known) | settings
-
-
-def _differences(found: Any, expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return name, found value and expected value of entries that differ as JSON."""
-    found = found if isinstance(found, dict) else {}
-    plain = plain_json("experiment", expected)
-    names = [*plain, *(name for name in found if name not in plain)]
-    pairs = [(name, found.get(name, "not"), plain.get(name, "not")) for name in names]
-    return [(name, there, here) for name, there, here in pairs if there != here]

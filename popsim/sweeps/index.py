@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from popsim.experiments import AbstractExperiment, Run, read_run_info
+from popsim.experiments import Run, read_run_info
 from popsim.experiments.info import RunInfo, last_losses, logged_losses
 from popsim.store import (
     CorruptDataError,
     MismatchError,
-    RunFolder,
     SaveError,
     as_json_numbers,
     read_sealed_json,
@@ -27,8 +26,8 @@ from popsim.store._array_file import describe, open_array_file, read_array, writ
 from popsim.store._run_parts import read_parts, stream_log
 from popsim.store.files import read_plain
 from popsim.store.identity import FolderHeldError, lock_folder
-from popsim.store.run_folder import read_description
-from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.cells import check_cell
+from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellLayout", "SweepIndex", "STATES"]
@@ -36,7 +35,7 @@ __all__ = ["CellLayout", "SweepIndex", "STATES"]
 INDEX_FORMAT = 1
 STATES = ("not started", "stopped", "damaged", "finished")
 NOT_STARTED, STOPPED, DAMAGED, FINISHED = range(len(STATES))
-PARTS = ("summary.json", "training.json", "run.json")  # the first that is there, written last, tells a change
+PARTS = ("summary.json", "training.json", "run.json")  # one of which changes with a cell
 LONGEST = 300  # characters of a message
 
 
@@ -97,7 +96,7 @@ class SweepIndex:
     """The state and the results of the cells of a sweep, as columns.
 
     - `state`: for each cell, the number of its state in `STATES`.
-    - `stamp`: for each cell, which file was looked at, and when that changed (ns since 1970).
+    - `stamp`: for each cell, which of `PARTS` exist, as bits, and a number that changes with them.
     - `n_batches`: for each cell, the number of batches that are saved.
     - `seconds`: for each cell, how long it trained.
     - `layout`: for each cell, the number of its history in `layouts`; -1 for none.
@@ -171,7 +170,7 @@ class SweepIndex:
         n_changed = 0
         for number, seen in enumerate(map(tuple, self.stamp.tolist())):
             cell = folder.cell(number)
-            stamp = _stamp(str(cell.path)) if cell.path.name in present else (0, 0)
+            stamp = stamp_of(str(cell.path)) if cell.path.name in present else (0, 0)
             if stamp == seen:
                 continue
             n_changed += 1
@@ -214,27 +213,40 @@ class CellEntry:
     problem: str = ""
 
 
-def _stamp(folder: str) -> tuple[int, int]:
-    for kind, part in enumerate(PARTS):
+def stamp_of(folder: str) -> tuple[int, int]:
+    """Return which parts of a cell exist, and a number that changes when one is written or put there."""
+    exist, changed = 0, 0
+    for bit, part in enumerate(PARTS):
         with contextlib.suppress(OSError):
-            return kind + 1, os.stat(f"{folder}/{part}").st_mtime_ns
-    return 0, 0
+            file = os.lstat(f"{folder}/{part}")
+            exist |= 1 << bit
+            changed = (1_000_003 * changed + file.st_mtime_ns + file.st_size) % 2**63
+    return exist, changed
 
 
 def read_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
     """Read what the index holds of a cell, from its `cell.json` or, without it, from its run."""
     with contextlib.suppress(ValueError, OSError, LookupError, TypeError):
-        return _entry_of(read_sealed_json(folder.entry(number)), sweep_id, number, folder.cell(number))
+        return read_note(folder, sweep_id, number)
     try:
-        return look_at_cell(folder.cell(number), sweep.cell(number).experiment, sweep_id, number)
+        return look_at_cell(folder, sweep, sweep_id, number)
     except (ValueError, OSError) as error:
         return CellEntry(DAMAGED, problem=str(error))
 
 
-def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: RunFolder) -> CellEntry:
-    """Return the entry in a `cell.json`; raises unless it is of this cell and its summary."""
-    if (found["sweep"], found["cell"], found["summary"]) != (sweep_id, number, _digest_of(cell)):
-        raise ValueError("it is of another cell, or of another summary.")
+def read_note(folder: SweepFolder, sweep_id: str, number: int) -> CellEntry:
+    """Read what the index holds of a cell from its `cell.json`.
+
+    **Raises:** an error of some kind if it is missing, damaged, or not of this cell as it is now.
+    """
+    return _entry_of(read_sealed_json(folder.entry(number)), sweep_id, number, folder.cell(number))
+
+
+def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: CellFolder) -> CellEntry:
+    """Return the entry in a `cell.json`; raises unless it is of this cell, its run and its summary."""
+    files = {name: found[name] for name in ("run", "summary")}
+    if (found["sweep"], found["cell"], files) != (sweep_id, number, _digests_of(cell)):
+        raise ValueError("it is of another cell, or of another run or summary.")
     return CellEntry(
         FINISHED,
         int(found["n_batches"]),
@@ -247,13 +259,13 @@ def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: RunFolder
 def write_entry(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> None:
     """Write the `cell.json` of a finished cell; its run must be locked."""
     cell = folder.cell(number)
-    entry = look_at_cell(cell, sweep.cell(number).experiment, sweep_id, number)
+    entry = look_at_cell(folder, sweep, sweep_id, number)
     if entry.state != FINISHED or entry.layout is None:
         return
     described = {
         "sweep": sweep_id,
         "cell": number,
-        "summary": _digest_of(cell),
+        **_digests_of(cell),
         "n_batches": entry.n_batches,
         "seconds": entry.seconds,
         "members": {name: as_json_numbers(values) for name, values in entry.members.items()},
@@ -265,18 +277,25 @@ def write_entry(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -
     write_sealed_json(folder.entry(number), described)
 
 
-def _digest_of(cell: RunFolder) -> str:
-    with read_plain(cell.summary) as file:
-        return hashlib.sha256(file.read()).hexdigest()
+def _digests_of(cell: CellFolder) -> dict[str, str]:
+    """Return the digests of the files on which a `cell.json` depends."""
+    digests = {}
+    for name, path in (("run", cell.description), ("summary", cell.summary)):
+        with read_plain(path) as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
-def look_at_cell(cell: RunFolder, experiment: AbstractExperiment, sweep_id: str, number: int) -> CellEntry:
+def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
     """Read what the index holds of a cell from its run.
 
     **Raises:** `CorruptDataError` or `MismatchError` naming what is damaged, or of another sweep.
     """
-    check_part_of(cell, sweep_id, number)
+    check_cell(folder, sweep, sweep_id, number)
+    cell, experiment = folder.cell(number), sweep.cell(number).experiment
     info = read_run_info(cell.path)
+    if damage := next(filter(None, (info.history_damage, *(array.damage for array in info.arrays))), ""):
+        raise CorruptDataError(damage)
     members = {
         name: [float(held.get(i, -1)) for i in range(experiment.n_members)]
         for name, held in (("frozen_from", info.frozen), ("stopped_from", info.stopped))
@@ -305,18 +324,10 @@ def look_at_cell(cell: RunFolder, experiment: AbstractExperiment, sweep_id: str,
         0.0 if info.losses is None else info.losses.seconds,
         members,
         _layout_of(cell, info),
-        info.history_damage,
     )
 
 
-def check_part_of(cell: RunFolder, sweep_id: str, number: int) -> None:
-    """**Raises:** `MismatchError` if the run is not this cell; as `read_description`."""
-    found = read_description(cell.description).get("part_of")
-    if found != {"sweep": sweep_id, "cell": number}:
-        raise MismatchError(f"{cell.path} must be cell {number} of this sweep, got a part of {found}.")
-
-
-def _layout_of(cell: RunFolder, info: RunInfo) -> CellLayout | None:
+def _layout_of(cell: CellFolder, info: RunInfo) -> CellLayout | None:
     """Return the layout of the history of a run, if it has one."""
     if not info.arrays:
         return None

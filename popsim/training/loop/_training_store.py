@@ -276,8 +276,9 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
         if not folder.training.exists():
-            run_id = run_id_of(folder) if folder.description.is_file() else new_run_id()
-            write_sealed_json(folder.training, RunParts(run_id).described())
+            has_run = folder.description.is_file()
+            run_id = run_id_of(folder) if has_run else new_run_id()
+            write_sealed_json(folder.training, RunParts(run_id, of_experiment=has_run).described())
         store = TrainingStore(
             folder,
             run_id_of(folder),
