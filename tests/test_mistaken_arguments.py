@@ -111,7 +111,7 @@ TRIALS = {
     ),
     "an array as intervention": (
         lambda: popsim.Trial((), SIGNAL, SIGNAL, TIMELINE, interventions={"push": SIGNAL}),
-        r"`interventions\['push'\]` must be a schedule, got an array",
+        r"`interventions\['push'\]` must be a schedule, got",
     ),
     "an epoch in seconds": (
         lambda: popsim.Timeline(0.01, 6, epochs={"hold": (0.0, 0.03)}),

@@ -71,6 +71,8 @@ def _members(info: RunInfo) -> str:
     number = "1 model" if info.n_members is None else str(info.n_members)
     if not info.arrays and info.experiment is None:
         number = "not known yet"
+    if info.n_trained is not None:
+        number += f", {info.n_trained:,} trained numbers each"
     for how, members in (("frozen", info.frozen), ("stopped", info.stopped)):
         if members:
             told = [f"{member} from batch {batch} on" for member, batch in members.items()]

@@ -309,8 +309,8 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
         element("p", " ".join(about.partition("\n\n")[0].split())),
         element(
             "p",
-            f"{own.n_members} members, each trained for {own.n_batches} batches of {own.batch_size} "
-            f"trials, all random numbers from seed {own.seed}{_time_trained(info)}.",
+            f"{own.n_members} members{_numbers_trained(info)}, each trained for {own.n_batches} batches of "
+            f"{own.batch_size} trials, all random numbers from seed {own.seed}{_time_trained(info)}.",
         ),
     ]
     for held, why in (
@@ -322,6 +322,10 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
             note = f"Members that are {why}: {named}."
             said.append(element("p", note, attributes={"class": "note"}))
     return [*said, element("h2", "What was trained"), _settings(info)]
+
+
+def _numbers_trained(info: RunInfo) -> str:
+    return "" if info.n_trained is None else f" of {info.n_trained:,} trained numbers"
 
 
 def _time_trained(info: RunInfo) -> str:

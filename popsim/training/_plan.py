@@ -313,6 +313,11 @@ class TrainingPlan:
         return with_no_stops(state) if self.trainer.control else state
 
     @functools.cached_property
+    def n_trained(self) -> int:
+        """The number of numbers of one member that the optimizer trains, in some phase."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.new_state.params)) // (self.count or 1)
+
+    @functools.cached_property
     def state(self) -> TrainState:
         """The initial state if no checkpoint is restored."""
         state = self.new_state

@@ -288,7 +288,8 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             like=plan.rows_like,
             by_member=by_member | ({TRIALS} if plan.trials_by_member else frozenset()),
             fixed=member_axis(plan.count),
-            attributes=member_labels(training.members if training.ensembled else None),
+            attributes=member_labels(training.members if training.ensembled else None)
+            | {"n_trained": plan.n_trained},
         )
         try:
             yield store
