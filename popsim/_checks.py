@@ -47,16 +47,67 @@ def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: 
         raise TypeError(f"{call}: {error}.") from error
 
 
-def check_positive_int(name: str, value: object) -> None:
-    """Raise `ValueError` unless `value` is a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a positive whole number, got {value!r}.")
+LARGEST_INT = 2**31 - 1  # of JAX's default integers
 
 
-def check_non_negative_int(name: str, value: object) -> None:
-    """Raise `ValueError` unless the argument called `name` is a Python integer of at least 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"`{name}` must be a whole number from 0 on, got {value!r}.")
+def shown(value: Any) -> str:
+    """Return a value for an error message, on one line of at most 200 characters.
+
+    Numbers have the fewest digits that distinguish those of their precision: .1 stored in float32 reads 0.1,
+    not 0.10000000149011612.
+    """
+    value = value.values if isinstance(value, PerMember) else value
+    if isinstance(value, eqx.Module) or is_traced(value):
+        return kind_of(value)
+    if isinstance(value, jax.Array | np.ndarray | np.number):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return kind_of(value)
+        array = np.asarray(value)
+        text = np.array2string(array, separator=", ", threshold=16, edgeitems=4) if array.ndim else array[()]
+        return " ".join(str(text).split())[:200]
+    return " ".join(repr(value).split())[:200]
+
+
+def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Raise `ValueError` unless the argument called `name` is an instance.
+
+    **Arguments:**
+
+    - `kinds`: the class, or classes.
+    - `expected`: what it must be, such as "a Timeline".
+    """
+    if not isinstance(value, kinds):
+        raise ValueError(f"`{name}` must be {expected}, got {shown(value)}.")
+
+
+def is_int(value: object) -> bool:
+    """Return whether a value is a whole number of Python or NumPy; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_positive_int(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
+    if not is_int(value) or value < 1:
+        raise ValueError(f"`{name}` must be a positive whole number, got {shown(value)}.")
+    _check_int_fits(name, value)
+
+
+def check_non_negative_int(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
+    if not is_int(value) or value < 0:
+        raise ValueError(f"`{name}` must be a whole number from 0 on, got {shown(value)}.")
+    _check_int_fits(name, value)
+
+
+def _check_int_fits(name: str, value: int | np.integer) -> None:
+    if value > LARGEST_INT:
+        raise ValueError(f"`{name}` must be below 2**31, got {value}.")
+
+
+def check_index(name: str, value: Any, count: int, what: str = "a member") -> None:
+    """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
+    if not is_int(value) or not 0 <= value < count:
+        raise ValueError(f"`{name}` must be {what}, 0 to {count - 1}, got {shown(value)}.")
 
 
 def check_one_number(name: str, value: Any) -> None:
@@ -88,6 +139,11 @@ def check_callables(name: str, values: Any) -> None:
             raise ValueError(f"`{name}` must be functions, got {value!r}.")
 
 
+def check_numbers(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, as for `check_finite`, holds numbers, none of them NaN."""
+    _check_numbers(name, value, lambda x: ~np.isnan(x), "not NaN")
+
+
 def check_finite(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value`, a number, an array of numbers or a `PerMember`, is finite.
 
@@ -112,12 +168,17 @@ def _check_numbers(
     given = value.values if isinstance(value, PerMember) else value
     if is_traced(given):
         return
+    with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
+        given = np.asarray(given)
+    numeric = isinstance(given, np.ndarray) and (
+        jnp.issubdtype(given.dtype, jnp.number) or given.dtype == bool
+    )
+    if not numeric:
+        raise ValueError(f"`{name}` must be a number, {expected}, got {shown(value)}.")
     numbers = np.asarray(given)
-    if not jnp.issubdtype(numbers.dtype, jnp.number) and numbers.dtype != bool:
-        raise ValueError(f"`{name}` must be a number, {expected}, got {value!r}.")
     bad = numbers[~good(numbers)]
     if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")
+        raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
 
 
 @overload
@@ -125,10 +186,16 @@ def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[report
 @overload
 def as_float_array(value: Any) -> Array: ...
 def as_float_array(value: Any) -> Array | PerMember:
-    """Convert a value, or the values of a `PerMember`, to the default floating-point type."""
+    """Convert a value, or the values of a `PerMember`, to the default floating-point type.
+
+    What is no number is returned as it is: the check of the argument, which knows its name, refuses it.
+    """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    return as_array(value, jnp.result_type(float))
+    try:
+        return as_array(value, jnp.result_type(float))
+    except (TypeError, ValueError):
+        return value
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, is_traced
+from popsim._checks import as_float_array, check_finite, is_traced, shown
 from popsim.parameters import Constants
+from popsim.randomness import as_key
 
 __all__ = ["HandState", "Workspace"]
 
@@ -40,6 +41,8 @@ class Workspace(eqx.Module):
     high: Float[Array, " space"] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_finite("low", self.low)
+        check_finite("high", self.high)
         if self.low.ndim != 1 or self.low.shape != self.high.shape:
             raise ValueError(
                 "`low` and `high` of a workspace must be vectors of one length, "
@@ -68,11 +71,11 @@ class Workspace(eqx.Module):
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, " space"]:
         """Draw a position uniformly from the box, in metres."""
-        return jax.random.uniform(key, self.low.shape, self.low.dtype, self.low, self.high)
+        return jax.random.uniform(as_key(key), self.low.shape, self.low.dtype, self.low, self.high)
 
 
 def as_workspace(value: Any) -> Workspace:
     """Return `value` if it is a `Workspace`, else raise `ValueError`, such as for a list of two corners."""
     if not isinstance(value, Workspace):
-        raise ValueError(f"`workspace` must be a Workspace, such as plant.workspace, got {value!r}.")
+        raise ValueError(f"`workspace` must be a Workspace, such as plant.workspace, got {shown(value)}.")
     return value

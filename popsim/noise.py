@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._checks import as_float_array, check_non_negative
 from popsim.parameters import Constants
+from popsim.randomness import as_key
 
 __all__ = ["AbstractNoise", "NoNoise", "GaussianNoise", "MotorNoise", "without_noise"]
 
@@ -69,7 +70,7 @@ class GaussianNoise(AbstractNoise):
         check_non_negative("std", self.std)
 
     def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
-        return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
+        return signal + self.std * jax.random.normal(as_key(key), signal.shape, signal.dtype)
 
 
 class MotorNoise(AbstractNoise):
@@ -94,7 +95,7 @@ class MotorNoise(AbstractNoise):
         check_non_negative("constant", self.constant)
 
     def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
-        multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
+        multiplicative, additive = jax.random.normal(as_key(key), (2, *signal.shape), signal.dtype)
         return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
 
 

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known, shown
 from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
-from popsim.trial import Trial, is_stacked
+from popsim.trial import Trial, check_trials
 
 __all__ = [
     "Scaling",
@@ -91,7 +91,7 @@ class SensoryChannel(eqx.Module):
         if self.own_delay is not None:
             check_non_negative("own_delay", self.own_delay)
             if (own := known(jnp.max, self.own_delay)) is not None and own > self.delay * (1 + 1e-6):
-                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {own} s.")
+                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(own)} s.")
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
@@ -208,9 +208,7 @@ def n_network_inputs(
     **Raises:** `ValueError` if `trials` are not stacked trials, `channels` not channels by name, or only one
     of `plant` and `channels` is given.
     """
-    if not isinstance(trials, Trial) or not is_stacked(trials):
-        given = "one trial" if isinstance(trials, Trial) else repr(trials)
-        raise ValueError(f"`trials` must be stacked trials, such as task.validation_trials(), got {given}.")
+    check_trials("trials", trials)
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     senses = {} if channels is None else channels_by_name(channels)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive, is_traced, n_steps_in
+from popsim._checks import as_float_array, check_fraction, check_positive, is_traced, n_steps_in, shown
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.per_member import has_per_member, is_per_member
 from popsim.randomness import key_stream
@@ -132,7 +132,7 @@ class TrialPlan(eqx.Module):
             if not 0 <= float(low) <= float(high) < float("inf"):
                 raise ValueError(
                     f"`duration` of the epoch {epoch.name!r} must be finite and at least zero, "
-                    f"got from {float(low)} to {float(high)} s."
+                    f"got from {shown(low)} to {shown(high)} s."
                 )
         longest = longest_time(self.epochs)
         if longest is not None and longest > self.duration + 1e-6:

@@ -1,12 +1,14 @@
 """Timelines of trials, and windows of time in them."""
 
 import abc
+from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
+from popsim._checks import check_instance, check_non_negative, check_positive, check_positive_int, kind_of
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
 
@@ -32,8 +34,12 @@ class Timeline(eqx.Module):
 
     dt: float = eqx.field(static=True)
     n_steps: int = eqx.field(static=True)
-    epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(default_factory=dict)
-    events: dict[str, Int[Array, "*trial"]] = eqx.field(default_factory=dict)
+    epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(
+        default_factory=dict, converter=lambda epochs: _as_steps("epochs", epochs)
+    )
+    events: dict[str, Int[Array, "*trial"]] = eqx.field(
+        default_factory=dict, converter=lambda events: _as_steps("events", events)
+    )
 
     def __check_init__(self):
         if not isinstance(self.dt, (int, float)):
@@ -50,15 +56,15 @@ class Timeline(eqx.Module):
                         f"got {steps.dtype} of shape {steps.shape}."
                     )
 
-    def in_epoch(self, name: str) -> Bool[Array, " time"]:
-        """Return a mask of the steps of one trial that belong to the epoch `name`."""
-        first, end = self._named("epochs", name)
+    def in_epoch(self, name: str) -> Bool[Array, "*trial time"]:
+        """Return a mask of the steps that belong to the epoch `name`."""
+        epoch = self._named("epochs", name)
         steps = jnp.arange(self.n_steps)
-        return (steps >= first) & (steps < end)
+        return (steps >= epoch[..., :1]) & (steps < epoch[..., 1:])
 
-    def since(self, event: str, delay: float = 0.0) -> Bool[Array, " time"]:
+    def since(self, event: str, delay: float = 0.0) -> Bool[Array, "*trial time"]:
         """Return a mask of the steps from `delay` seconds after an event on; empty if it does not happen."""
-        return jnp.arange(self.n_steps) >= self._named("events", event) + round(delay / self.dt)
+        return jnp.arange(self.n_steps) >= self._named("events", event)[..., None] + round(delay / self.dt)
 
     def happens(self, event: str) -> Bool[Array, "*trial"]:
         """Return whether an event happens within the trial."""
@@ -69,6 +75,15 @@ class Timeline(eqx.Module):
         if name not in named:
             raise ValueError(f"`name` must be one of the {kind} of the trial, {sorted(named)}, got {name!r}.")
         return named[name]
+
+
+def _as_steps(name: str, steps: Any) -> dict[str, Any]:
+    """Return named time steps, with lists and whole numbers of Python as arrays."""
+    check_instance(name, steps, Mapping, f"time steps by name, such as {{{name[:-1]!r}: steps}}")
+    try:
+        return {key: value if hasattr(value, "shape") else jnp.asarray(value) for key, value in steps.items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be time steps by name, got {steps!r}.") from None
 
 
 class AbstractWindow(eqx.Module):

@@ -4,7 +4,14 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, is_traced
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    is_traced,
+    shown,
+)
 from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
@@ -193,7 +200,7 @@ class SineGeneration(AbstractFixedTimes):
         if not is_traced(high) and float(high) * self.dt > 0.5:
             raise ValueError(
                 f"`frequency` must be at most {0.5 / self.dt:.4g} Hz, two steps a period, "
-                f"got {float(high)} Hz."
+                f"got {shown(high)} Hz."
             )
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:

@@ -23,6 +23,7 @@ from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
 from popsim.per_member import PerMember, has_per_member
+from popsim.randomness import as_key, seed_key
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
@@ -170,8 +171,8 @@ def at_direction(
 def random_direction(n_directions: int | None, *, key: Key[Array, ""]) -> Float[Array, ""]:
     """Draw one of `n_directions` evenly spaced directions (rad), or any direction if None."""
     if n_directions is None:
-        return jax.random.uniform(key, maxval=2 * jnp.pi)
-    return jax.random.choice(key, even_directions(n_directions))
+        return jax.random.uniform(as_key(key), maxval=2 * jnp.pi)
+    return jax.random.choice(as_key(key), even_directions(n_directions))
 
 
 def direction_of(toward: Float[Array, " space"]) -> Float[Array, ""]:
@@ -201,7 +202,7 @@ def nominal_values(distribution: AbstractDistribution, n: int = 5) -> Float[Arra
             return distribution.value[None]
         case Uniform():
             return jnp.linspace(distribution.low, distribution.high, n)
-    keys = jax.random.split(jax.random.key(0), n)
+    keys = jax.random.split(seed_key(0), n)
     return jax.vmap(lambda key: distribution.sample(key=key))(keys)
 
 
@@ -218,7 +219,7 @@ def trials_of_conditions(
     `trial(*shared, *conditions, key=...)` makes a trial. It should be a method of a task, so that it is
     compiled once. `conditions` are arrays with a leading axis of trials; `shared` does not vary.
     """
-    keys = jax.random.split(jax.random.key(0), len(jax.tree.leaves(conditions)[0]))
+    keys = jax.random.split(seed_key(0), len(jax.tree.leaves(conditions)[0]))
     return _stacked(trial, shared, conditions, keys)
 
 
@@ -253,7 +254,7 @@ def with_noise(
     - `dt`: the time step in seconds.
     - `key`: the random key of the noise.
     """
-    random = jax.random.normal(key, stimulus.shape, stimulus.dtype)
+    random = jax.random.normal(as_key(key), stimulus.shape, stimulus.dtype)
     return jnp.where(shown[:, None], stimulus + noise / dt**0.5 * random, 0.0)
 
 
@@ -276,7 +277,7 @@ def ring_activity(index: Int[Array, "*axes"], n_directions: int) -> Float[Array,
 
 def sign_or_coin(evidence: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Array, ""]:
     """Return 1 for positive evidence, 0 for negative, and a fair coin flip for zero."""
-    coin = jax.random.bernoulli(key)
+    coin = jax.random.bernoulli(as_key(key))
     return jnp.where(evidence == 0, coin, evidence > 0).astype(int)
 
 

@@ -15,7 +15,7 @@ from popsim._checks import check_positive_int, is_traced
 from popsim.interventions.plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule, as_batch_schedule
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, label_trial, n_trials
@@ -52,7 +52,7 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
 
     def outline(task: AbstractTask) -> list:
         own = without_member_axes(task)
-        trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=jax.random.key(0)))
+        trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=seed_key(0)))
         leaves = jax.tree.leaves_with_path(trial)
         described = [f"{jax.tree_util.keystr(path)}: {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
         if isinstance(trial.targets, OutputTarget):
@@ -356,7 +356,7 @@ class WithInterventions(AbstractWrapper):
 
     def validation_trials(self) -> Trial:
         trials = self.task.validation_trials()
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), jnp.arange(n_trials(trials)))
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(seed_key(0), jnp.arange(n_trials(trials)))
         under = [
             jax.vmap(lambda trial, key, acts=acts: self._planned(trial, acts, key))(trials, keys)
             for acts in jnp.eye(len(self.plans) + 1, len(self.plans), k=-1, dtype=bool)

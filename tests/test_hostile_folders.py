@@ -4,8 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import signal
-import stat
 import subprocess
 import sys
 import tracemalloc
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from hostile_places import CHUNK, LINKED, SPECIAL, content, link_to, put, within_a_minute
 from small_experiment import Sum, stopping_after
 from small_training import assert_same
 
@@ -31,27 +30,9 @@ from popsim.store import CorruptDataError, RunFolder, append_json_line, lock_fol
 from popsim.store.identity import HOLDER, lock_holder
 from popsim.training import open_history
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("limit")]
+limit = pytest.fixture(within_a_minute)
 SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
-SAVED, CHUNK = "checkpoints/000000002.safetensors", "history.zarr/loss/c.0.0.0"
-LINKED = (
-    *("run.json", "training.json", "log.jsonl", "summary.json", "run.lock", "run.lock.json"),
-    *(f"{name}.0123abcd.partial" for name in ("run.json", "summary.json", "run.lock.json")),
-    *("figures", "figures/one.png", "figures/one.pdf"),
-    *("history.zarr", "history.zarr.0123abcd.partial", "history.zarr/zarr.json"),
-    "history.zarr/zarr.json.0123abcd.partial",
-    *("history.zarr/loss", CHUNK),
-    *("history.zarr/loss/zarr.json", "history.zarr/member"),
-    *("checkpoints", SAVED, "checkpoints/000000004.safetensors.0123abcd.partial"),
-)
-SPECIAL = (
-    *((name, kind) for name in ("run.json", "training.json", "summary.json") for kind in ("pipe", "folder")),
-    *(("log.jsonl", kind) for kind in ("pipe", "folder", "device", "socket")),
-    *(("run.lock", kind) for kind in ("pipe", "folder")),
-    *((name, "pipe") for name in ("run.lock.json", "history.zarr", "checkpoints", "figures")),
-    *((name, "pipe") for name in ("history.zarr/zarr.json", CHUNK, SAVED)),
-    (SAVED, "device"),
-)
 USES = {
     "open": lambda run: open_run(run, build=Sum),
     "resume": lambda run: resume_run(run, build=Sum, quiet=True),
@@ -61,20 +42,6 @@ USES = {
     "verify": verify_run,
     "command": lambda run: main(["info", str(run)]),
 }
-
-
-@pytest.fixture(autouse=True)
-def limit():
-    """A test that waits for the other end of a pipe ends after a minute."""
-
-    def end(*_):
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +60,6 @@ def begun(tmp_path_factory):
 def run(begun, tmp_path):
     """A copy of it."""
     return shutil.copytree(begun, tmp_path / "run")
-
-
-def content(folder):
-    """Names, times and bytes of all files below a folder."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
 
 
 def assert_refused(run, name, capsys):
@@ -121,16 +82,7 @@ def test_all_are_there():
 @pytest.mark.parametrize("name", LINKED)
 def test_nothing_is_read_written_or_deleted_through_a_link(name, run, tmp_path, capsys):
     """That leads to what popsim itself wrote or, where there is nothing yet, to somebody's file or folder."""
-    outside = tmp_path / "outside" / "theirs"
-    outside.parent.mkdir()
-    if (run / name).exists():
-        (run / name).rename(outside)
-    elif name == "history.zarr.0123abcd.partial" or name.startswith("checkpoints"):
-        outside.mkdir()
-        (outside / "zarr.json").write_text("theirs")
-    else:
-        outside.write_text("theirs")
-    (run / name).symlink_to(outside)
+    outside = link_to(tmp_path / "outside" / "theirs", run / name)
     before, inside = content(outside.parent), content(run)
     assert_refused(run, name, capsys)
     assert content(outside.parent) == before and content(run) == inside
@@ -138,28 +90,10 @@ def test_nothing_is_read_written_or_deleted_through_a_link(name, run, tmp_path, 
 
 @pytest.mark.parametrize(("name", "kind"), SPECIAL)
 def test_what_is_no_file_is_refused_and_never_waited_for(name, kind, run, capsys):
-    path = run / name
-    if path.is_dir():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
-    put(path, kind)
+    put(run / name, kind)
     inside = content(run)
     assert_refused(run, name, capsys)
     assert content(run) == inside
-
-
-def put(path, kind):
-    """A device gives zeros for ever; where nobody may make one, there is a socket instead."""
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "pipe":
-        os.mkfifo(path)
-    else:
-        try:
-            is_device = kind == "device"
-            os.mknod(path, 0o600 | (stat.S_IFCHR if is_device else stat.S_IFSOCK), os.makedev(1, 5))
-        except PermissionError:
-            os.mknod(path, 0o600 | stat.S_IFSOCK)
 
 
 def test_a_run_is_reached_by_a_link_and_files_shared_with_a_copy_stay_as_they_are(begun, run, tmp_path):

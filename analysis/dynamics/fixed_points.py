@@ -18,6 +18,7 @@ from popsim.analysis.dynamics.maps import (
     state_jacobians,
 )
 from popsim.analysis.dynamics.search import FixedPointSearch, run_searches
+from popsim.randomness import as_key
 
 __all__ = ["mixtures_of_states", "states_with_noise", "FixedPoints", "FoundPoints", "find_fixed_points"]
 
@@ -92,7 +93,7 @@ def _of_members(
     if visited.ndim < 3:
         raise ValueError(f"`states` must have axes (member, ..., state), got shape {visited.shape}.")
     flat = visited.reshape(visited.shape[0], -1, visited.shape[-1])
-    return [(numpy_generator(jax.random.fold_in(key, i)), own) for i, own in enumerate(flat)]
+    return [(numpy_generator(jax.random.fold_in(as_key(key), i)), own) for i, own in enumerate(flat)]
 
 
 class DistinctPoints(NamedTuple):

@@ -16,6 +16,7 @@ from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork
 from popsim.noise import without_noise
+from popsim.randomness import seed_key
 from popsim.trial import Trial
 
 __all__ = [
@@ -90,7 +91,7 @@ def network_dynamics(
             "`ensemble` must be networks or models with one, for others say their `dynamics`; "
             f"got {type(model).__name__}."
         )
-    start = jax.eval_shape(network.init, key=jax.random.key(0))
+    start = jax.eval_shape(network.init, key=seed_key(0))
     size = sum(leaf.size for leaf in jax.tree.leaves(start))
     if hidden.shape != (size,):
         raise ValueError(f"`hidden` must be {size} units, got shape {hidden.shape}.")
@@ -99,9 +100,9 @@ def network_dynamics(
         raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got shape {received.shape}.")
     quiet = without_noise(network)
     if jax.tree.structure(start) == jax.tree.structure(hidden):
-        return quiet.step(received, hidden, key=jax.random.key(0))
+        return quiet.step(received, hidden, key=seed_key(0))
     _, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, hidden.dtype), start))
-    return ravel_pytree(quiet.step(received, unravel(hidden), key=jax.random.key(0)))[0]
+    return ravel_pytree(quiet.step(received, unravel(hidden), key=seed_key(0)))[0]
 
 
 def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Array | None) -> Array:

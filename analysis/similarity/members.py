@@ -145,11 +145,12 @@ def matrix_permutation_test(
     for name, values in (("first", one), ("second", other)):
         if np.ptp(values[above]) == 0:
             raise ValueError(f"`{name}` must have distances that differ, got {values[above][0]} for all.")
+    generator = numpy_generator(key)
     exact = math.factorial(len(one)) <= n_permutations
     if exact:
         orders = np.array(list(permutations(range(len(one)))))
     else:
-        orders = numpy_generator(key).permuted(np.tile(np.arange(len(one)), (n_permutations, 1)), axis=1)
+        orders = generator.permuted(np.tile(np.arange(len(one)), (n_permutations, 1)), axis=1)
     wanted = _standardised(one[above])
     null = np.array([wanted @ _standardised(other[np.ix_(order, order)][above]) for order in orders])
     return permutation_test_result(float(wanted @ _standardised(other[above])), null, exact)
@@ -299,11 +300,11 @@ def group_permutation_test(
     statistic = float(_separations(values, codes[None])[0])
     counts = np.bincount(codes)
     n_labellings = math.factorial(len(codes)) // math.prod(math.factorial(int(n)) for n in counts)
+    generator = numpy_generator(key)
     exact = n_labellings <= n_permutations
     if exact:
         labellings = np.array(list(_all_labellings(len(codes), counts.tolist())))
     else:
-        generator = numpy_generator(key)
         labellings = generator.permuted(np.tile(codes, (n_permutations, 1)), axis=1)
     return permutation_test_result(statistic, _separations(values, labellings), exact)
 

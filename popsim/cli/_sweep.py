@@ -8,10 +8,19 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from popsim.cli._train import EXIT_CODE, finish, stop_on_signals, stop_when_input_ends, training_devices
-from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped, verify_run
+from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
 from popsim.experiments.experiment import HELP
 from popsim.store import CorruptDataError
-from popsim.sweeps import OpenedSweep, Sweep, SweepFolder, make_sweep, open_sweep, run_cell, run_sweep
+from popsim.sweeps import (
+    OpenedSweep,
+    Sweep,
+    SweepFolder,
+    make_sweep,
+    open_sweep,
+    run_cell,
+    run_sweep,
+    verify_sweep,
+)
 from popsim.sweeps.config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.running import check_sweep
 from popsim.sweeps.tables import plan_table, sweep_table
@@ -277,18 +286,23 @@ def sweep_choice(summary: str | None) -> type:
 def print_sweep(path: Path, *, verify: bool) -> None:
     """Print the state of a sweep and the cells that are not finished; read all files if told to.
 
-    **Raises:** `CorruptDataError` naming the cells that are damaged.
+    **Raises:** `CorruptDataError` naming the cells and the files that are damaged.
     """
-    opened = open_sweep(path)
+    index = SweepFolder(path).index
+    has_index = index.exists()
+    damage = verify_sweep(path) if verify else {}  # before the index is made again
+    opened = open_sweep(path).examined()
     print(sweep_table(opened))
-    damaged = {number: opened.problem_of(number) for number in opened.cells_in("damaged")}
+    cells = {opened.folder.cell(number): number for number in opened.cells_in("damaged")}
+    for cell, number in cells.items():
+        name = cell.path.relative_to(path).as_posix()
+        if not any(file.startswith(f"{name}/") for file in damage):
+            damage[name] = opened.problem_of(number)
     if verify:
-        for number in opened.cells_in("finished", "stopped"):
-            found = verify_run(opened.folder.cell(number).path)
-            if found:
-                damaged[number] = "; ".join(f"{file}: {said}" for file, said in found.items())
-        print("" if damaged else "\nall files are as they were written")
-    for number, said in damaged.items():
-        print(f"DAMAGED: cell {number}: {said}")
-    if damaged:
-        raise CorruptDataError(f"damaged in {path}: cells {', '.join(map(str, damaged))}")
+        if not has_index and index.exists():
+            print(f"\n{index.name} was missing: it is made again from the cells")
+        print("" if damage else "\nall files are as they were written")
+    for name, said in damage.items():
+        print(f"DAMAGED: {name}: {said}")
+    if damage:
+        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")

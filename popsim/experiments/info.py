@@ -144,6 +144,7 @@ class RunInfo:
     - `is_finished`: whether the run is finished; unknown, and so False, without an experiment.
     - `writer`: the process that writes it now; None if there is none.
     - `n_members`: the number of members; None for a single model, or if unknown.
+    - `n_trained`: the number of numbers of one member that are trained; None if unknown.
     - `frozen`: by member, the batch from which on it is frozen.
     - `stopped`: by member, the batch from which on a control has stopped it.
     - `losses`: the losses of the last logging point; None if there is none.
@@ -161,6 +162,7 @@ class RunInfo:
     is_finished: bool
     writer: str | None
     n_members: int | None
+    n_trained: int | None
     frozen: Mapping[int, int]
     stopped: Mapping[int, int]
     losses: LoggedLosses | None
@@ -231,6 +233,7 @@ def read_run_info(path: str | Path) -> RunInfo:
         is_finished=folder.is_finished,
         writer=lock_holder(folder.path),
         n_members=settings.get("n_members", _length(arrays, "member")),
+        n_trained=trained if type(trained := attributes.get("n_trained")) is int else None,
         frozen=_from_batches(attributes, "frozen_from"),
         stopped=_from_batches(attributes, "stopped_from"),
         losses=losses,
@@ -350,13 +353,28 @@ def verify_run(path: str | Path) -> dict[str, str]:
     try:
         parts = read_parts(folder)
     except ValueError as error:
-        damage[folder.training.name] = str(error)
+        is_lost = not folder.description.is_file() and str(folder.description) in str(error)
+        damage[(folder.description if is_lost else folder.training).name] = str(error)
     damage |= _damaged_checkpoints(folder, parts) | _damaged_history(folder, parts)
     damage |= _damaged_log(folder, parts)
+    if not folder.description.is_file():  # of a script, whose folder may have files of others
+        return damage
     is_finished = folder.is_finished or description.get("finished")
     if is_finished and (said := _complaint(lambda: read_summary(folder, parts.run_id))):
         damage[folder.summary.name] = said
-    return damage
+    return damage | _missing_figures(folder, description)
+
+
+def _missing_figures(folder: RunFolder, description: Mapping[str, Any]) -> dict[str, str]:
+    names = description.get("figures")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return {}
+    files = {name for name, _ in files_below(folder.figures)}
+    return {
+        f"{folder.figures.name}/{name}": "must be there; it is missing: popsim show draws it again"
+        for name in names
+        if name not in files
+    }
 
 
 def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:

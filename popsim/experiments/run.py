@@ -19,6 +19,7 @@ from popsim.experiments.info import logged_losses
 from popsim.experiments.registry import rebuild_experiment
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
+from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
 from popsim.store._run_parts import (
     RunParts,
@@ -284,7 +285,7 @@ class ScriptRun(_Opened):
     @functools.cached_property
     def _template(self) -> Any:
         def built() -> Any:
-            key = jax.random.key(0)
+            key = seed_key(0)
             return (
                 self.build(key)
                 if self._n_members is None

@@ -11,19 +11,22 @@ import equinox as eqx
 import jax
 
 from popsim._checks import bytes_of, memory_of_machine, warn_caller
+from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
+from popsim.experiments.described_run import differences_from_plan
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
 from popsim.per_member import of_member
 from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder, write_sealed_json
 from popsim.store._run_parts import check_parts, run_id_of
-from popsim.store.files import saving
+from popsim.store.files import files_below, finished_name, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.run_folder import FORMAT, check_resumable, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.population import SharedPopulation
@@ -32,6 +35,7 @@ from popsim.version import __version__
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
 
@@ -112,6 +116,9 @@ def run_experiment(
     it; `SaveError` if the disk is full; `RunStopped` if `stop` returned True.
     """
     recording = recording or Recording()
+    checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
+    member_batch_size = plain_value("member_batch_size", member_batch_size)
+    part_of = None if part_of is None else plain_json("part_of", part_of)
     recording.batches(experiment.n_batches, experiment.log_step)
     if population is None:
         experiment.check_selection(dict(experiment.grid), experiment.n_members)
@@ -142,7 +149,7 @@ def run_experiment(
                 "checkpoint_seconds": checkpoint_seconds,
                 "member_batch_size": member_batch_size,
                 "draws_figures": draws_figures,
-                **({} if part_of is None else {"part_of": dict(part_of)}),
+                **({} if part_of is None else {"part_of": part_of}),
                 **({} if population is None else {SHARED: True}),
             },
         )
@@ -198,12 +205,15 @@ def finish_run(
     - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
     - `population`: see `run_experiment`.
 
-    **Raises:** `ValueError` if the run began with a population and there is none.
+    **Raises:** `ValueError` if the run began with a population and there is none; `MismatchError` if it has a
+    format that is only read.
     """
     if run.is_finished:
         check_parts(run.folder)
         _mark_finished(run.folder)  # the process may have been killed after it wrote the summary
         return run
+    check_resumable(run.folder.description)
+    check_flags(read_description(run.folder.description), run.folder.description)
     if read_description(run.folder.description).get("finished"):
         warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
     if (seconds := checkpoint_seconds) is None:
@@ -233,7 +243,30 @@ def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> d
         "python": platform.python_version(),
         "devices": 1 if devices is None else min(len(devices), experiment.n_members),
         "device_kind": (devices or jax.devices())[0].device_kind,
+        FLAGS: numeric_flags(),
     }
+
+
+def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
+    """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
+
+    **Arguments:**
+
+    - `described`: the content of its run.json or sweep.json.
+    - `source`: the path of this file, for the error message.
+
+    **Returns:** the names of the flags that it does not tell, which are unknown and not compared.
+
+    **Raises:** `MismatchError` naming the flags that differ; `CorruptDataError` if they are not flags.
+    """
+    flags = described.get(FLAGS, {})
+    if not isinstance(flags, dict):
+        raise CorruptDataError(f"{source} must tell flags of JAX by name, got {flags!r:.100}.")
+    if different := different_flags(flags):
+        raise MismatchError(
+            f"{source} must be of a training under the present flags of JAX, got others: {different}."
+        )
+    return unknown_flags(flags)
 
 
 def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:
@@ -306,16 +339,17 @@ def _train(
     folder.check_plain()
     if read_description(folder.description).get("draws_figures", True):
         save_figures(finished)
-    write_sealed_json(folder.summary, {**summary, RUN_ID: run_id_of(folder)})
+    write_sealed_json(folder.summary, {**plain_json("summarize", summary), RUN_ID: run_id_of(folder)})
     _mark_finished(folder)
     return finished
 
 
 def _mark_finished(folder: RunFolder) -> None:
-    """Record in run.json that the run has a summary, so that a lost one is noticed."""
+    """Record in run.json that the run has a summary and which figures, so that lost ones are noticed."""
     description = read_description(folder.description)
     if not description.get("finished"):
-        write_sealed_json(folder.description, {**description, "finished": True})
+        figures = sorted(name for name, _ in files_below(folder.figures) if finished_name(name) is None)
+        write_sealed_json(folder.description, {**description, "finished": True, "figures": figures})
 
 
 def _leave_if_told(run: Run, stop: Callable[[], bool] | None) -> None:
@@ -386,30 +420,6 @@ def _check_same(
     description: Mapping[str, Any], experiment: AbstractExperiment, recording: Recording, folder: RunFolder
 ) -> None:
     """**Raises:** `MismatchError` naming what differs."""
-    expected = describe_experiment(experiment)
-    found, given = description.get("experiment"), expected["experiment"]
-    differ = [] if found == given else [("experiment", found, given)]
-    if not differ:
-        differ = _differences(_with_defaults(description.get("settings"), experiment), expected["settings"])
-        differ += _differences(description.get("recording"), dataclasses.asdict(recording))
-    if differ:
+    if differ := differences_from_plan(description, experiment, recording):
         said = "; ".join(f"`{name}` is {there!r} there and {here!r} here" for name, there, here in differ)
         raise MismatchError(f"`out` must hold a run like this one to go on with, got {folder.path}: {said}.")
-
-
-def _with_defaults(settings: Any, experiment: AbstractExperiment) -> Any:
-    """Return settings with the defaults of those that an older experiment did not have."""
-    if not isinstance(settings, dict):
-        return settings
-    fields = dataclasses.fields(experiment)
-    known = {own.name: own.default for own in fields if own.default is not dataclasses.MISSING}
-    return plain_json("experiment", known) | settings
-
-
-def _differences(found: Any, expected: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return name, found value and expected value of entries that differ as JSON."""
-    found = found if isinstance(found, dict) else {}
-    plain = plain_json("experiment", expected)
-    names = [*plain, *(name for name in found if name not in plain)]
-    pairs = [(name, found.get(name, "not"), plain.get(name, "not")) for name in names]
-    return [(name, there, here) for name, there, here in pairs if there != here]

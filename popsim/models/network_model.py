@@ -20,7 +20,7 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel
 from popsim.models.states import NetworkModelState
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import check_methods
+from popsim.networks.base import check_methods, check_network
 from popsim.senses import network_input
 from popsim.trial import StepInput, Trial, is_bare
 
@@ -53,6 +53,7 @@ class NetworkModel(AbstractModel):
 
     def __check_init__(self):
         check_positive("dt", self.dt)
+        check_network(self.network)
         check_interventions(self.interventions)
         for intervention in self.interventions:
             if intervention.after_stage not in STAGES:

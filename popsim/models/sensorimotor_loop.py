@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from popsim._checks import (
     check_finite,
+    check_instance,
     check_positive,
     check_same_dt,
     is_traced,
@@ -18,6 +19,7 @@ from popsim._checks import (
     known,
     n_steps_in,
     naming_errors,
+    shown,
     warn_caller,
 )
 from popsim._compilation import jit_quickly
@@ -35,10 +37,10 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import check_methods
+from popsim.networks.base import check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.senses import (
     Scaling,
     SensoryChannel,
@@ -93,14 +95,9 @@ class SensorimotorLoop(AbstractModel):
 
     def __check_init__(self):
         check_positive("dt", self.dt)
-        if not isinstance(self.network, AbstractNetwork):
-            raise ValueError(f"`network` must be a network such as GRUNetwork, got {self.network!r}.")
-        if not isinstance(self.plant, AbstractPlant):
-            raise ValueError(
-                f"`plant` must be a body such as TwoLinkArm.arm26_skeleton(), got {self.plant!r}."
-            )
-        if not isinstance(self.motor_noise, AbstractNoise):
-            raise ValueError(f"`motor_noise` must be a noise such as MotorNoise, got {self.motor_noise!r}.")
+        check_network(self.network)
+        check_instance("plant", self.plant, AbstractPlant, "a body such as TwoLinkArm.arm26_skeleton()")
+        check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
         for name in self.channels:
             self._delay_steps(name)
         if self.network.n_outputs != self.plant.n_commands:
@@ -235,11 +232,11 @@ class SensorimotorLoop(AbstractModel):
 
     def _check_noise(self, trial: Trial) -> None:
         """Raise `ValueError` if the noise of a channel does not fit the shape of its features."""
-        sensed = jax.eval_shape(lambda trial: self.init(trial, key=jax.random.key(0)).feedback, trial)
+        sensed = jax.eval_shape(lambda trial: self.init(trial, key=seed_key(0)).feedback, trial)
         for name, channel in self.channels.items():
             shape = sensed[name].shape
             try:
-                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=jax.random.key(0)), sensed[name])
+                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=seed_key(0)), sensed[name])
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"`channels[{name!r}].noise` must be for the {shape[0]} features that are sensed: {error}"
@@ -288,7 +285,7 @@ class SensorimotorLoop(AbstractModel):
         if reachable is not None and not reachable.all():
             worst = padded[reachable.argmin()]
             raise ValueError(
-                f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
+                f"`{name}.position` of a trial must be within the plant's reach, got {shown(worst)} m."
             )
 
 

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_like, check_positive_int, kind_of, naming_errors
+from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
 from popsim.ensemble import n_members
+from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
@@ -195,6 +196,17 @@ class AbstractNetwork(eqx.Module):
         """
 
 
+def check_network(network: Any) -> None:
+    """Raise `ValueError` unless `network` is a network."""
+    check_instance("network", network, AbstractNetwork, "a network such as GRUNetwork")
+
+
+def check_function(name: str, function: Any, example: str) -> None:
+    """Raise `ValueError` unless the argument called `name` is a function of an array."""
+    if not callable(function):
+        raise ValueError(f"`{name}` must be a function such as {example}, got {shown(function)}.")
+
+
 def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> None:
     """Raise `ValueError` unless the methods of a network return what they should.
 
@@ -206,7 +218,7 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
     - `inputs`: shape and type of the input vector at a step.
     """
     try:
-        key = jax.eval_shape(lambda: jax.random.key(0))
+        key = jax.eval_shape(lambda: seed_key(0))
         jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
     except ValueError as error:
         if not _is_perhaps_ensemble(network):

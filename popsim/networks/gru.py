@@ -10,9 +10,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import check_non_negative, is_traced
+from popsim._checks import check_finite, check_non_negative, is_traced
 from popsim._compilation import jit_quickly
-from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
+from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -57,6 +57,9 @@ class GRUNetwork(AbstractNetwork):
     ):
         n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
         check_non_negative("noise_std", noise_std)
+        check_finite("output_bias", output_bias)
+        if output_fn is not None:
+            check_function("output_fn", output_fn, "jax.nn.sigmoid")
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.output_fn = output_fn

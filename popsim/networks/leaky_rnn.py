@@ -9,8 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced
-from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
+from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced, shown
+from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import as_key, key_stream
 
@@ -142,8 +142,9 @@ class LeakyRNN(AbstractNetwork):
         check_positive("dt", dt)
         check_non_negative("noise_std", noise_std)
         check_non_negative("gain", gain)
+        check_function("nonlinearity", nonlinearity, "jnp.tanh")
         if not is_traced(tau) and np.any(dt > np.asarray(tau)):
-            raise ValueError(f"`dt` must not exceed tau = {tau} s, got {dt} s.")
+            raise ValueError(f"`dt` must not exceed tau = {shown(tau)} s, got {dt} s.")
         normal = jax.random.normal
         own_key = key_stream(key, "recurrent")
         self.recurrent_weights = _recurrent_weights(n_units, gain, signs, density, own_key)

@@ -16,6 +16,7 @@ from popsim._checks import (
     check_of_one_body,
     check_positive,
     is_traced,
+    shown,
 )
 from popsim._elementwise import elementwise
 from popsim.parameters import Constants
@@ -158,7 +159,7 @@ def per_joint(
         )
     check_finite(name, array)
     if positive and not is_traced(array) and not np.all(np.asarray(array) > 0):
-        raise ValueError(f"`{name}` of an arm must be positive numbers, got {array.tolist()}.")
+        raise ValueError(f"`{name}` of an arm must be positive numbers, got {shown(array)}.")
     return array
 
 
@@ -166,5 +167,5 @@ def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "join
     """Return the limits of the joints as an array, or raise `ValueError`."""
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
     if not is_traced(limits) and not np.all(np.diff(np.asarray(limits)) > 0):
-        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {limits.tolist()}.")
+        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {shown(limits)}.")
     return limits

@@ -5,6 +5,7 @@ lines and summary carry it, and `training.json` lists what must exist. A part th
 from another run is therefore detected, even if it is intact in itself.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,12 +29,14 @@ class RunParts:
     - `checkpoints`: the steps of the checkpoints.
     - `history`: the number of rows of the history, per growing axis.
     - `n_log_lines`: the number of lines of the log.
+    - `of_experiment`: whether there must be a `run.json`; None if that is not known.
     """
 
     run_id: str
     checkpoints: tuple[int, ...] = ()
     history: Mapping[str, int] = dataclasses.field(default_factory=dict)
     n_log_lines: int = 0
+    of_experiment: bool | None = None
 
     def described(self) -> dict[str, Any]:
         """Return the content of `training.json`."""
@@ -44,6 +47,7 @@ class RunParts:
             "checkpoints": list(self.checkpoints),
             "history": dict(self.history),
             "n_log_lines": self.n_log_lines,
+            "of_experiment": self.of_experiment,
         }
 
 
@@ -66,7 +70,7 @@ def read_parts(folder: RunFolder) -> RunParts:
     """Return what must exist; an empty record for a run whose training has not begun.
 
     **Raises:** `MismatchError` if `training.json` and `run.json` are of different runs; `CorruptDataError` if
-    `training.json` is damaged, or missing although other files of a training exist.
+    `training.json` is damaged, or missing although other files of a training exist, or `run.json` is missing.
     """
     present = folder.present_of_training()
     if not folder.training.exists():
@@ -76,15 +80,36 @@ def read_parts(folder: RunFolder) -> RunParts:
             )
         return RunParts(run_id_of(folder))
     found = read_description(folder.training)
+    check_description(folder, found)
     has_run = folder.description.is_file()
     run_id = run_id_of(folder) if has_run else _run_id(found, folder.training)
     check_run_id(found.get(RUN_ID), run_id, f"{folder.training}, beside {folder.description.name},")
     try:
         history = {str(axis): int(length) for axis, length in found["history"].items()}
         steps = tuple(int(step) for step in found["checkpoints"])
-        return RunParts(run_id, steps, history, int(found["n_log_lines"]))
+        return RunParts(run_id, steps, history, int(found["n_log_lines"]), found.get("of_experiment"))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDataError(f"{folder.training} must say what a training wrote: {error!r}.") from None
+
+
+def check_description(folder: RunFolder, described: Mapping[str, Any]) -> None:
+    """Check that the `run.json` of a training by an experiment is not lost.
+
+    **Arguments:**
+
+    - `folder`: the folder.
+    - `described`: the content of its training.json.
+
+    **Raises:** `CorruptDataError` naming it.
+    """
+    if folder.description.is_file():
+        return
+    of_experiment = described.get("of_experiment")
+    if of_experiment is None:  # written by an earlier popsim
+        with contextlib.suppress(ValueError, OSError):  # a file of that name may be of somebody else
+            of_experiment = read_sealed_json(folder.summary).get(RUN_ID) == described.get(RUN_ID)
+    if of_experiment:
+        raise CorruptDataError(f"there must be a file {folder.description}; it is missing.")
 
 
 def missing_checkpoints(folder: RunFolder, parts: RunParts) -> list[int]:

@@ -99,12 +99,20 @@ def check_plain_file(path: Path) -> None:
     _check(path, path.lstat().st_mode, stat.S_IFREG)
 
 
+def check_is_folder(path: Path) -> None:
+    """Check that `path` itself is a folder and no link to one.
+
+    **Raises:** `CorruptDataError` naming it; `FileNotFoundError` if nothing is there.
+    """
+    _check(path, path.lstat().st_mode, stat.S_IFDIR)
+
+
 def check_plain_folder(path: Path) -> None:
     """Check that `path` is a folder that holds only plain files and folders, at any depth.
 
     **Raises:** `CorruptDataError` naming what is not; `FileNotFoundError` if nothing is there.
     """
-    _check(path, path.lstat().st_mode, stat.S_IFDIR)
+    check_is_folder(path)
     for _ in files_below(path):
         pass
 

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._checks import is_traced
 from popsim.store._array_file import (
     as_keys,
     as_numpy,
@@ -70,6 +71,10 @@ def save_model(
     """
     path = Path(path)
     check_model_path(path, overwrite=overwrite)
+    if is_traced(model):
+        raise ValueError(
+            "`model` must have numbers, got traced arrays: save it outside of jit, vmap and grad."
+        )
     leaves, forms = jax.tree.leaves(model), array_forms(model)
     for name, form in forms.items():
         check_storable(name, form)

@@ -1,36 +1,26 @@
 """The folder of a run: its layout, and the checks before it is read or written."""
 
-import contextlib
 import dataclasses
 import os
 import shlex
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from popsim._text_checks import check_path
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.checkpoints import Checkpoints
-from popsim.store.files import (
-    CorruptDataError,
-    MismatchError,
-    check_plain_file,
-    check_plain_folder,
-    finished_name,
-    is_of_system,
-    remove_left_over,
-)
-from popsim.store.identity import HOLDER, LOCK
+from popsim.store.files import CorruptDataError, MismatchError, remove_left_over
 from popsim.store.json_files import read_json, read_sealed_json
+from popsim.store.plain_folder import PlainFolder
 
 __all__ = ["RunFolder"]
 
-FORMAT = 5
+FORMAT = 6
+READ_ONLY_FORMATS = (5,)  # their durations were rounded one by one, so some trials had other steps
 
 
 @dataclasses.dataclass(frozen=True)
-class RunFolder:
+class RunFolder(PlainFolder):
     """The layout of a run on disk.
 
     - `run.json`: format and popsim version, identity of the run, experiment and settings; written first;
@@ -45,8 +35,6 @@ class RunFolder:
 
     A training without an experiment has no `run.json`, `summary.json` and `figures/`.
     """
-
-    path: Path
 
     @property
     def description(self) -> Path:
@@ -94,46 +82,23 @@ class RunFolder:
         module = _described(self.description).get("module") if self.description.is_file() else None
         return f"popsim {import_option(module)}resume {shlex.quote(str(self.path))}"
 
-    def _foreign(self) -> str | None:
-        """Return the first file of a folder without a run that is not left over from starting one."""
-        names = sorted(entry.name for entry in self.path.iterdir()) if self.path.is_dir() else []
-        traces = [name for name in names if finished_name(name) in (HOLDER, self.description.name)]
-        ignored = (LOCK, HOLDER, *traces)
-        return next((name for name in names if name not in ignored and not is_of_system(name)), None)
-
     def present_of_training(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
         present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
-    def _own(self) -> Iterator[tuple[Path, bool]]:
-        """Yield existing paths of the run or training, finished or not; whether each should be a folder."""
-        files, folders = [self.training, self.log, self.path / LOCK, self.path / HOLDER], []
-        folders += [self.history, self.checkpoints]
+    def parts(self) -> dict[Path, bool]:
+        """Return the files and folders of the run or training that may exist; whether each is a folder."""
+        parts = {self.training: False, self.log: False, self.history: True, self.checkpoints: True}
         if os.path.lexists(self.description):
-            files += [self.description, self.summary]
-            folders += [self.figures]
-        for path in self.path.iterdir() if self.path.is_dir() else ():
-            whole = path.with_name(finished_name(path.name) or path.name)
-            if whole in files or whole in folders:
-                yield path, whole in folders
-
-    def check_plain(self) -> None:
-        """Check that no file of popsim is replaced by, or contains, a link, pipe or device.
-
-        Following one, popsim would read, write or delete files elsewhere. The folder itself may be reached by
-        a link, and other files in it are ignored.
-
-        **Raises:** `CorruptDataError` naming the first that is found.
-        """
-        for path, is_folder in self._own():
-            with contextlib.suppress(FileNotFoundError):  # another process may be writing the run
-                (check_plain_folder if is_folder else check_plain_file)(path)
+            parts |= {self.description: False, self.summary: False, self.figures: True}
+        return parts
 
     def remove_left_overs(self) -> None:
-        """Remove unfinished files of a killed process; call `check_plain` first."""
-        for path, _ in [*self._own()]:
-            for file in path.iterdir() if path == self.figures else (path,):
+        """Remove unfinished files of a killed process, also of figures; call `check_plain` first."""
+        super().remove_left_overs()
+        if self.figures in self.parts() and self.figures.is_dir():
+            for file in [*self.figures.iterdir()]:
                 remove_left_over(file)
 
     @classmethod
@@ -153,18 +118,6 @@ class RunFolder:
         folder = cls.make(Path(path))
         if overwrite:
             folder._delete_run()
-        return folder
-
-    @classmethod
-    def make(cls, path: Path) -> "RunFolder":
-        """Create the folder if missing; raise `ValueError` if it cannot be written."""
-        folder = cls(Path(path))
-        try:
-            folder.path.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder.path):
-                pass
-        except OSError as error:
-            raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
         return folder
 
     def _delete_run(self) -> None:
@@ -189,7 +142,7 @@ class RunFolder:
                     f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
                     f"{'' if folder.is_finished else f', or {folder.resume_command} to finish it'}."
                 )
-        elif found := folder._foreign():
+        elif found := folder.foreign():
             raise ValueError(
                 f"`out` must be an empty folder or a run to overwrite, got {path}: it has {found}."
             )
@@ -202,8 +155,8 @@ class RunFolder:
         - `restore`: whether to continue an existing training.
 
         **Raises:** `ValueError` if it holds a training with saved state and `restore` is False, or files of
-        the same names that no training wrote; `MismatchError` if its format is unknown; `CorruptDataError` if
-        `training.json` was changed, or there is a link.
+        the same names that no training wrote; `MismatchError` if its format is not the current one;
+        `CorruptDataError` if `training.json` was changed, or there is a link.
         """
         self.check_plain()
         if self.training.exists():
@@ -215,6 +168,7 @@ class RunFolder:
                     f"`chkpt_dir` must not hold a training already, got {self.path}: "
                     "restore_checkpoint=True continues it."
                 )
+            check_resumable(self.training)
         elif present := self.present_of_training():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
@@ -280,12 +234,26 @@ def _described(path: Path) -> dict[str, Any]:
 def read_description(path: Path) -> dict[str, Any]:
     """Read `run.json` or `training.json`.
 
+    Those of `READ_ONLY_FORMATS` are read, too.
+
     **Raises:** `MismatchError` if it has another format; `CorruptDataError` if it is missing or was changed.
     """
     if "format" not in (described := _described(path)):
         raise CorruptDataError(
             f"{path} must be written by popsim; it is missing, damaged, or something else."
         )
-    if (found := described["format"]) != FORMAT:
-        raise MismatchError(f"{path} must have format {FORMAT}, got {found!r}: use another popsim.")
+    if (version := described["format"]) not in (FORMAT, *READ_ONLY_FORMATS):
+        raise MismatchError(f"{path} must have format {FORMAT}, got {version!r}: use another popsim.")
     return read_sealed_json(path)
+
+
+def check_resumable(path: Path) -> None:
+    """Check that the training of a `run.json` or `training.json` may be continued.
+
+    **Raises:** `MismatchError` if it has a format that is only read; otherwise as `read_description`.
+    """
+    if (version := read_description(path)["format"]) != FORMAT:
+        raise MismatchError(
+            f"{path} must have format {FORMAT} to be resumed, got {version!r}, which is only read: train "
+            "anew in another folder, or resume it with the popsim that began it."
+        )

@@ -4,6 +4,7 @@ from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.running import CellsFailed, make_sweep, run_cell, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
+from popsim.sweeps.verification import verify_sweep
 
 __all__ = [
     "Cell",
@@ -15,4 +16,5 @@ __all__ = [
     "open_sweep",
     "run_cell",
     "run_sweep",
+    "verify_sweep",
 ]

@@ -1,9 +1,7 @@
 """The histories of many cells as one lazy dataset."""
 
-import functools
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,22 +10,64 @@ from xarray import Dataset, Variable
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from popsim._checks import warn_caller
 from popsim.store import open_arrays
+from popsim.sweeps.cells import check_cell
+from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.layouts import CellLayout
+from popsim.sweeps.sweep import Sweep
 
 MOST_OPEN = 64
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
 
 
+class CellHistories:
+    """Opens the histories of cells, each after a check that it is of the run which the plan says.
+
+    It can be sent to another process, which may have another working directory.
+
+    **Arguments:**
+
+    - `folder`, `sweep`, `sweep_id`: the sweep.
+    - `cells`: the numbers of the cells.
+    """
+
+    def __init__(self, folder: SweepFolder, sweep: Sweep, sweep_id: str, cells: Int[np.ndarray, " cell"]):
+        self.folder, self.sweep, self.sweep_id = SweepFolder(folder.path.resolve()), sweep, sweep_id
+        self.cells = cells
+        self._opened: dict[tuple[int, ...], Dataset] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_opened": {}}
+
+    def __call__(self, place: int) -> Dataset:
+        """Return the history of the cell at a place in `cells`.
+
+        **Raises:** as `check_cell` and `open_arrays`; `OSError` if there is none.
+        """
+        number = int(self.cells[place])
+        cell = self.folder.cell(number)
+        changed = (os.lstat(path).st_mtime_ns for path in (cell.history / "zarr.json", cell.description))
+        key = (number, *changed)
+        if key not in self._opened:
+            run_id = check_cell(self.folder, self.sweep, self.sweep_id, number)
+            if len(self._opened) >= MOST_OPEN:
+                self._opened.pop(next(iter(self._opened)))
+            self._opened[key] = open_arrays(cell.history, run_id=run_id)
+        return self._opened[key]
+
+
 class CellsArray(BackendArray):
     """An array of all cells, joined along the member axis, which reads the cells that are asked for.
 
-    Rows that a cell does not have are NaN.
+    Rows that a cell does not have, or that cannot be read, are NaN; the latter with a warning.
 
     **Arguments:**
 
     - `name`: the variable.
-    - `histories`: the folder of the history of each cell; empty for a cell without one.
+    - `open_cell`: opens the history of a cell, by its place among them.
+    - `has_some`: which cells have a history.
+    - `damaged`: the cells of which there was a warning; those of which there is one are added.
     - `axes`: the axes, rows first, members second.
     - `shape`, `dtype`: of all.
     - `first_members`: the number of the first member of each cell, and of all.
@@ -40,8 +80,10 @@ class CellsArray(BackendArray):
     def __init__(
         self,
         name: str,
-        histories: Sequence[str],
+        open_cell: CellHistories,
         *,
+        has_some: Sequence[bool],
+        damaged: set[int],
         axes: tuple[str, ...],
         shape: tuple[int, ...],
         dtype: str,
@@ -50,7 +92,8 @@ class CellsArray(BackendArray):
         places: Sequence[Int[np.ndarray, " row"]],
         names: Callable[[int], Int[np.ndarray, " place"]] | None = None,
     ):
-        self.name, self.histories, self.axes = name, histories, axes
+        self.name, self.open_cell, self.axes = name, open_cell, axes
+        self.has_some, self.damaged = has_some, damaged
         self.shape, self.dtype = shape, np.dtype(dtype)
         self.first_members, self.rows, self.places, self.names = first_members, rows, places, names
 
@@ -75,32 +118,37 @@ class CellsArray(BackendArray):
             here = cells == cell
             place = self.places[int(self.rows[cell])][rows]
             there = place >= 0
-            if not self.histories[cell] or not there.any():
+            if not self.has_some[cell] or not there.any():
                 continue
             within = members[here] - self.first_members[cell]
-            own = _read_cell(str(self.histories[cell]), self.name, place[there], within, others, self.axes)
-            if self.names is not None:
-                own = self.names(cell)[own]
-            found[np.ix_(there, here)] = own.reshape(own.shape[0], own.shape[1], *found.shape[2:])
+            shape = (int(there.sum()), within.size, *found.shape[2:])
+            try:
+                values = self._read_cell(cell, place[there], within, others).reshape(shape)
+            except (ValueError, LookupError, TypeError, OSError) as error:
+                if cell not in self.damaged:
+                    self.damaged.add(cell)
+                    warn_caller(f"a cell is damaged, and NaN where it cannot be read: {error}")
+                continue
+            found[np.ix_(there, here)] = values
         lost = tuple(
             place for place, own in enumerate(key) if np.ndim(own) == 0 and not isinstance(own, slice)
         )
         return found.squeeze(axis=lost) if lost else found
 
-
-def _read_cell(
-    history: str,
-    name: str,
-    rows: Int[np.ndarray, " row"],
-    members: Int[np.ndarray, " member"],
-    others: tuple[Any, ...],
-    axes: tuple[str, ...],
-) -> np.ndarray:
-    """Read rows and members of one variable of a cell, keeping both axes."""
-    changed = os.stat(os.path.join(history, "zarr.json")).st_mtime_ns
-    variable = _opened(history, changed)[name].variable
-    index: dict[Any, Any] = dict(zip(axes, (_as_slice(rows), _as_slice(members), *others), strict=True))
-    return variable.isel(index).values
+    def _read_cell(
+        self,
+        cell: int,
+        rows: Int[np.ndarray, " row"],
+        members: Int[np.ndarray, " member"],
+        others: tuple[Any, ...],
+    ) -> np.ndarray:
+        """Read rows and members of a cell, keeping both axes."""
+        variable = self.open_cell(cell)[self.name].variable
+        index: dict[Any, Any] = dict(
+            zip(self.axes, (_as_slice(rows), _as_slice(members), *others), strict=True)
+        )
+        values = variable.isel(index).values
+        return values if self.names is None else self.names(cell)[values]
 
 
 def _as_slice(places: Int[np.ndarray, " place"]) -> Any:
@@ -110,16 +158,10 @@ def _as_slice(places: Int[np.ndarray, " place"]) -> Any:
     return places
 
 
-@functools.lru_cache(maxsize=MOST_OPEN)
-def _opened(history: str, changed: int) -> Dataset:
-    """Return the history of a cell as it was when its description last changed."""
-    return open_arrays(history)
-
-
 def joined_history(
     layouts: Sequence[CellLayout],
     layout: Int[np.ndarray, " cell"],
-    histories: Sequence[str],
+    open_cell: CellHistories,
     first_members: Int[np.ndarray, " cell+1"],
     names: Callable[[int], Int[np.ndarray, " place"]],
 ) -> Dataset:
@@ -129,10 +171,12 @@ def joined_history(
 
     - `layouts`: the different layouts of histories.
     - `layout`: for each cell, the number of its own; -1 for none.
-    - `histories`: the folders of the histories.
-    - `first_members`: see `CellsArray`.
+    - `open_cell`, `first_members`: see `CellsArray`.
     - `names`: gives for a cell the numbers of the members of its population, by their place there.
     """
+    empty = [number for number, own in enumerate(layouts) if not any(own.rows.values())]
+    layout = np.where(np.isin(layout, empty), -1, layout)  # of cells that have only begun
+    damaged: set[int] = set()
     used = [layouts[number] for number in np.unique(layout[layout >= 0])]
     numbers = {number: place for place, number in enumerate(np.unique(layout[layout >= 0]))}
     of_cell = np.array([numbers.get(number, -1) for number in layout.tolist()], int)
@@ -154,7 +198,9 @@ def joined_history(
         n_rows = len(batches[rows])
         array = CellsArray(
             name,
-            histories,
+            open_cell,
+            has_some=(layout >= 0).tolist(),
+            damaged=damaged,
             axes=own_axes,
             shape=(n_rows, int(first_members[-1]), *trailing),
             dtype=dtype if dtype.startswith("float") else "float64",  # whole numbers have no NaN
@@ -175,8 +221,3 @@ def _places(own: Sequence[int], batches: Sequence[int]) -> Int[np.ndarray, " row
     """Return the place in `own` of each batch, -1 where it is not."""
     place = {batch: number for number, batch in enumerate(own)}
     return np.array([place.get(batch, -1) for batch in batches], int)
-
-
-def history_folder(cell: Path) -> str:
-    """Return the folder of the history of a cell as text, which a worker of another process may open."""
-    return str(cell.resolve() / "history.zarr")

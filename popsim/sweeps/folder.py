@@ -1,7 +1,10 @@
 """The folder of a sweep: its layout, and its description."""
 
 import dataclasses
+import os
+import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,33 +12,60 @@ from popsim._text_checks import check_path
 from popsim.experiments import Recording
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.store import CorruptDataError, MismatchError, RunFolder, read_json, read_sealed_json
-from popsim.store.files import check_plain_file
+from popsim.store.files import check_is_folder
 from popsim.store.identity import is_run_id, lock_holder
+from popsim.store.plain_folder import PlainFolder
 from popsim.store.run_folder import import_option
+from popsim.sweeps.division import Division
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["SweepFolder"]
+__all__ = ["CellFolder", "SweepFolder"]
 
-SWEEP_FORMAT = 1
+SWEEP_FORMAT = 2
+READABLE_FORMATS = (1, SWEEP_FORMAT)
+"""Sweeps of format 1 do not say how they are divided into cells: they are read, and not trained further."""
+
+_CELL = re.compile(r"\d{6,}")
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepFolder:
+class CellFolder(RunFolder):
+    """The layout of a cell: an ordinary run, and `cell.json`, what the index of the sweep holds of it."""
+
+    @property
+    def entry(self) -> Path:
+        """`cell.json`."""
+        return self.path / "cell.json"
+
+    def parts(self) -> dict[Path, bool]:
+        """Return the files and folders of the cell that may exist, also where `run.json` is lost."""
+        files = dict.fromkeys((self.description, self.summary, self.entry), False)
+        return super().parts() | files | {self.figures: True}
+
+    @property
+    def is_started(self) -> bool:
+        """Whether there is anything of a run or its training."""
+        files = (self.description, self.training, self.summary, self.entry)
+        return any(map(os.path.lexists, files)) or bool(self.present_of_training())
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepFolder(PlainFolder):
     """The layout of a sweep on disk.
 
-    - `sweep.json`: format and popsim version, identity, experiment, axes and seeds; written first;
+    - `sweep.json`: format and popsim version, identity, experiment, axes, seeds and their division into
+        cells; written first;
     - `sweep.yaml`: the same as a configuration for `popsim sweep --config`;
-    - `cells/NUMBER/`: an ordinary run for each cell, see `RunFolder`, and in it `cell.json`, what the index
-        holds of it;
+    - `cells/NUMBER/`: the run of each cell, see `CellFolder`;
     - `failures/NUMBER.json`: why the last attempt at a cell failed;
     - `selections/NUMBER/`: what the cells of a population offered one another, see `SharedPopulation`,
         by the number of the first of them;
-    - `index.safetensors`: the state and the results of all cells, made again from them when it is missing.
+    - `index.safetensors`: the state and the results of all cells, made again from them when it is missing;
+    - `logs/`: what the jobs of SLURM print;
+    - `figures/`: of the report.
 
     Each file of a cell is written only by the process that holds the lock of its run.
     """
-
-    path: Path
 
     @property
     def description(self) -> Path:
@@ -57,30 +87,71 @@ class SweepFolder:
         """`index.safetensors`."""
         return self.path / "index.safetensors"
 
-    def cell(self, number: int) -> RunFolder:
+    @property
+    def failures(self) -> Path:
+        """`failures/`."""
+        return self.path / "failures"
+
+    @property
+    def all_selections(self) -> Path:
+        """`selections/`."""
+        return self.path / "selections"
+
+    @property
+    def logs(self) -> Path:
+        """`logs/`."""
+        return self.path / "logs"
+
+    @property
+    def figures(self) -> Path:
+        """`figures/`."""
+        return self.path / "figures"
+
+    def parts(self) -> dict[Path, bool]:
+        """Return the files and folders of the sweep that may exist; whether each is a folder."""
+        files = dict.fromkeys((self.description, self.config, self.index), False)
+        folders = (self.cells, self.failures, self.all_selections, self.logs, self.figures)
+        return files | dict.fromkeys(folders, True)
+
+    def check_folder(self, path: Path) -> None:
+        """Check one of the folders; of `cells/` only the folders of the cells, see `check_cell`."""
+        if path != self.cells:
+            super().check_folder(path)
+            return
+        check_is_folder(path)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if _CELL.fullmatch(entry.name) and not entry.is_dir(follow_symlinks=False):
+                    check_is_folder(Path(entry.path))
+
+    def cell(self, number: int) -> CellFolder:
         """Return the folder of the run of a cell."""
-        return RunFolder(self.cells / f"{number:06d}")
+        return CellFolder(self.cells / f"{number:06d}")
 
     def holder(self, number: int) -> str | None:
         """Return the process that trains a cell, such as "process 123 on 'host'"; None if there is none."""
-        return lock_holder(self.cell(number).path)
+        try:
+            return lock_holder(self.cell(number).path)
+        except CorruptDataError:  # a link in place of the lock, which is damage of the cell
+            return None
 
     def entry(self, number: int) -> Path:
         """Return the file with what the index holds of a cell."""
-        return self.cell(number).path / "cell.json"
+        return self.cell(number).entry
 
     def failure(self, number: int) -> Path:
         """Return the file that says why a cell failed."""
-        return self.path / "failures" / f"{number:06d}.json"
+        return self.failures / f"{number:06d}.json"
 
     def selections(self, population: range) -> Path:
         """Return the folder in which the cells of a population select among one another."""
-        return self.path / "selections" / f"{population[0]:06d}"
+        return self.all_selections / f"{population[0]:06d}"
 
     @property
     def is_sweep(self) -> bool:
-        """Whether there is a sweep in the folder."""
-        return self.description.is_file()
+        """Whether there is a sweep in the folder, also if its `sweep.json` is lost or something else."""
+        is_run = os.path.lexists(RunFolder(self.path).description)
+        return os.path.lexists(self.description) or (self.cells.is_dir() and not is_run)
 
     def command(self, verb: str, module: str | None = None) -> str:
         """Return a command on the sweep, such as "popsim resume sweeps/lr"."""
@@ -90,21 +161,14 @@ class SweepFolder:
         """Read the description and rebuild the plan of the sweep.
 
         **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if
-        it has another format; `CorruptDataError` if it was changed.
+        it has another format, or its experiment no longer trains cells such as its own; `CorruptDataError` if
+        it was changed, or a part of the folder is a link, a pipe or a device.
         """
         check_path("path", self.path)
+        self.check_plain()
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        check_plain_file(self.description)
-        found = read_json(self.description)
-        if not isinstance(found, dict) or "format" not in found:
-            raise CorruptDataError(f"{self.description} must be written by popsim; it is something else.")
-        if found["format"] != SWEEP_FORMAT:
-            raise MismatchError(
-                f"{self.description} must have format {SWEEP_FORMAT}, got {found['format']!r}: "
-                "use another popsim."
-            )
-        described = read_sealed_json(self.description)
+        described = self._described()
         experiment = rebuild_experiment(described, self.description)
         try:
             axes = {str(name): tuple(map(_plain, values)) for name, values in described["axes"].items()}
@@ -117,11 +181,49 @@ class SweepFolder:
                 described["member_batch_size"],
                 Recording(**described["recording"]),
             )
+            if described["format"] == SWEEP_FORMAT:
+                division = Division.parse(described["division"], sweep.axes, len(sweep.seeds))
+                sweep = sweep.divided_as(division)
             if not is_run_id(described["sweep_id"]):
                 raise ValueError("its identity must be 32 hexadecimal digits.")
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise CorruptDataError(f"{self.description} must describe a sweep: {error}") from None
+        try:
+            sweep.cell(0)
+            if (n_cells := described.get("n_cells")) != sweep.n_cells:
+                raise ValueError(f"there are {n_cells!r:.20} cells, and it would make {sweep.n_cells}.")
+        except ValueError as error:
+            raise MismatchError(
+                f"the experiment {experiment.name} must train the cells that {self.description} has: {error}"
+            ) from None
         return described, sweep
+
+    def _described(self) -> dict[str, Any]:
+        """Return the content of `sweep.json`; errors as `read`."""
+        content = read_json(self.description)
+        if not isinstance(content, dict) or "format" not in content:
+            raise CorruptDataError(f"{self.description} must be written by popsim; it is something else.")
+        if content["format"] not in READABLE_FORMATS:
+            raise MismatchError(
+                f"{self.description} must have format {SWEEP_FORMAT}, got {content['format']!r}: "
+                "use another popsim."
+            )
+        return read_sealed_json(self.description)
+
+    def check_trainable(self, described: Mapping[str, Any]) -> None:
+        """Check that cells of the sweep may be trained.
+
+        **Arguments:**
+
+        - `described`: the content of `sweep.json`.
+
+        **Raises:** `MismatchError` if it has an earlier format.
+        """
+        if (found_format := described["format"]) != SWEEP_FORMAT:
+            raise MismatchError(
+                f"{self.description} must have format {SWEEP_FORMAT} for cells to be trained, got "
+                f"{found_format}, which does not say how they are divided: a new sweep of {self.config} does."
+            )
 
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:

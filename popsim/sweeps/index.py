@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from popsim.experiments import AbstractExperiment, read_run_info
+from popsim.experiments import read_run_info
 from popsim.experiments.info import LONGEST as MOST_SECONDS
 from popsim.experiments.info import RunInfo, last_losses, logged_losses
 from popsim.store import (
     CorruptDataError,
-    MismatchError,
-    RunFolder,
     SaveError,
     as_json_numbers,
     read_sealed_json,
@@ -26,7 +24,6 @@ from popsim.store._array_file import describe, open_array_file, read_array, writ
 from popsim.store._run_parts import read_parts, read_summary, stream_log
 from popsim.store.files import check_plain_file, read_plain
 from popsim.store.identity import FolderHeldError, lock_folder
-from popsim.store.run_folder import read_description
 from popsim.sweeps._derived import (
     MISFITS,
     as_count,
@@ -40,7 +37,8 @@ from popsim.sweeps._derived import (
     most_batches,
 )
 from popsim.sweeps._results import figures_of_merit
-from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.cells import check_cell
+from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.layouts import Batches, CellLayout
 from popsim.sweeps.sweep import Sweep
 
@@ -154,11 +152,8 @@ class SweepIndex:
                 continue
             n_changed += 1
             self.stamp[number] = stamp
-            members = slice(firsts[number], firsts[number + 1])
-            entry = CellEntry()
-            if stamp[0]:
-                entry = read_cell(folder, sweep, sweep_id, number, members.stop - members.start)
-            self._put(number, entry, members, known)
+            entry = read_cell(folder, sweep, sweep_id, number) if stamp[0] else CellEntry()
+            self._put(number, entry, slice(firsts[number], firsts[number + 1]), known)
         return n_changed
 
     def read_again(self, folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> None:
@@ -229,32 +224,44 @@ def _is_state(state: int, parts: int) -> bool:
     return {NOT_STARTED: not parts, STOPPED: not has_summary, FINISHED: has_summary}.get(int(state), False)
 
 
-def read_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int, n_members: int) -> CellEntry:
+def read_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
     """Read what the index holds of a cell, from its `cell.json` or, if that does not fit, from its run."""
-    note = folder.entry(number)
-    with contextlib.suppress(*MISFITS):
-        if note.lstat().st_size > largest_note(n_members):
-            raise ValueError("it is too large.")
-        entry = _entry_of(read_sealed_json(note), sweep_id, number, folder.cell(number))
-        entry.check(n_members, most_batches(sweep))
-        return entry
+    with contextlib.suppress(ValueError, OSError):
+        return read_note(folder, sweep, sweep_id, number)
     return read_run(folder, sweep, sweep_id, number)
 
 
 def read_run(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
     """Read what the index holds of a cell from its run, whatever `cell.json` says."""
     try:
-        return look_at_cell(folder.cell(number), sweep.cell(number).experiment, sweep_id, number)
+        return look_at_cell(folder, sweep, sweep_id, number)
     except (ValueError, OSError) as error:
         return CellEntry(DAMAGED, problem=str(error))
 
 
-def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: RunFolder) -> CellEntry:
-    """Return the entry in a `cell.json`; raises unless it is of this cell and its summary."""
-    if (found["sweep"], found["cell"], found["summary"]) != (sweep_id, number, _digest_of(cell)):
-        raise ValueError("it is of another cell, or of another summary.")
-    if found["history"] != _digest_of_history(cell):
-        raise ValueError("it is of another history.")
+def read_note(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
+    """Read what the index holds of a cell from its `cell.json`.
+
+    **Raises:** `ValueError` or `OSError` if it is missing, damaged, or not of this cell as it is now.
+    """
+    note, n_members = folder.entry(number), sweep.places_of(number).size
+    try:
+        if os.path.lexists(note) and note.lstat().st_size > largest_note(n_members):
+            raise ValueError("it is too large.")
+        entry = _entry_of(read_sealed_json(note), sweep_id, number, folder.cell(number))
+        entry.check(n_members, most_batches(sweep))
+    except MISFITS as error:
+        if isinstance(error, CorruptDataError | OSError):
+            raise
+        raise CorruptDataError(f"{note} must be what popsim writes of this cell: {error!s:.200}") from None
+    return entry
+
+
+def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: CellFolder) -> CellEntry:
+    """Return the entry in a `cell.json`; raises unless it is of this cell and its present files."""
+    expected = {"sweep": sweep_id, "cell": number, **_digests_of(cell)}
+    if {name: found[name] for name in expected} != expected:
+        raise ValueError("it is of another cell, or of another run, summary or history.")
     return CellEntry(
         FINISHED,
         as_count(found["n_batches"]),
@@ -267,14 +274,13 @@ def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: RunFolder
 def write_entry(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> None:
     """Write the `cell.json` of a finished cell; its run must be locked."""
     cell = folder.cell(number)
-    entry = look_at_cell(cell, sweep.cell(number).experiment, sweep_id, number)
+    entry = look_at_cell(folder, sweep, sweep_id, number)
     if entry.state != FINISHED or entry.layout is None:
         return
     described = {
         "sweep": sweep_id,
         "cell": number,
-        "summary": _digest_of(cell),
-        "history": _digest_of_history(cell),
+        **_digests_of(cell),
         "n_batches": entry.n_batches,
         "seconds": entry.seconds,
         "members": {name: as_json_numbers(values) for name, values in entry.members.items()},
@@ -286,23 +292,23 @@ def write_entry(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -
     write_sealed_json(folder.entry(number), described)
 
 
-def _digest_of(cell: RunFolder) -> str:
-    with read_plain(cell.summary) as file:
-        return hashlib.sha256(file.read()).hexdigest()
+def _digests_of(cell: CellFolder) -> dict[str, str]:
+    """Return the digests of the files on which a `cell.json` depends."""
+    digests = {}
+    files = {"run": cell.description, "summary": cell.summary, "history": cell.history / "zarr.json"}
+    for name, path in files.items():
+        with read_plain(path) as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return digests
 
 
-def _digest_of_history(cell: RunFolder) -> str:
-    """Return the digest of the record of what the history of a cell holds."""
-    with read_plain(cell.history / "zarr.json") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def look_at_cell(cell: RunFolder, experiment: AbstractExperiment, sweep_id: str, number: int) -> CellEntry:
+def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
     """Read what the index holds of a cell from its run.
 
     **Raises:** `CorruptDataError` or `MismatchError` naming what is damaged, or of another sweep.
     """
-    check_part_of(cell, sweep_id, number)
+    check_cell(folder, sweep, sweep_id, number)
+    cell, experiment = folder.cell(number), sweep.cell(number).experiment
     info = read_run_info(cell.path)
     if damage := next(filter(None, (info.history_damage, *(array.damage for array in info.arrays))), ""):
         raise CorruptDataError(damage)
@@ -336,14 +342,7 @@ def look_at_cell(cell: RunFolder, experiment: AbstractExperiment, sweep_id: str,
     )
 
 
-def check_part_of(cell: RunFolder, sweep_id: str, number: int) -> None:
-    """**Raises:** `MismatchError` if the run is not this cell; as `read_description`."""
-    found = read_description(cell.description).get("part_of")
-    if found != {"sweep": sweep_id, "cell": number}:
-        raise MismatchError(f"{cell.path} must be cell {number} of this sweep, got a part of {found}.")
-
-
-def _layout_of(cell: RunFolder, info: RunInfo) -> CellLayout | None:
+def _layout_of(cell: CellFolder, info: RunInfo) -> CellLayout | None:
     """Return the layout of the history of a run, if it has one."""
     if not info.arrays:
         return None

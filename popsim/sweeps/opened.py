@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from popsim._checks import warn_caller
 from popsim._text_checks import perhaps
 from popsim.ensemble import members_at
 from popsim.experiments import Run
@@ -16,7 +17,8 @@ from popsim.experiments._joined_models import joined
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
 from popsim.sweeps._comparison import compare_layouts, compare_results
-from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.cells import check_cell, visible_damage
+from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
 from popsim.sweeps.index import DAMAGED, FINISHED, NOT_STARTED, STATES, SweepIndex
 from popsim.sweeps.sweep import Sweep
 
@@ -31,6 +33,7 @@ class OpenedSweep:
     - `sweep`: its plan.
     - `sweep_id`: its identity.
     - `index`: the state and the results of the cells when it was opened.
+    - `is_trainable`: whether cells may be trained; not in sweeps of an earlier format.
     - `chosen`: the numbers of the members that `where` chose; None for all.
     """
 
@@ -38,6 +41,7 @@ class OpenedSweep:
     sweep: Sweep
     sweep_id: str
     index: SweepIndex = dataclasses.field(repr=False)
+    is_trainable: bool = True
     chosen: Int[np.ndarray, " member"] | None = None
 
     @functools.cached_property
@@ -118,11 +122,13 @@ class OpenedSweep:
     def run(self, number: int) -> Run:
         """Return the run of a cell.
 
-        **Raises:** `ValueError` if there is no such cell, or it is not started.
+        **Raises:** `ValueError` if there is no such cell, or it is not started; `MismatchError` if it is not
+        what the plan of the sweep says, `CorruptDataError` if its `run.json` is missing or was changed.
         """
         cell = self.sweep.cell(number)
         if self.index.state[number] == NOT_STARTED:
             raise ValueError(f"cell {number} of {self.folder.path} must be started, and is not yet.")
+        check_cell(self.folder, self.sweep, self.sweep_id, number)
         return Run(self.folder.cell(number), cell.experiment)
 
     def summary(self, **selection: Any) -> Any:
@@ -131,7 +137,7 @@ class OpenedSweep:
         Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
         of its batches; the batch from which on the member is frozen or stopped (-1 for never), its last
         losses in training and validation, and its figures of merit, named "result." and as in the table of a
-        run; NaN for what is not known.
+        run; NaN for what is not known. Damaged cells are named in a warning.
 
         **Arguments:**
 
@@ -143,6 +149,7 @@ class OpenedSweep:
             return self.where(**selection).summary()
         cells = np.unique(self.labels["cell"]).tolist()
         compare_results(self.index, self.folder, self.sweep, self.sweep_id, cells)
+        self._warn_of_damage()
         columns: dict[str, Any] = {}
         for name, values in self.labels.items():
             columns[name] = pandas.Series(list(values), dtype=object) if values.dtype == object else values
@@ -164,44 +171,72 @@ class OpenedSweep:
         member the coordinates "setting.NAME" of each axis, "seed" and "cell". Rows that a cell does not have
         are NaN. Variables whose shape differs between cells, such as weights of networks of different sizes,
         are left out, and named in the attribute "left_out": `sweep.where(n_units=64).history` has them. The
-        "parent" of a selection is the number of a member of the sweep.
+        "parent" of a selection is the number of a member of the sweep. Damaged cells are NaN, and named in a
+        warning, now or when they are read.
         """
-        from popsim.sweeps._history import history_folder, joined_history
+        from popsim.sweeps._history import CellHistories, joined_history
 
+        self._warn_of_damage()
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
         compare_layouts(self.index, self.folder, self.sweep, self.sweep_id, cells.tolist())
         has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
         layout = np.where(has_some, self.index.layout, -1)[cells]
-        histories = [
-            history_folder(self.folder.cell(cell).path) if own >= 0 else ""
-            for cell, own in zip(cells.tolist(), layout.tolist(), strict=True)
-        ]
+        open_cell = CellHistories(self.folder, self.sweep, self.sweep_id, cells)
         widths = np.diff(firsts)[cells]
         starts = np.append(0, np.cumsum(widths))
         rows = starts[np.searchsorted(cells, self.labels["cell"])] + self.labels["place"]
         named = {f"setting.{name}": own for name, own in self.labels.items() if name in self.sweep.axes}
         named |= {name: self.labels[name] for name in ("seed", "cell")}
         names = functools.partial(_members_at_places, self.sweep, cells)
-        dataset = joined_history(self.index.layouts, layout, histories, starts, names)
+        dataset = joined_history(self.index.layouts, layout, open_cell, starts, names)
         if not np.array_equal(rows, np.arange(starts[-1])):
             dataset = dataset.isel(member=rows) if "member" in dataset.dims else dataset
         members = np.arange(self.sweep.n_members)[self._members]
         labels: dict[str, Any] = {name: ("member", values) for name, values in named.items()}
         return dataset.assign_coords(labels | {"member": members})
 
+    def _warn_of_damage(self) -> None:
+        """Name the damaged cells of the chosen members in a warning."""
+        chosen = set(np.unique(self.labels["cell"]).tolist())
+        if damaged := [number for number in self.cells_in("damaged") if number in chosen]:
+            names = ", ".join(map(str, damaged[:20])) + (" ..." if len(damaged) > 20 else "")
+            warn_caller(
+                f"cells of {self.folder.path} are damaged, and NaN: {names}; the first: "
+                f"{self.problem_of(damaged[0])}"
+            )
+
     @property
     def total_loss(self) -> Any:
         """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
 
         NaN for batches that a cell has not come to; `history.loss.sum("term")` would give 0 there.
+
+        **Raises:** `ValueError` if the terms of the loss differ between cells.
         """
-        return self.history["loss"].sum("term", skipna=False)
+        return self._total("loss", "batch")
 
     @property
     def total_validation_loss(self) -> Any:
         """The sum of the loss terms in the validation trials, as `total_loss`: (validation_batch, member)."""
-        return self.history["validation_loss"].sum("term", skipna=False)
+        return self._total("validation_loss", "validation_batch")
+
+    def _total(self, name: str, axis: str) -> Any:
+        """Return the sum over terms of a loss; without any row where nothing is trained yet."""
+        history = self.history
+        if name in history:
+            return history[name].sum("term", skipna=False)
+        if name in history.attrs.get("left_out", ()):
+            raise ValueError(
+                f"`{name}` must have the same terms in all cells to be added up: {self.folder.path} has "
+                "others in some, where(...) chooses cells that have the same."
+            )
+        from xarray import DataArray
+
+        labels = {label: own for label, own in history.coords.items() if own.dims == ("member",)}
+        return DataArray(
+            np.full((0, self.n_members), np.nan), {axis: np.zeros(0, int), **labels}, (axis, "member"), name
+        )
 
     def ensemble(self, **selection: Any) -> Any:
         """Return the trained members of a selection as one ensemble, in the order of `summary`.
@@ -211,7 +246,8 @@ class OpenedSweep:
         - `selection`: see `where`. Sizes must not differ between its members.
 
         **Raises:** `ValueError` if a cell of it has saved nothing, or the models differ in more than numbers;
-        `CorruptDataError` if the last checkpoint of a finished cell is damaged; otherwise as `Run.ensemble`.
+        `CorruptDataError` if the last checkpoint of a finished cell is damaged; otherwise as `run` and
+        `Run.ensemble`.
         """
         if selection:
             return self.where(**selection).ensemble()
@@ -246,6 +282,20 @@ class OpenedSweep:
         """Whether all cells are finished."""
         return not self.unfinished
 
+    def examined(self) -> "OpenedSweep":
+        """Return the sweep after a look at the files of each cell: damaged are those that miss some.
+
+        The index alone does not tell. Cells that are being trained are left as they are.
+        """
+        state, problems = self.index.state.copy(), dict(self.index.problems)
+        for number in self.cells_in("finished", "stopped"):
+            if self.folder.holder(number) is not None:
+                continue
+            if damage := visible_damage(self.folder, self.sweep, self.sweep_id, number):
+                state[number], problems[number] = DAMAGED, damage
+        index = dataclasses.replace(self.index, state=state, problems=problems)
+        return dataclasses.replace(self, index=index)
+
 
 def open_sweep(path: str | Path) -> OpenedSweep:
     """Open the folder of a sweep, of which any number of cells may be trained.
@@ -266,7 +316,7 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     index = SweepIndex.read(folder, sweep, sweep_id)
     if index.refresh(folder, sweep, sweep_id):
         index.write(folder, sweep_id)
-    return OpenedSweep(folder, sweep, sweep_id, index)
+    return OpenedSweep(folder, sweep, sweep_id, index, described["format"] == SWEEP_FORMAT)
 
 
 def _members_at_places(sweep: Sweep, cells: Int[np.ndarray, " cell"], place: int) -> np.ndarray:

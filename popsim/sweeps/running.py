@@ -12,17 +12,20 @@ from typing import Any
 import jax
 
 from popsim._checks import memory_of_machine, warn_caller
+from popsim._numeric_flags import numeric_flags
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
-from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
+from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
 from popsim.store.files import saving, write_file
 from popsim.store.identity import FolderHeldError, new_run_id
 from popsim.store.json_files import plain_json
+from popsim.sweeps.cells import check_cell
 from popsim.sweeps.config import config_text
-from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
-from popsim.sweeps.index import check_part_of, write_entry
+from popsim.sweeps.index import read_note, write_entry
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.populations import (
     SECONDS_FOR_OTHERS,
@@ -52,11 +55,14 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     """
     check_path("out", path)
     folder = SweepFolder(Path(path))
-    if folder.is_sweep:
+    folder.check_plain()
+    if folder.description.exists():
         _check_same(folder, sweep)
-    elif folder.path.is_dir() and (names := sorted(entry.name for entry in folder.path.iterdir())):
-        raise ValueError(f"`out` must be an empty folder, got {path}: it has {names[0]}.")
+    elif name := folder.foreign():
+        raise ValueError(f"`out` must be an empty folder, got {path}: it has {name}.")
     sweep.check()
+    plain_json("sweep", describe_sweep(sweep))  # before a folder is made
+    config_text(sweep)
     widest: dict[tuple[tuple[str, Any], ...], Any] = {}
     for cell in sweep.cells():
         of_kind = widest.setdefault(tuple(cell.settings.items()), cell)
@@ -64,7 +70,11 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
             widest[tuple(cell.settings.items())] = cell
     n_bytes = 0
     per_kind = sweep.n_members // max(1, len(widest))
-    for cell in widest.values():
+    cost = CellCost(0.0, 0, 0)
+    for place, cell in enumerate(widest.values()):
+        if not is_estimated(place, len(widest)):
+            n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+            continue
         cost = cell_cost(cell.experiment, sweep.recording)
         if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
             raise ValueError(
@@ -111,23 +121,30 @@ def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
     **Raises:** `ValueError` and `MismatchError` as `check_sweep`; `SaveError` if it cannot be written.
     """
     check_sweep(sweep, path)
-    folder = SweepFolder(RunFolder.make(Path(path)).path)
+    folder = SweepFolder.make(path)
     described = {
         "format": SWEEP_FORMAT,
         "popsim": __version__,
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
+        FLAGS: numeric_flags(),
+        "division": sweep.division.described(sweep.axes),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }
     with lock_folder(folder.path), saving(folder.path):
-        if folder.is_sweep:  # another process has made one meanwhile
+        if folder.description.exists():  # another process has made one meanwhile
             _check_same(folder, sweep)
-        folder.cells.mkdir(exist_ok=True)
-        folder.failure(0).parent.mkdir(exist_ok=True)
-        write_file(folder.config, [config_text(sweep).encode()])
-        write_sealed_json(folder.description, described)  # last: what is begun before is no sweep yet
+        folder.remove_left_overs()
+        write_sealed_json(folder.description, described)  # first: after it, resuming makes what is missing
+        _complete(folder, sweep)
     return open_sweep(path)
+
+
+def _complete(folder: SweepFolder, sweep: Sweep) -> None:
+    """Write what follows from `sweep.json` and is not there."""
+    if not folder.config.exists():
+        write_file(folder.config, [config_text(sweep).encode()])
 
 
 def run_cell(
@@ -156,17 +173,25 @@ def run_cell(
 
     **Returns:** the finished run.
 
-    **Raises:** `ValueError` if there is no such sweep or cell; `FolderHeldError` if another process trains
-    it; `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process
-    trains; otherwise as `run_or_resume`.
+    **Raises:** `ValueError` if there is no such sweep or cell; `MismatchError` if the sweep has an earlier
+    format, or the cell is not what its plan says; `FolderHeldError` if another process trains it;
+    `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process trains;
+    otherwise as `run_or_resume`.
     """
-    folder = SweepFolder(Path(path))
+    folder, number = SweepFolder(Path(path)), plain_value("number", number)
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
+    if unknown := check_flags(described, folder.description):
+        warn_caller(
+            f"{folder.description} does not tell the {', '.join(unknown)} of JAX: cells trained under "
+            "others have other numbers."
+        )
     place = folder.cell(number)
-    if place.description.exists():
-        check_part_of(place, sweep_id, number)
+    folder.check_trainable(described)
+    place.check_plain()
+    if place.is_started:
+        check_cell(folder, sweep, sweep_id, number)
     elif described.get("popsim") != __version__:
         warn_caller(
             f"the sweep {folder.path} was made by popsim {described.get('popsim')}, this is {__version__}."
@@ -208,6 +233,7 @@ def _write_failure(folder: SweepFolder, number: int, error: Exception) -> None:
     said = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
     told = {"error": said, "host": socket.gethostname(), "seconds_since_1970": time.time()}
     with contextlib.suppress(OSError, SaveError):
+        folder.failures.mkdir(exist_ok=True)
         write_json(folder.failure(number), told)
 
 
@@ -238,8 +264,9 @@ def run_sweep(
 
     **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
-    opened = open_sweep(path)
+    opened = open_sweep(path).examined()
     wanted = unfinished_cells(opened, cells)
+    _repair(opened)
     failed: dict[int, str] = {}
     held: set[int] = set()
     together = opened.sweep.selects_across_cells
@@ -268,11 +295,31 @@ def run_sweep(
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
             told.add(number)
         train(number)
-    now = open_sweep(path)
+    now = open_sweep(path).examined()
     left = set(now.unfinished)  # another process may have finished what it held
+    failed |= {number: now.problem_of(number) for number in wanted if now.state_of(number) == "damaged"}
     if failed := {number: said for number, said in failed.items() if number in left}:
         raise CellsFailed(failure_text(now, failed))
     return now
+
+
+def _repair(opened: OpenedSweep) -> None:
+    """Write again what is missing or damaged of a sweep and follows from the rest of it.
+
+    **Raises:** `MismatchError` if the sweep has an earlier format; `SaveError` if it cannot be written.
+    """
+    folder, sweep, sweep_id = opened.folder, opened.sweep, opened.sweep_id
+    described, _ = folder.read()
+    folder.check_trainable(described)
+    with contextlib.suppress(FolderHeldError), lock_folder(folder.path), saving(folder.path):
+        folder.remove_left_overs()
+        _complete(folder, sweep)
+    for number in opened.cells_in("finished"):
+        try:
+            read_note(folder, sweep, sweep_id, number)
+        except (ValueError, LookupError, TypeError, OSError):
+            with contextlib.suppress(FolderHeldError), lock_folder(folder.cell(number).path):
+                write_entry(folder, sweep, sweep_id, number)
 
 
 def _disk_is_full(error: BaseException | None) -> bool:
@@ -304,7 +351,7 @@ def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     first = next(iter(failed.values()))
     advice = f"{opened.folder.command('resume')} tries them again"
     if any(opened.state_of(number) == "damaged" for number in failed):
-        advice = damaged_text(opened)
+        advice = damaged_text(opened.folder, opened.cells_in("damaged"))
     return (
         f"{len(failed)} of {opened.sweep.n_cells} cells are not finished: {names}; the first: {first:.300} "
         f"({advice})"

@@ -4,15 +4,17 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._checks import check_instance, check_non_negative_int, check_positive_int
+from popsim._plain_values import plain_value
 from popsim._text_checks import perhaps
 from popsim.experiments import AbstractExperiment, Recording
-from popsim.experiments._joined_models import as_setting
+from popsim.sweeps.division import Division, cut, divide
+from popsim.sweeps.limits import as_axes, as_seeds, check_extent
 
 __all__ = ["Cell", "Sweep"]
 
@@ -90,6 +92,8 @@ class Sweep:
         results depend on it; None leaves it to each machine.
     - `recording`: which weights are kept.
 
+    Its `division` into cells follows from these and from the experiment, and is written into `sweep.json`.
+
     **Raises:** `ValueError` naming an axis that is no setting of the experiment, or has no values, the same
     value twice, or one that the experiment does not take.
     """
@@ -100,34 +104,47 @@ class Sweep:
     members_per_cell: int | None = None
     member_batch_size: int | None = None
     recording: Recording = Recording()
+    division: Division = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self):
-        for name, values in self.axes.items():
-            if isinstance(values, str) or not isinstance(values, Iterable):
-                raise ValueError(f"`axes[{name!r}]` must be a list of values, got {values!r}.")
-        object.__setattr__(
-            self, "axes", {name: as_setting(tuple(values)) for name, values in self.axes.items()}
+        check_instance(
+            "experiment", self.experiment, AbstractExperiment, "an experiment, such as CenterOut()"
         )
-        seeds = self.seeds
-        if isinstance(seeds, list | tuple | np.ndarray):
-            first, end = (int(seeds[0]), int(seeds[0]) + len(seeds)) if len(seeds) else (0, 0)
-            if list(seeds) == list(range(first, end)):
-                seeds = range(first, end)
-                object.__setattr__(self, "seeds", seeds)
-        if not isinstance(seeds, range) or seeds.step != 1 or seeds.start < 0 or not seeds:
-            raise ValueError(f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r}.")
+        check_instance("axes", self.axes, Mapping, "the values of each setting by name")
+        object.__setattr__(self, "axes", as_axes(type(self.experiment), self.axes))
+        object.__setattr__(self, "seeds", as_seeds(self.seeds))
         for name in ("members_per_cell", "member_batch_size"):
-            if (number := getattr(self, name)) is not None:
+            if (number := plain_value(name, getattr(self, name))) is not None:
                 check_positive_int(name, number)
+            object.__setattr__(self, name, number)
         if self.experiment.grid:
             raise ValueError("`experiment` must have no grid of its own: the axes are the grid.")
-        for name, values in self.axes.items():
-            self._check_axis(name, tuple(values))
+        for name in self.axes:
+            self._check_axis(name)
+        divided = {name: self.axes[name] for name in self._divisible_axes()}
+        cell_axes = [name for name in self.axes if name not in divided]
+        check_extent(self.axes, cell_axes, self.seeds, self.members_per_cell)
         self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
-        n_populations = math.prod(len(self.axes[name]) for name in self.cell_axes)
-        self.experiment.check_selection(self.member_axes, self.n_members // n_populations)
+        n_per_population = len(self.seeds) * math.prod(map(len, divided.values()))
+        self.experiment.check_selection(divided, n_per_population)
+        object.__setattr__(self, "division", divide(divided, self.seeds, self.members_per_cell))
 
-    def _check_axis(self, name: str, values: tuple[Any, ...]) -> None:
+    def _divisible_axes(self) -> list[str]:
+        """Return the axes in which members of one cell may differ, as the experiment is now."""
+        kinds = ("trainer",) if self.experiment.select_every else ("model", "task", "trainer")
+        return [
+            name
+            for name, values in self.axes.items()
+            if self.experiment.member_settings.get(name) in kinds and all(map(_is_number, values))
+        ]
+
+    def divided_as(self, division: Division) -> "Sweep":
+        """Return the sweep with a division that was written down, whatever the experiment says now."""
+        sweep = dataclasses.replace(self)
+        object.__setattr__(sweep, "division", division)
+        return sweep
+
+    def _check_axis(self, name: str) -> None:
         known = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
         if name in NOT_AXES:
             raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
@@ -135,11 +152,6 @@ class Sweep:
             raise ValueError(
                 f"`axes` must be settings of {self.experiment.name}, got {name!r}.{perhaps(name, known)}"
             )
-        if not values:
-            raise ValueError(f"`axes[{name!r}]` must have at least one value, got none.")
-        for value in values:
-            if values.count(value) > 1:
-                raise ValueError(f"`axes[{name!r}]` must have different values, got {value!r} twice.")
 
     def check(self) -> None:
         """Check that every cell is an experiment; raises its `ValueError`, which names the setting."""
@@ -149,12 +161,7 @@ class Sweep:
     @functools.cached_property
     def member_axes(self) -> tuple[str, ...]:
         """The axes in which members of one cell may differ."""
-        kinds = ("trainer",) if self.experiment.select_every else ("model", "task", "trainer")
-        return tuple(
-            name
-            for name, values in self.axes.items()
-            if self.experiment.member_settings.get(name) in kinds and all(map(_is_number, values))
-        )
+        return tuple(self.division.axes)
 
     @functools.cached_property
     def cell_axes(self) -> tuple[str, ...]:
@@ -164,19 +171,10 @@ class Sweep:
     @functools.cached_property
     def _parts(self) -> list[_Part]:
         """The cells of one combination of the cell axes."""
-        grid = [(name, self.axes[name]) for name in self.member_axes]
-        n_combinations = math.prod(len(values) for _, values in grid)
-        n_seeds = len(self.seeds)
-        most = self.members_per_cell or n_combinations * n_seeds
-        pieces: list[list[tuple[Any, ...]]] = []
-        for place, (_, values) in enumerate(grid):  # the first axes are divided first
-            rest = math.prod(len(own) for _, own in grid[place + 1 :])
-            pieces.append(_divided(values, max(1, most // rest)))
-        n_per_piece = max(math.prod(map(len, own)) for own in itertools.product(*pieces))
-        seeds = _divided(self.seeds, max(1, most // n_per_piece) if n_per_piece <= most else 1)
-        names = [name for name, _ in grid]
+        pieces = [cut(self.axes[name], lengths) for name, lengths in self.division.axes.items()]
+        seeds = cut(self.seeds, self.division.seeds)
         return [
-            _Part(tuple(zip(names, values, strict=True)), own)
+            _Part(tuple(zip(self.member_axes, values, strict=True)), own)
             for values in itertools.product(*pieces)
             for own in seeds
         ]
@@ -284,10 +282,3 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_number, value))
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _divided(values: Any, most: int) -> list[Any]:
-    """Divide a tuple or a range into parts of at most so many values, as even as can be."""
-    n_parts = -(-len(values) // most)
-    ends = [len(values) * part // n_parts for part in range(n_parts + 1)]
-    return [values[first:end] for first, end in itertools.pairwise(ends)]

@@ -1,10 +1,13 @@
 """The plan and the state of a sweep as text."""
 
 import datetime
+import shlex
+from collections.abc import Sequence
 
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.info_table import size_text
-from popsim.sweeps.cost import CellCost, cell_cost
+from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
+from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 
@@ -18,12 +21,13 @@ TRAINED = "being trained"
 def plan_table(sweep: Sweep) -> str:
     """Return the cells of a sweep with their members and what each is expected to take, as text."""
     costs: dict[object, CellCost] = {}
-    rows, seconds, n_bytes = [], 0.0, 0
+    rows, seconds, n_bytes, cost = [], 0.0, 0, CellCost(0.0, 0, 0)
     for cell in sweep.cells():
         kind = (tuple(cell.settings.items()), cell.experiment.n_members)
-        if kind not in costs:
-            costs[kind] = cell_cost(cell.experiment, sweep.recording)
-        cost = costs[kind]
+        if kind in costs:
+            cost = costs[kind]
+        elif len(costs) < MOST_ESTIMATED or is_estimated(cell.number, sweep.n_cells):
+            cost = costs[kind] = cell_cost(cell.experiment, sweep.recording)
         seconds, n_bytes = seconds + cost.seconds, n_bytes + cost.disk_bytes
         if cell.number < MOST_ROWS:
             values = [cell.experiment.n_members, *_in_words(cost), str(cell)]
@@ -65,16 +69,20 @@ def sweep_table(opened: OpenedSweep) -> str:
         lines += ["", "not finished", *(_line(opened, number) for number in told)]
         if len(unfinished) > len(told):
             lines.append(f"  and {len(unfinished) - len(told)} more")
-        lines.append(f"{opened.folder.command('resume')} trains them")
-    if opened.cells_in("damaged"):
-        lines.append(damaged_text(opened))
+        if opened.is_trainable:
+            lines.append(f"{opened.folder.command('resume')} trains them")
+    if damaged := opened.cells_in("damaged"):
+        lines.append(damaged_text(opened.folder, damaged))
+    if not opened.is_trainable:
+        lines.append("the sweep was made by an earlier popsim: it can be read, and not trained further")
     return "\n".join("".join(mark if mark.isprintable() else "?" for mark in line) for line in lines)
 
 
-def damaged_text(opened: OpenedSweep) -> str:
+def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:
     """Say how damaged cells are trained again."""
-    path = opened.folder.cell(opened.cells_in("damaged")[0]).path
-    return f"a damaged cell is trained again when its folder is removed, such as {path}"
+    paths = [shlex.quote(str(folder.cell(number).path)) for number in damaged[:MOST_CELLS]]
+    more = f" and {len(damaged) - MOST_CELLS} more" if len(damaged) > MOST_CELLS else ""
+    return f"a damaged cell is trained again when its folder is removed: {' '.join(paths)}{more}"
 
 
 def _is_told(opened: OpenedSweep, number: int) -> bool:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
 from popsim.training._fingerprint import PLAIN, fingerprint, source_fingerprint
 from popsim.training._plan import TrainingPlan
@@ -135,6 +136,7 @@ class Configuration:
             **({} if population is None else {"population": population.described}),
             "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
             "key implementation": str(jax.random.key_impl(training.key)),
+            **numeric_flags(),
             **{name: fingerprint(value) for name, value in self._compared.items()},
             **({"log_step": training.log_step} if self.plan.trainer.control else {}),
             "first numbers of model": _sample(plan.state.model),
@@ -181,9 +183,14 @@ def differences(
     parts_found: Any = None,
     parts_expected: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[str]:
-    """Return the differences between two configurations, one readable entry each, with their parts."""
+    """Return the differences between two configurations, one readable entry each, with their parts.
+
+    Flags of JAX come first, as other differences may follow from them. A flag that one of the configurations
+    lacks, as it was written or is read by another version, is unknown and no difference.
+    """
+    unknown = {name for name in NUMERIC_FLAGS if (name in found) != (name in expected)}
     said = []
-    for name in sorted({*found, *expected}):
+    for name in sorted({*found, *expected} - unknown, key=lambda name: (name not in NUMERIC_FLAGS, name)):
         before, now = found.get(name), expected.get(name)
         if before == now or _about_equal(before, now):
             continue

@@ -1,0 +1,90 @@
+"""How the members of a sweep are divided into cells, as it is written down in `sweep.json`."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["Division", "divide"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Division:
+    """The division of each population of a sweep into cells: every piece of values with every piece of seeds.
+
+    - `axes`: by axis along which the members of a cell may differ, how many values are in each piece.
+    - `seeds`: how many seeds are in each piece.
+
+    Along all other axes each value has cells of its own.
+    """
+
+    axes: Mapping[str, tuple[int, ...]]
+    seeds: tuple[int, ...]
+
+    def described(self, axes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """Return the division of a sweep over `axes` as JSON values."""
+        return {
+            "cell_axes": [name for name in axes if name not in self.axes],
+            "member_axes": {name: list(lengths) for name, lengths in self.axes.items()},
+            "seeds": list(self.seeds),
+        }
+
+    @classmethod
+    def parse(cls, described: Any, axes: Mapping[str, Sequence[Any]], n_seeds: int) -> "Division":
+        """Return a division from its `described`.
+
+        **Arguments:**
+
+        - `described`: the JSON values, from an untrusted source.
+        - `axes`: the values of the sweep, by axis.
+        - `n_seeds`: the number of its seeds.
+
+        **Raises:** `ValueError` if they do not divide these values and seeds.
+        """
+        try:
+            pieces = {name: tuple(described["member_axes"][name]) for name in described["member_axes"]}
+            division = cls({name: pieces[name] for name in axes if name in pieces}, tuple(described["seeds"]))
+            is_same = division.described(axes) == described
+        except (KeyError, TypeError, AttributeError):
+            raise ValueError("its division must be as popsim writes it.") from None
+        if not is_same:
+            raise ValueError(f"its division must be along its axes, {', '.join(axes)}.")
+        totals = {name: len(axes[name]) for name in division.axes} | {"seeds": n_seeds}
+        for name, lengths in {**division.axes, "seeds": division.seeds}.items():
+            are_counts = all(type(length) is int and length > 0 for length in lengths)
+            if not are_counts or sum(lengths) != totals[name]:
+                raise ValueError(f"its division must have each of the {totals[name]} {name} once.")
+        return division
+
+
+def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) -> Division:
+    """Divide members into cells of at most so many, as even as can be; the first axes are divided first.
+
+    **Arguments:**
+
+    - `axes`: the values of the axes along which the members of a cell may differ.
+    - `seeds`: the seeds.
+    - `most`: the largest number of members of a cell; None for no limit.
+    """
+    lengths = {name: len(values) for name, values in axes.items()}
+    most = most or math.prod(lengths.values()) * len(seeds)
+    pieces: dict[str, tuple[int, ...]] = {}
+    for place, (name, length) in enumerate(lengths.items()):
+        rest = math.prod([*lengths.values()][place + 1 :])
+        pieces[name] = _even(length, max(1, most // rest))
+    n_per_piece = math.prod(max(own) for own in pieces.values())
+    return Division(pieces, _even(len(seeds), max(1, most // n_per_piece) if n_per_piece <= most else 1))
+
+
+def _even(n: int, most: int) -> tuple[int, ...]:
+    """Divide `n` into numbers of at most `most`, as even as can be."""
+    n_parts = -(-n // most)
+    ends = [n * part // n_parts for part in range(n_parts + 1)]
+    return tuple(end - first for first, end in itertools.pairwise(ends))
+
+
+def cut(values: Any, lengths: Sequence[int]) -> list[Any]:
+    """Cut a tuple or a range into consecutive pieces of some lengths."""
+    ends = [0, *itertools.accumulate(lengths)]
+    return [values[first:end] for first, end in itertools.pairwise(ends)]

@@ -1,0 +1,51 @@
+"""A small sweep with a folder of every kind, in the state in which most of it may be read or written."""
+
+import json
+import shutil
+
+import pytest
+from small_experiment import stopping_after
+from swept_runs import Swept
+
+from popsim.experiments import Recording, RunStopped
+from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
+from popsim.sweeps.populations import WaitsForOthers
+
+SELECTING = Swept(n_batches=4, batch_size=2, log_step=2, select_every=2)
+SWEEP = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(2), 2, 2, Recording("none"))
+DIVIDED = Sweep(
+    Swept(n_batches=2, batch_size=2, log_step=1),
+    {"rate": (1e-3, 1e-2), "n_units": (3, 4), "cost": (0.1,)},
+    range(2),
+    recording=Recording("none"),
+)
+
+
+def make_begun(path):
+    """Make a sweep of which cell 0 waits for cell 1, which failed once; all kinds of files are there."""
+    folder = make_sweep(SWEEP, path).folder
+    with pytest.raises(WaitsForOthers):
+        run_cell(path, 0, patience=0.0)
+    for place in (folder.failures, folder.logs, folder.figures):
+        place.mkdir()
+    failure = {"error": "ValueError: unlucky", "host": "node", "seconds_since_1970": 1.0}
+    folder.failure(1).write_text(json.dumps(failure))
+    (folder.logs / "0.txt").write_text("a job")
+    (folder.figures / "rate_scores.png").write_bytes(b"a figure")
+    open_sweep(path)
+    return path
+
+
+def make_trained(path):
+    """Make a sweep of four members in a finished cell, and four in one that has stopped."""
+    make_sweep(DIVIDED, path)
+    run_cell(path, 0)
+    with pytest.raises(RunStopped):
+        run_cell(path, 1, stop=stopping_after(1))
+    open_sweep(path)
+    return path
+
+
+def copy(path, to):
+    """Copy a sweep as it is, with its times."""
+    return shutil.copytree(path, to / "sw", symlinks=True)
