@@ -316,7 +316,7 @@ def _repair(opened: OpenedSweep) -> None:
         _complete(folder, sweep)
     for number in opened.cells_in("finished"):
         try:
-            read_note(folder, sweep_id, number)
+            read_note(folder, sweep, sweep_id, number)
         except (ValueError, LookupError, TypeError, OSError):
             with contextlib.suppress(FolderHeldError), lock_folder(folder.cell(number).path):
                 write_entry(folder, sweep, sweep_id, number)

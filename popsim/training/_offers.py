@@ -130,6 +130,26 @@ class Offers:
         self.check(batch, kind)
         self.files(kind).verify(batch)
 
+    def damage(self) -> dict[str, str]:
+        """Read all files, and return what is wrong, by file; empty if nothing."""
+        try:
+            noted = self.noted()
+        except ValueError as error:
+            return {self.note.name: str(error)}
+        problems = {}
+        for kind in KINDS:
+            files = self.files(kind)
+            for batch in sorted({*noted, *files.steps()}):
+                try:
+                    if batch in noted:
+                        self.verify(batch, kind)
+                    else:
+                        files.verify(batch)
+                except ValueError as error:
+                    if batch in files.steps() or batch in self.noted():  # or it was removed meanwhile
+                        problems[f"{files.path.name}/{batch:09d}.safetensors"] = str(error)
+        return problems
+
     def read(self, batch: int, kind: str, forms: Mapping[str, jax.ShapeDtypeStruct]) -> Arrays:
         """Return the arrays of a file; errors as `check`."""
         checkpoint = self._present(batch, kind).restore(lambda details: forms, step=batch)

@@ -1,7 +1,6 @@
 """A population whose members are trained in several trainings, which select among one another."""
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._checks import check_callables
-from popsim.training._offers import KINDS, MEMBERS, SCORES, Offers
+from popsim.training._offers import MEMBERS, SCORES, Offers
 from popsim.training.steps.train_state import named_arrays, with_named_arrays
 
 __all__ = ["SharedPopulation"]
@@ -152,16 +151,7 @@ class SharedPopulation:
         """Read all that the trainings offered, and return what is wrong, by file; empty if nothing."""
         problems = {}
         for part in range(len(self.places)):
-            offers = self._offers_of(part)
-            try:
-                for batch, kind in itertools.product(offers.noted(), KINDS):
-                    try:
-                        offers.verify(batch, kind)
-                    except ValueError as error:
-                        if batch in offers.noted():  # or it was removed meanwhile, for a later one
-                            problems[f"{offers.files(kind).path.name}/{batch:09d}.safetensors"] = str(error)
-            except ValueError as error:
-                problems[offers.note.name] = str(error)
+            problems |= self._offers_of(part).damage()
         return problems
 
     def rows_of(self, batch: int, members: Int[np.ndarray, " member"], own: PyTree[Array]) -> PyTree[Array]:

@@ -202,3 +202,37 @@ def recompute(selections: Path, run_id: str, rounding: float = 1e-6) -> None:
         path.unlink()
         files.save(content["step"], arrays, {})
         files.wait()
+
+
+# What a bad copy may do to the cells, all of which are finished.
+
+CellMix = Callable[[Path, Path], None]
+"""Changes the folder of a sweep; also gets another sweep of the same settings."""
+
+
+def cells_exchange(name: str, first: str = FINISHED, second: str = LOST) -> CellMix:
+    """Exchange a file or a folder of two cells; their whole folders for the name "."."""
+
+    def mix(sweep: Path, foreign: Path) -> None:
+        exchange(*(sweep.joinpath("cells", cell, name) for cell in (first, second)))
+
+    return mix
+
+
+def cell_of_other_sweep(name: str) -> CellMix:
+    """Copy a file or a folder of the same cell of another sweep."""
+    return lambda sweep, foreign: replace(*(path / "cells" / LOST / name for path in (sweep, foreign)))
+
+
+PARTS_OF_CELLS = ("run.json", "training.json", "log.jsonl", "history.zarr", "checkpoints", "summary.json")
+CELL_MIXTURES: dict[str, CellMix] = {
+    **{f"{name} of two cells": cells_exchange(name) for name in (*PARTS_OF_CELLS, "cell.json")},
+    **{f"{name} of two populations": cells_exchange(name, "000002") for name in PARTS_OF_CELLS},
+    **{f"{name} of another sweep": cell_of_other_sweep(name) for name in (*PARTS_OF_CELLS, "cell.json")},
+    "two cells exchanged": cells_exchange("."),
+    "cells of two populations exchanged": cells_exchange(".", "000002"),
+    "a cell of another sweep": cell_of_other_sweep("."),
+    "the index of another sweep": lambda sweep, foreign: replace(
+        sweep / "index.safetensors", foreign / "index.safetensors"
+    ),
+}
