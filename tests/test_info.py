@@ -308,6 +308,44 @@ def test_files_that_are_gone_or_cut_are_seen_at_once(run, capsys):
     assert "history: none" in printed(run, capsys)
 
 
+@pytest.mark.parametrize("what", ["finished", "stopped", "finished before this was noted"])
+def test_every_lost_file_of_a_run_is_named(what, run, stopped, tmp_path, capsys):
+    """Figures too; with the message of the command, which does not say that all is well."""
+    if what == "stopped":
+        shutil.copytree(stopped[0].path, tmp_path / "stopped")
+        run = RunFolder(tmp_path / "stopped")
+    elif what != "finished":
+        for file, entry in ((run.training, "of_experiment"), (run.description, "figures")):
+            described = read_sealed_json(file)
+            assert described.pop(entry)
+            write_sealed_json(file, described)
+        shutil.rmtree(run.figures)
+    files = [path for path in sorted(run.path.rglob("*")) if path.is_file() and path.name != "run.lock"]
+    assert len(files) > 20 and verify_run(run.path) == {}
+    for file in files:
+        content = file.read_bytes()
+        file.unlink()
+        damage, name = verify_run(run.path), file.relative_to(run.path).as_posix()
+        assert name in damage or {Path(name).parent.as_posix()} == set(damage), (name, damage)
+        file.write_bytes(content)
+    run.description.unlink()
+    for command in (["info", "--verify"], ["resume"]):
+        with pytest.raises(SystemExit) as end:
+            main([command[0], str(run.path), *command[1:]])
+        said = capsys.readouterr()
+        assert end.value.code == 2 and "run.json" in said.err and "all files are" not in said.out
+
+
+def test_a_script_has_no_description_to_lose(tmp_path):
+    """Nor is a file of another that is called as one of a run."""
+    train(trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
+    (tmp_path / "summary.json").write_text("{}")
+    (tmp_path / "figures").mkdir()
+    assert (
+        verify_run(tmp_path) == {} and read_sealed_json(tmp_path / "training.json")["of_experiment"] is False
+    )
+
+
 def test_a_missing_history_is_damage(run):
     shutil.rmtree(run.history)
     assert verify_run(run.path).keys() == {"history.zarr"}

@@ -30,6 +30,9 @@ SweepPath = Annotated[
 ]
 
 
+MOST_EXAMINED = 1000  # cells, each of which takes some milliseconds
+
+
 @dataclasses.dataclass(frozen=True)
 class Engine:
     """Where the cells of a sweep are trained."""
@@ -291,8 +294,12 @@ def print_sweep(path: Path, *, verify: bool) -> None:
     index = SweepFolder(path).index
     has_index = index.exists()
     damage = verify_sweep(path) if verify else {}  # before the index is made again
-    opened = open_sweep(path).examined()
+    opened = open_sweep(path)
+    is_small = opened.sweep.n_cells <= MOST_EXAMINED
+    opened = opened.examined() if is_small or verify else opened
     print(sweep_table(opened))
+    if not is_small and not verify:
+        print("--verify looks for lost and damaged files of cells")
     cells = {opened.folder.cell(number): number for number in opened.cells_in("damaged")}
     for cell, number in cells.items():
         name = cell.path.relative_to(path).as_posix()

@@ -163,7 +163,7 @@ def draw_sweep(given: Scored) -> dict[str, RunFigure]:
             figures[f"{name}_scores"] = _scores(given, name)
         for rows, columns in itertools.combinations(given.axes, 2):
             figures[f"{rows}_{columns}"] = _map(given, rows, columns)
-        if given.opened.sweep.experiment.select_every is not None:
+        if given.opened.sweep.experiment.select_every is not None and np.isfinite(given.values).any():
             figures |= draw_selection(given.opened, int(np.nanargmin(given.values)))
     return figures
 

@@ -180,11 +180,13 @@ class RunFolder(PlainFolder):
         """Open the folder of a run, finished or not.
 
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
-        `CorruptDataError` if `run.json` was changed, or a part of the run is a link.
+        `CorruptDataError` if `run.json` was changed or is lost, or a part of the run is a link.
         """
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.description.is_file():
+            if folder.training.is_file() and _described(folder.training).get("of_experiment"):
+                raise CorruptDataError(f"there must be a file {folder.description}; it is missing.")
             script = (
                 "; a script's training is opened by popsim.open_run with `task` and `build`, and goes on by "
                 "its script with restore_checkpoint=True"

@@ -1,7 +1,7 @@
 """The histories of many cells as one lazy dataset."""
 
-import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,14 +47,21 @@ class CellHistories:
         """
         number = int(self.cells[place])
         cell = self.folder.cell(number)
-        changed = (os.lstat(path).st_mtime_ns for path in (cell.history / "zarr.json", cell.description))
-        key = (number, *changed)
+        key = (number, *map(_changed, (cell.history / "zarr.json", cell.description)))
         if key not in self._opened:
             run_id = check_cell(self.folder, self.sweep, self.sweep_id, number)
             if len(self._opened) >= MOST_OPEN:
                 self._opened.pop(next(iter(self._opened)))
             self._opened[key] = open_arrays(cell.history, run_id=run_id)
         return self._opened[key]
+
+
+def _changed(path: Path) -> int:
+    """Return when a file was last changed; 0 if it is missing, which is said when it is read."""
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 class CellsArray(BackendArray):

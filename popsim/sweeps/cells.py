@@ -1,9 +1,16 @@
 """Checks of the cells of a sweep: that each is what the plan says, and that no file of it is lost."""
 
-from popsim.experiments import read_run_info
 from popsim.experiments.described_run import differences_from_plan
-from popsim.store import CorruptDataError, MismatchError
-from popsim.store._run_parts import check_history_lengths, missing_checkpoints, read_parts, run_id_of
+from popsim.store import Checkpoints, CorruptDataError, MismatchError
+from popsim.store._run_parts import (
+    check_history_lengths,
+    missing_checkpoints,
+    read_parts,
+    read_summary,
+    run_id_of,
+)
+from popsim.store.arrays.inspection import check_arrays
+from popsim.store.json_files import log_lines
 from popsim.store.run_folder import read_description
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.sweep import Sweep
@@ -49,18 +56,21 @@ def visible_damage(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int
     try:
         check_cell(folder, sweep, sweep_id, number)
         parts = read_parts(place)  # first: what is read later may only be more
-        info = read_run_info(place.path)
         if missing := missing_checkpoints(place, parts):
+            steps = ", ".join(map(str, missing))
             return (
-                f"there must be checkpoints after {', '.join(map(str, missing))} batches; they are missing."
+                f"there must be checkpoints after {steps} batches in {place.checkpoints}; they are missing."
             )
-        if info.n_log_lines < parts.n_log_lines:
-            return f"{place.log} must have {parts.n_log_lines} lines, got {info.n_log_lines}."
-        if not info.history_damage:
-            lengths = {array.axes[0]: array.shape[0] for array in info.arrays if array.axes}
-            check_history_lengths(place, parts, lengths)
+        checkpoints = Checkpoints(place.checkpoints, run_id=parts.run_id)
+        for step in checkpoints.steps()[-1:]:
+            checkpoints.check(step)
+        n_lines = sum(1 for _ in log_lines(place.log)) if parts.n_log_lines else 0
+        if n_lines < parts.n_log_lines:
+            return f"{place.log} must have {parts.n_log_lines} lines, got {n_lines}."
+        if parts.history:
+            check_history_lengths(place, parts, check_arrays(place.history, run_id=parts.run_id))
+        if place.is_finished:
+            read_summary(place, parts.run_id)
     except (ValueError, OSError) as error:
         return str(error)
-    damages = [info.history_damage, *(array.damage for array in info.arrays)]
-    damages += [checkpoint.damage for checkpoint in info.checkpoints[-1:]]
-    return next(filter(None, damages), "")
+    return ""

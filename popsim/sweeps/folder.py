@@ -4,7 +4,6 @@ import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -210,19 +209,19 @@ class SweepFolder(PlainFolder):
             )
         return read_sealed_json(self.description)
 
-    def check_trainable(self, described: Mapping[str, Any]) -> None:
+    def check_trainable(self, version: int) -> None:
         """Check that cells of the sweep may be trained.
 
         **Arguments:**
 
-        - `described`: the content of `sweep.json`.
+        - `version`: the format of `sweep.json`.
 
-        **Raises:** `MismatchError` if it has an earlier format.
+        **Raises:** `MismatchError` if it is an earlier one.
         """
-        if (found_format := described["format"]) != SWEEP_FORMAT:
+        if version != SWEEP_FORMAT:
             raise MismatchError(
                 f"{self.description} must have format {SWEEP_FORMAT} for cells to be trained, got "
-                f"{found_format}, which does not say how they are divided: a new sweep of {self.config} does."
+                f"{version}, which does not say how they are divided: a new sweep of {self.config} does."
             )
 
 

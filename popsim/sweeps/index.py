@@ -310,6 +310,8 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     check_cell(folder, sweep, sweep_id, number)
     cell, experiment = folder.cell(number), sweep.cell(number).experiment
     info = read_run_info(cell.path)
+    if info.description.get("finished") and not info.is_finished:
+        raise CorruptDataError(f"there must be a file {cell.summary}; it is missing.")
     if damage := next(filter(None, (info.history_damage, *(array.damage for array in info.arrays))), ""):
         raise CorruptDataError(damage)
     members = {

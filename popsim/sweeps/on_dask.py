@@ -106,7 +106,7 @@ def run_on_dask(
     or a worker has another popsim or does not see the folder; `CellsFailed` naming the cells that are not
     finished; `RunStopped` if `stop` returned True.
     """
-    opened = open_sweep(path)
+    opened = open_sweep(path).examined(cells)
     wanted = unfinished_cells(opened, cells)
     if not wanted:
         return opened
@@ -121,7 +121,7 @@ def run_on_dask(
         together = tuple(wanted) if opened.sweep.selects_across_cells else ()
         tasks = [CellTask(folder, own, together, *how) for own in wanted]
         failed = _run_tasks(client, tasks, event, stop, tell)
-    now = open_sweep(path)
+    now = open_sweep(path).examined(wanted)
     if failed is None:
         raise RunStopped(opened.folder.path, 0)
     left = {number: failed.get(number, "it is not finished") for number in wanted if number in now.unfinished}

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ class OpenedSweep:
     - `sweep`: its plan.
     - `sweep_id`: its identity.
     - `index`: the state and the results of the cells when it was opened.
-    - `is_trainable`: whether cells may be trained; not in sweeps of an earlier format.
+    - `format`: the format of its `sweep.json`.
     - `chosen`: the numbers of the members that `where` chose; None for all.
     """
 
@@ -41,7 +41,7 @@ class OpenedSweep:
     sweep: Sweep
     sweep_id: str
     index: SweepIndex = dataclasses.field(repr=False)
-    is_trainable: bool = True
+    format: int = SWEEP_FORMAT
     chosen: Int[np.ndarray, " member"] | None = None
 
     @functools.cached_property
@@ -272,6 +272,11 @@ class OpenedSweep:
             ) from None
 
     @property
+    def is_trainable(self) -> bool:
+        """Whether cells may be trained; not in sweeps of an earlier format."""
+        return self.format == SWEEP_FORMAT
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many cells are in each state."""
         found = np.bincount(self.index.state, minlength=len(STATES))
@@ -282,13 +287,20 @@ class OpenedSweep:
         """Whether all cells are finished."""
         return not self.unfinished
 
-    def examined(self) -> "OpenedSweep":
-        """Return the sweep after a look at the files of each cell: damaged are those that miss some.
+    def examined(self, cells: Collection[int] | None = None) -> "OpenedSweep":
+        """Return the sweep after a look at the files of cells: damaged are those that miss some.
 
-        The index alone does not tell. Cells that are being trained are left as they are.
+        The index alone does not tell. Cells that are being trained are left as they are. Of a cell it takes
+        some milliseconds.
+
+        **Arguments:**
+
+        - `cells`: the numbers of the cells; None for all.
         """
         state, problems = self.index.state.copy(), dict(self.index.problems)
         for number in self.cells_in("finished", "stopped"):
+            if cells is not None and number not in cells:
+                continue
             if self.folder.holder(number) is not None:
                 continue
             if damage := visible_damage(self.folder, self.sweep, self.sweep_id, number):
@@ -316,7 +328,7 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     index = SweepIndex.read(folder, sweep, sweep_id)
     if index.refresh(folder, sweep, sweep_id):
         index.write(folder, sweep_id)
-    return OpenedSweep(folder, sweep, sweep_id, index, described["format"] == SWEEP_FORMAT)
+    return OpenedSweep(folder, sweep, sweep_id, index, described["format"])
 
 
 def _members_at_places(sweep: Sweep, cells: Int[np.ndarray, " cell"], place: int) -> np.ndarray:

@@ -18,7 +18,7 @@ from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
-from popsim.store.files import saving, write_file
+from popsim.store.files import finished_name, saving, write_file
 from popsim.store.identity import FolderHeldError, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.cells import check_cell
@@ -188,7 +188,7 @@ def run_cell(
             "others have other numbers."
         )
     place = folder.cell(number)
-    folder.check_trainable(described)
+    folder.check_trainable(described["format"])
     place.check_plain()
     if place.is_started:
         check_cell(folder, sweep, sweep_id, number)
@@ -264,7 +264,8 @@ def run_sweep(
 
     **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
-    opened = open_sweep(path).examined()
+    cells = None if cells is None else list(cells)
+    opened = open_sweep(path).examined(cells)
     wanted = unfinished_cells(opened, cells)
     _repair(opened)
     failed: dict[int, str] = {}
@@ -295,7 +296,7 @@ def run_sweep(
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
             told.add(number)
         train(number)
-    now = open_sweep(path).examined()
+    now = open_sweep(path).examined(wanted)
     left = set(now.unfinished)  # another process may have finished what it held
     failed |= {number: now.problem_of(number) for number in wanted if now.state_of(number) == "damaged"}
     if failed := {number: said for number, said in failed.items() if number in left}:
@@ -306,19 +307,18 @@ def run_sweep(
 def _repair(opened: OpenedSweep) -> None:
     """Write again what is missing or damaged of a sweep and follows from the rest of it.
 
-    **Raises:** `MismatchError` if the sweep has an earlier format; `SaveError` if it cannot be written.
+    **Raises:** `SaveError` if it cannot be written.
     """
     folder, sweep, sweep_id = opened.folder, opened.sweep, opened.sweep_id
-    described, _ = folder.read()
-    folder.check_trainable(described)
-    with contextlib.suppress(FolderHeldError), lock_folder(folder.path), saving(folder.path):
-        folder.remove_left_overs()
-        _complete(folder, sweep)
+    if not folder.config.exists() or any(finished_name(path.name) for path, _ in folder.present()):
+        with contextlib.suppress(FolderHeldError), lock_folder(folder.path), saving(folder.path):
+            folder.remove_left_overs()
+            _complete(folder, sweep)
     for number in opened.cells_in("finished"):
         try:
             read_note(folder, sweep, sweep_id, number)
         except (ValueError, LookupError, TypeError, OSError):
-            with contextlib.suppress(FolderHeldError), lock_folder(folder.cell(number).path):
+            with contextlib.suppress(ValueError, OSError), lock_folder(folder.cell(number).path):
                 write_entry(folder, sweep, sweep_id, number)
 
 
@@ -334,8 +334,10 @@ def _disk_is_full(error: BaseException | None) -> bool:
 def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
     """Return those of some cells of a sweep, None for all, that are not finished.
 
-    **Raises:** `ValueError` if there is no such cell.
+    **Raises:** `ValueError` if there is no such cell; `MismatchError` if none may be trained, see
+    `SweepFolder.check_trainable`.
     """
+    opened.folder.check_trainable(opened.format)
     if cells is None:
         return opened.unfinished
     wanted = list(cells)

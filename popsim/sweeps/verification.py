@@ -12,7 +12,15 @@ from popsim.store.json_files import read_json
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.config import config_text
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
-from popsim.sweeps.index import FINISHED, CellEntry, SweepIndex, look_at_cell, read_note, stamp_of
+from popsim.sweeps.index import (
+    FINISHED,
+    NOT_STARTED,
+    CellEntry,
+    SweepIndex,
+    look_at_cell,
+    read_note,
+    stamp_of,
+)
 from popsim.sweeps.populations import shared_population
 from popsim.sweeps.sweep import Sweep
 
@@ -47,13 +55,19 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     for number in range(sweep.n_cells):
         cell = folder.cell(number)
         if not cell.is_started:
+            if index.state[number] != NOT_STARTED:
+                damage[f"{folder.cells.name}/{cell.path.name}"] = (
+                    f"has been removed since the index was written: {folder.command('resume')} trains it"
+                )
             continue
         stamp = stamp_of(str(cell.path))
         problems, entry = _cell(folder, sweep, sweep_id, number, has_note=described["format"] == SWEEP_FORMAT)
         damage |= {f"{folder.cells.name}/{cell.path.name}/{file}": said for file, said in problems.items()}
         if entry is None or stamp != tuple(index.stamp[number].tolist()):
             continue  # the index is brought up to date when the sweep is opened
-        if not _are_equal(_row(index, sweep, number), entry):
+        row = _row(index, sweep, number)
+        is_same = _are_equal(row, entry) if entry.state == FINISHED else row.state == entry.state
+        if not is_same:  # of a cell that is not finished the rest may be one checkpoint behind
             damage.setdefault(folder.index.name, f"must hold what is in the run of cell {number}")
     return damage
 
@@ -79,7 +93,8 @@ def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
         }
     except (ValueError, OSError) as error:
         return {folder.config.name: str(error)}
-    return {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}"}
+    again = f"{folder.command('resume')} writes it again when it is removed"
+    return {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}: {again}"}
 
 
 def _failures(folder: SweepFolder) -> dict[str, str]:
