@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from popsim.experiments.experiment import HELP
 from popsim.store import CorruptDataError
 from popsim.sweeps import OpenedSweep, Sweep, SweepFolder, make_sweep, open_sweep, run_cell, run_sweep
 from popsim.sweeps.config import parse_axes, parse_seeds, read_config
+from popsim.sweeps.glance import glance_at_sweep
 from popsim.sweeps.running import check_sweep
 from popsim.sweeps.tables import plan_table, sweep_table
 
@@ -279,6 +281,14 @@ def print_sweep(path: Path, *, verify: bool) -> None:
 
     **Raises:** `CorruptDataError` naming the cells that are damaged.
     """
+    if (folder := SweepFolder(path)).described().get("experiment") not in EXPERIMENTS:
+        glance = glance_at_sweep(folder)
+        print(glance)
+        damaged = glance.verify() if verify else dict(glance.problems)
+        if verify and not damaged:
+            print("\nall files are as they were written")
+        _refuse_damaged(path, damaged)
+        return
     opened = open_sweep(path)
     print(sweep_table(opened))
     damaged = {number: opened.problem_of(number) for number in opened.cells_in("damaged")}
@@ -288,6 +298,11 @@ def print_sweep(path: Path, *, verify: bool) -> None:
             if found:
                 damaged[number] = "; ".join(f"{file}: {said}" for file, said in found.items())
         print("" if damaged else "\nall files are as they were written")
+    _refuse_damaged(path, damaged)
+
+
+def _refuse_damaged(path: Path, damaged: Mapping[int, str]) -> None:
+    """Print what is damaged; raise `CorruptDataError` if anything is."""
     for number, said in damaged.items():
         print(f"DAMAGED: cell {number}: {said}")
     if damaged:

@@ -1,5 +1,6 @@
 """The folder of a sweep: its layout, and its description."""
 
+import contextlib
 import dataclasses
 import shlex
 from pathlib import Path
@@ -82,15 +83,23 @@ class SweepFolder:
         """Whether there is a sweep in the folder."""
         return self.description.is_file()
 
-    def command(self, verb: str, module: str | None = None) -> str:
-        """Return a command on the sweep, such as "popsim resume sweeps/lr"."""
-        return f"popsim {import_option(module)}{verb} {shlex.quote(str(self.path))}"
+    def command(self, verb: str, suffix: str = "") -> str:
+        """Return a command on the sweep or on a path in it, such as "popsim resume sweeps/lr".
 
-    def read(self) -> tuple[dict[str, Any], Sweep]:
-        """Read the description and rebuild the plan of the sweep.
+        It imports the module of an experiment from outside popsim, which `sweep.json` names.
+        """
+        described: Any = {}
+        if self.description.is_file():
+            with contextlib.suppress(ValueError, OSError):
+                described = read_json(self.description)
+        module = described.get("module") if isinstance(described, dict) else None
+        return f"popsim {import_option(module)}{verb} {shlex.quote(f'{self.path}{suffix}')}"
 
-        **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if
-        it has another format; `CorruptDataError` if it was changed.
+    def described(self) -> dict[str, Any]:
+        """Read the description, without rebuilding the experiment.
+
+        **Raises:** `ValueError` if there is no sweep; `MismatchError` if it has another format;
+        `CorruptDataError` if it was changed.
         """
         check_path("path", self.path)
         if not self.description.exists():
@@ -104,10 +113,17 @@ class SweepFolder:
                 f"{self.description} must have format {SWEEP_FORMAT}, got {found['format']!r}: "
                 "use another popsim."
             )
-        described = read_sealed_json(self.description)
+        return read_sealed_json(self.description)
+
+    def read(self) -> tuple[dict[str, Any], Sweep]:
+        """Read the description and rebuild the plan of the sweep.
+
+        **Raises:** as `described`, and `ValueError` if its experiment is not registered.
+        """
+        described = self.described()
         experiment = rebuild_experiment(described, self.description)
         try:
-            axes = {str(name): tuple(map(_plain, values)) for name, values in described["axes"].items()}
+            axes = {str(name): tuple(values) for name, values in described["axes"].items()}
             first, end = described["seeds"]
             sweep = Sweep(
                 experiment,
@@ -137,7 +153,3 @@ def describe_sweep(sweep: Sweep) -> dict[str, Any]:
         "member_batch_size": sweep.member_batch_size,
         "recording": dataclasses.asdict(sweep.recording),
     }
-
-
-def _plain(value: Any) -> Any:
-    return tuple(map(_plain, value)) if isinstance(value, list) else value

@@ -22,6 +22,7 @@ from typing import IO, Any
 from popsim._checks import check_positive_int
 from popsim.experiments.run_experiment import RunStopped
 from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.modules import module_of
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.running import CellsFailed, failure_text, unfinished_cells
 from popsim.version import __version__
@@ -114,7 +115,8 @@ def run_on_dask(
         tell(f"Dask: {client.dashboard_link}")
         folder = str(opened.folder.path.resolve())
         _check_workers(client, folder)
-        modules, python_path = _of_experiment(opened)
+        module = module_of(opened.sweep.experiment)
+        modules, python_path = ((), ()) if module is None else ((module[0],), (str(module[1]),))
         options = ("--devices", str(1 if devices is None else devices))
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
@@ -210,21 +212,6 @@ def _check_workers(client: Any, folder: str) -> None:
             )
         if not sees:
             raise ValueError(f"`scheduler` must have workers that see {folder}: {worker} does not.")
-
-
-def _of_experiment(opened: OpenedSweep) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the module of the experiment if it is the user's own, and the folder in which it is found."""
-    name = type(opened.sweep.experiment).__module__
-    if name.startswith("popsim."):
-        return (), ()
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if name == "__main__" or file is None:
-        raise ValueError(
-            f"the experiment {opened.sweep.experiment.name} must be in a module, which the processes of the "
-            f"cells import, got {name}."
-        )
-    depth = name.count(".") + (Path(file).name == "__init__.py")
-    return (name,), (str(Path(file).resolve().parents[depth]),)
 
 
 def _run_tasks(
