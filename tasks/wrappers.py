@@ -184,6 +184,10 @@ class Mixture(AbstractTask):
     loss: Loss
 
     def __init__(self, tasks: Sequence[AbstractTask], shares: Any = None, *, loss: Loss | None = None):
+        if isinstance(shares, Mapping):
+            raise ValueError(
+                "`shares` must be numbers in the order of `tasks`, got a dict: only MultiTask has names."
+            )
         self.tasks = tuple(tasks)
         self.loss = common_loss(self.tasks, loss)
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)

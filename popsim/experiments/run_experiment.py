@@ -26,7 +26,7 @@ from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import files_below, finished_name, saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import FORMAT, check_resumable, read_description
+from popsim.store.run_folder import FORMAT, check_resumable, import_option, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.population import SharedPopulation
@@ -223,9 +223,10 @@ def finish_run(
     if (size := described.get("member_batch_size")) is not None:
         options["member_batch_size"] = size
     if described.get(SHARED) and population is None:
+        command = f"popsim {import_option(described.get('module'))}"
         raise ValueError(
             f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
-            "popsim resume SWEEP goes on with all of them, popsim sweep run SWEEP --cell NUMBER with one."
+            f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
         )
     options |= _selection_of(run.experiment)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)

@@ -96,7 +96,7 @@ def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
     described, _ = folder.read()
     given = describe_sweep(sweep)
-    goes_on = folder.command("resume", described["module"])
+    goes_on = folder.command("resume")
     there, here = _flat(described), _flat(plain_json("sweep", given))
     differ = [name for name, value in here.items() if there.get(name) != value]
     if differ:
@@ -218,7 +218,7 @@ def run_cell(
             write_entry(folder, sweep, sweep_id, number)
         except RunStopped as stopped:
             if waiting.given_up:
-                command = folder.command("sweep run", described["module"])
+                command = folder.command("sweep run")
                 raise WaitsForOthers(place.path, stopped.n_batches, waiting.given_up, command) from None
             raise
         except Exception as error:
