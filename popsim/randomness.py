@@ -95,8 +95,8 @@ def _unsound(implementation: Any) -> str:
         alone = jax.tree.map(lambda *values: jnp.stack(values), *(draws(keys[index]) for index in range(3)))
         if not all(map(np.array_equal, mapped, alone)):
             return "under jax.vmap it draws other numbers than from each key alone"
-        folded = (jax.random.fold_in(jax.random.fold_in(keys[0], i), 3 - i) for i in (1, 2))
-        if np.array_equal(*(jax.random.bits(own, (3,)) for own in folded)):
+        folded = [jax.random.fold_in(jax.random.fold_in(keys[0], i), 3 - i) for i in (1, 2)]
+        if np.array_equal(jax.random.bits(folded[0], (3,)), jax.random.bits(folded[1], (3,))):
             return "folding in 1 and then 2 gives the same key as 2 and then 1"
     return ""
 

@@ -504,7 +504,7 @@ def test_other_code_is_told_by_name(stopped_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "__version__", "0.9.0")
     monkeypatch.setattr("popsim.training._configuration.__version__", "0.0.9")
     monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "1"))
-    monkeypatch.setattr("popsim.training._fingerprint._source", lambda function: "other")
+    monkeypatch.setattr("popsim._fingerprint._source", lambda function: "other")
     folder = shutil.copytree(stopped_folder, tmp_path / "copy")
     with pytest.warns(UserWarning, match="with other code than it began with") as told:
         model, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder), restore_checkpoint=True)

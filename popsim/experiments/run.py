@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from popsim._checks import warn_caller
+from popsim._fingerprint import fingerprint
+from popsim._named_parts import differing_parts, named_parts
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
@@ -32,8 +34,7 @@ from popsim.store._run_parts import (
 from popsim.store.run_folder import read_description
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
-from popsim.training._configuration import differing_parts, model_structure, named_parts
-from popsim.training._fingerprint import fingerprint
+from popsim.training._configuration import model_structure
 from popsim.training.loop.history import TRAINABLES
 from popsim.training.loop.history_on_disk import PREFIXES
 from popsim.training.steps.member_step import trials_of_batch
