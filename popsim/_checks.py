@@ -1,6 +1,7 @@
 """Checks of arguments. Errors name the argument, the expected and the given value."""
 
 import contextlib
+import dataclasses
 import functools
 import inspect
 import os
@@ -8,7 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import equinox as eqx
 import jax
@@ -20,6 +21,7 @@ from jaxtyping import PyTree
 
 from popsim._compilation import as_array
 from popsim._text_checks import perhaps
+from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -77,6 +79,52 @@ def check_of_one_body(**values: Any) -> None:
                 f"`{name}` must be that of one body, got a PerMember: "
                 "where bodies differ between members, build them with popsim.build_members."
             )
+
+
+def check_of_one_model(name: str, value: Any) -> None:
+    """Raise `ValueError` if an argument of a part of a model is a `PerMember`."""
+    if isinstance(value, PerMember):
+        raise ValueError(
+            f"`{name}` must be that of one model, got a PerMember: "
+            "where models differ between members, build them with popsim.build_members."
+        )
+
+
+def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "") -> None:
+    """Raise `ValueError` unless an argument of one model is a number, or an array with one for each unit.
+
+    **Arguments:**
+
+    - `name`: the name of the argument.
+    - `value`: a number, an array or a list.
+    - `n`: how many numbers it may have; None for one number only.
+    - `each`: what each is for, such as "units".
+    """
+    check_of_one_model(name, value)
+    shape = np.shape(value)
+    if shape and shape != (n,):
+        more = "" if n is None else f", or one for each of {n} {each}"
+        raise ValueError(f"`{name}` must be one number{more}, got shape {shape}.")
+
+
+def check_fields(module: Any) -> None:
+    """Raise `ValueError` unless the fields of a module that are declared as one number are one.
+
+    Those declared as `Float[Array, ""]` may be a `PerMember`; static ones, declared as `float`, may not.
+    """
+    for field in dataclasses.fields(module):
+        value, kinds = getattr(module, field.name), (field.type, *get_args(field.type))
+        if any(getattr(kind, "dims", None) == () for kind in kinds):
+            if eqx.is_array(value) or isinstance(value, PerMember):
+                check_one_number(field.name, value)
+        elif float in kinds and field.metadata.get("static") and value is not None:
+            check_number(field.name, value)
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is a number of Python or NumPy, as what programs are compiled for."""
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        raise ValueError(f"`{name}` must be a number of Python, got {kind_of(value)}.")
 
 
 def check_callables(name: str, values: Any) -> None:
@@ -143,27 +191,45 @@ def as_float_array(value: Any) -> Array | PerMember:
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:
-    """Return `round(seconds / dt)`, the number of time steps in a time that must be a multiple of `dt`.
+    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
 
     **Arguments:**
 
     - `name`: the name of the argument, for the error message.
-    - `seconds`: the time in seconds, zero or more.
+    - `seconds`: the time in seconds.
     - `dt`: the time step in seconds.
 
-    **Raises:** `ValueError` if `seconds` is negative, more than 1e-6 s from a multiple of `dt`, or so long
+    **Raises:** `ValueError` if `seconds` is negative or not a multiple of `dt` (see `is_on_grid`), or so long
     that the number of steps does not fit in 32 bits.
     """
     check_non_negative(name, seconds)
-    if seconds / dt >= 2**31 - 1:
-        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {seconds} s.")
-    n_steps = round(seconds / dt)
-    if abs(n_steps * dt - seconds) > 1e-6:
-        raise ValueError(f"`{name}` must be a multiple of the time step dt = {dt} s, got {seconds} s.")
-    return n_steps
+    return steps_of_delay(name, seconds, dt)
 
 
-def check_same_dt(dt: float, own: float, owner: str) -> None:
+def steps_of_delay(name: str, seconds: float, dt: float) -> int:
+    """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
+    check_finite(name, seconds)
+    if abs(seconds) / dt >= 2**31 - 1:
+        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
+    if not is_on_grid(seconds, dt):
+        raise ValueError(
+            f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
+            f"{nearest_times(seconds, dt)}, got {shown(seconds)} s."
+        )
+    return step_at(seconds, dt)
+
+
+def steps_of_window(name: str, seconds: float, dt: float) -> int:
+    """Return the number of time steps in the duration of a window, rounded; zero for no time at all.
+
+    **Raises:** `ValueError` if the duration is shorter than a time step, so that it might never act.
+    """
+    if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
+        raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {shown(seconds)} s.")
+    return step_at(seconds, dt)
+
+
+def check_same_dt(dt: float, own: float, owner: str, advice: str = "") -> None:
     """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s.
 
     **Arguments:**
@@ -171,9 +237,10 @@ def check_same_dt(dt: float, own: float, owner: str) -> None:
     - `dt`: the time step, in seconds.
     - `own`: the expected time step, in seconds.
     - `owner`: the object that expects it, for the error message.
+    - `advice`: what to do otherwise, a sentence.
     """
     if abs(dt - own) > 1e-9:
-        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s.")
+        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s. {advice}".rstrip())
 
 
 def check_fraction(name: str, value: Any) -> None:

@@ -347,6 +347,10 @@ class WithInterventions(AbstractWrapper):
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")
+        task = without_member_axes(self.task)
+        dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=jax.random.key(0))).timeline.dt
+        for plan in self.plans:
+            plan.check_dt(dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         trial = self.task.trial(batch=batch, key=key)
