@@ -11,7 +11,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._checks import as_float_array, check_finite, naming_errors
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_one_number,
+    naming_errors,
+)
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule
@@ -93,6 +98,7 @@ class FunctionTerm(AbstractLossTerm):
 def _as_weights(weights: dict) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
     for name, weight in weights.items():
         if not isinstance(weight, AbstractBatchSchedule):
+            check_one_number(f"weights[{name!r}]", weight)
             check_finite(f"weights[{name!r}]", weight)
     return {
         name: weight if isinstance(weight, AbstractBatchSchedule) else as_float_array(weight)

@@ -8,7 +8,11 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import kind_of, naming_traced_code
+from popsim._checks import (
+    check_fields,
+    kind_of,
+    naming_traced_code,
+)
 from popsim._member_values import check_module_of_members
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
@@ -51,6 +55,7 @@ class AbstractTask(eqx.Module):
     loss: eqx.AbstractVar[Loss]
 
     def __check_init__(self):
+        check_fields(self)
         check_module_of_members(type(self).__name__, self)
 
     @abc.abstractmethod

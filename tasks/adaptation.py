@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._checks import (
     as_float_array,
+    check_fields,
     check_finite,
     check_fraction,
     check_non_negative,
@@ -102,6 +103,7 @@ class ProbabilityWhileStrong(AbstractBatchSchedule):
     catch_share: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
+        check_fields(self)
         check_fraction("catch_share", self.catch_share)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:

@@ -8,7 +8,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, check_finite
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_of_one_model,
+)
 from popsim.hand import HandState
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
 from popsim.models.states import LoopState
@@ -27,6 +31,7 @@ class AbstractCursorMap(AbstractIntervention):
 
     def __check_init__(self):
         if self.center is not None:
+            check_of_one_model("center", self.center)
             check_finite("center", self.center)
 
     @abc.abstractmethod

@@ -6,7 +6,12 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_non_negative, kind_of
+from popsim._checks import (
+    as_float_array,
+    check_fields,
+    check_non_negative,
+    kind_of,
+)
 from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import (
@@ -160,6 +165,7 @@ class FinalState(AbstractLossTerm):
     name: str = eqx.field(static=True, default="final state", kw_only=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("velocity_time", self.velocity_time)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:

@@ -10,7 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import as_float_array, check_positive, check_positive_int, is_traced, warn_caller
+from popsim._checks import (
+    as_float_array,
+    check_fields,
+    check_positive,
+    check_positive_int,
+    is_traced,
+    warn_caller,
+)
 from popsim.parameters import picked_parameters
 from popsim.per_member import (
     PerMember,
@@ -209,6 +216,7 @@ class MaxNorm(AbstractConstraint):
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -264,6 +272,7 @@ class SpectralNorm(AbstractConstraint):
     max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
