@@ -20,6 +20,7 @@ from jaxtyping import PyTree
 
 from popsim._compilation import as_array
 from popsim._text_checks import perhaps
+from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -110,26 +111,6 @@ def check_index(name: str, value: Any, count: int, what: str = "a member") -> No
         raise ValueError(f"`{name}` must be {what}, 0 to {count - 1}, got {shown(value)}.")
 
 
-def check_one_number(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is a scalar, or a `PerMember` of scalars."""
-    given = value.values[0] if isinstance(value, PerMember) else value
-    if np.ndim(given):
-        raise ValueError(
-            f"`{name}` must be one number, got shape {np.shape(given)}: "
-            "give popsim.PerMember([...]) where members differ."
-        )
-
-
-def check_of_one_body(**values: Any) -> None:
-    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
-    for name, value in values.items():
-        if isinstance(value, PerMember):
-            raise ValueError(
-                f"`{name}` must be that of one body, got a PerMember: "
-                "where bodies differ between members, build them with popsim.build_members."
-            )
-
-
 def check_callables(name: str, values: Any) -> None:
     """Raise `ValueError` unless `values` is a sequence of functions."""
     if not isinstance(values, Sequence):
@@ -199,27 +180,45 @@ def as_float_array(value: Any) -> Array | PerMember:
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:
-    """Return `round(seconds / dt)`, the number of time steps in a time that must be a multiple of `dt`.
+    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
 
     **Arguments:**
 
     - `name`: the name of the argument, for the error message.
-    - `seconds`: the time in seconds, zero or more.
+    - `seconds`: the time in seconds.
     - `dt`: the time step in seconds.
 
-    **Raises:** `ValueError` if `seconds` is negative, more than 1e-6 s from a multiple of `dt`, or so long
+    **Raises:** `ValueError` if `seconds` is negative or not a multiple of `dt` (see `is_on_grid`), or so long
     that the number of steps does not fit in 32 bits.
     """
     check_non_negative(name, seconds)
-    if seconds / dt >= 2**31 - 1:
-        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {seconds} s.")
-    n_steps = round(seconds / dt)
-    if abs(n_steps * dt - seconds) > 1e-6:
-        raise ValueError(f"`{name}` must be a multiple of the time step dt = {dt} s, got {seconds} s.")
-    return n_steps
+    return steps_of_delay(name, seconds, dt)
 
 
-def check_same_dt(dt: float, own: float, owner: str) -> None:
+def steps_of_delay(name: str, seconds: float, dt: float) -> int:
+    """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
+    check_finite(name, seconds)
+    if abs(seconds) / dt >= 2**31 - 1:
+        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
+    if not is_on_grid(seconds, dt):
+        raise ValueError(
+            f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
+            f"{nearest_times(seconds, dt)}, got {shown(seconds)} s."
+        )
+    return step_at(seconds, dt)
+
+
+def steps_of_window(name: str, seconds: float, dt: float) -> int:
+    """Return the number of time steps in the duration of a window, rounded; zero for no time at all.
+
+    **Raises:** `ValueError` if the duration is shorter than a time step, so that it might never act.
+    """
+    if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
+        raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {shown(seconds)} s.")
+    return step_at(seconds, dt)
+
+
+def check_same_dt(dt: float, own: float, owner: str, advice: str = "") -> None:
     """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s.
 
     **Arguments:**
@@ -227,9 +226,10 @@ def check_same_dt(dt: float, own: float, owner: str) -> None:
     - `dt`: the time step, in seconds.
     - `own`: the expected time step, in seconds.
     - `owner`: the object that expects it, for the error message.
+    - `advice`: what to do otherwise, a sentence.
     """
     if abs(dt - own) > 1e-9:
-        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s.")
+        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s. {advice}".rstrip())
 
 
 def check_fraction(name: str, value: Any) -> None:

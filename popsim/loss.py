@@ -11,11 +11,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
+from popsim._argument_shapes import check_one_number
 from popsim._checks import (
     as_float_array,
     check_finite,
     check_instance,
-    check_one_number,
     is_traced,
     naming_errors,
     shown,
@@ -118,8 +118,8 @@ def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSche
     check_instance("weights", weights, dict, "a dict of the weight of each term by name")
     for name, weight in weights.items():
         if not isinstance(weight, AbstractBatchSchedule):
-            check_finite(f"weights[{name!r}]", weight)
             check_one_number(f"weights[{name!r}]", weight)
+            check_finite(f"weights[{name!r}]", weight)
     return {
         name: weight if isinstance(weight, AbstractBatchSchedule) else as_float_array(weight)
         for name, weight in weights.items()

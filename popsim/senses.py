@@ -6,9 +6,19 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known, shown
+from popsim._argument_shapes import check_of_one_model, check_one_or_each
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    kind_of,
+    known,
+    shown,
+)
 from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
@@ -47,6 +57,8 @@ class Scaling(eqx.Module):
     scale: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        for name in ("center", "scale"):
+            check_of_one_model(name, getattr(self, name))
         check_finite("center", self.center)
         check_positive("scale", self.scale)
 
@@ -85,10 +97,16 @@ class SensoryChannel(eqx.Module):
     def __check_init__(self):
         if not callable(self.sense):
             raise ValueError(f"`sense` must be a function such as popsim.vision, got {self.sense!r}.")
+        if not isinstance(self.delay, int | float | np.integer | np.floating):
+            raise ValueError(
+                f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
+                "where delays differ between members, give that of each to `own_delay` in build_members."
+            )
         check_non_negative("delay", self.delay)
         if not isinstance(self.noise, AbstractNoise):
             raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
         if self.own_delay is not None:
+            check_one_or_each("own_delay", self.own_delay)
             check_non_negative("own_delay", self.own_delay)
             if (own := known(jnp.max, self.own_delay)) is not None and own > self.delay * (1 + 1e-6):
                 raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(own)} s.")

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Int, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import kind_of, naming_traced_code, shown
 from popsim._member_values import check_module_of_members
 from popsim.loss import Loss
@@ -51,6 +52,7 @@ class AbstractTask(eqx.Module):
     loss: eqx.AbstractVar[Loss]
 
     def __check_init__(self):
+        check_fields(self)
         check_module_of_members(type(self).__name__, self)
 
     @abc.abstractmethod

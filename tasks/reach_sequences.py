@@ -198,7 +198,7 @@ class TargetJump(AbstractTask):
     def __check_init__(self):
         check_fraction("jump_probability", self.jump_probability)
         check_drawn("distance", self.distance, check_positive)
-        check_drawn("displacement", self.displacement, _check_displacement)
+        check_drawn("displacement", self.displacement, _check_displacement, shape=(2,))
         check_directions(self.n_directions)
         check_drawn("jump_time", self.jump_time, check_positive)
         check_time_left(self.plan, self.dt, "a time step of correction")

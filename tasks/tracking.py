@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int, is_traced
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
@@ -130,7 +131,9 @@ class RandomWalk(AbstractTargetPath):
     correlation_time: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.2)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("speed", self.speed)
+        check_fields(self)
         check_positive("correlation_time", self.correlation_time)
 
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
     check_fraction,
@@ -32,14 +33,24 @@ from popsim.windows import Timeline
 __all__ = ["reach_loss", "reach_trial", "center_out_trials", "GoResponse"]
 
 
-def check_drawn(name: str, distribution: AbstractDistribution, check: Callable[[str, Any], None]) -> None:
+def check_drawn(
+    name: str,
+    distribution: AbstractDistribution,
+    check: Callable[[str, Any], None],
+    shape: tuple[int, ...] = (),
+) -> None:
     """Run `check`, such as `check_positive`, on the bounds of a distribution passed as the argument `name`.
+
+    What is drawn must have the given shape.
 
     Distributions that differ between members are checked when they are made.
     """
     if has_per_member(distribution):
         return
     for bound in distribution.bounds():
+        if np.shape(bound) != shape:
+            expected = f"an array of shape {shape}" if shape else "one number"
+            raise ValueError(f"`{name}` must be {expected} in each trial, got shape {np.shape(bound)}.")
         check(name, bound)
 
 
@@ -87,6 +98,7 @@ class AbstractFixedTimes(AbstractTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
         _ = self.n_steps
@@ -305,6 +317,7 @@ class GoResponse(eqx.Module):
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("grace", self.grace)
         check_non_negative("silence_counts", self.silence_counts)
         check_fraction("catch_probability", self.catch_probability)
@@ -322,8 +335,10 @@ class GoResponse(eqx.Module):
     def check(self, plan: TrialPlan) -> None:
         """Check that a plan always leaves time to respond.
 
-        **Raises:** `ValueError` if the longest epochs leave no time step after the grace period.
+        **Raises:** `ValueError` if `grace` is not a multiple of the time step, or the longest epochs leave no
+        time step after it.
         """
+        n_steps_in("grace", self.grace, plan.dt)
         check_time_left(plan, self.grace + plan.dt, "the grace after the go cue and a time step")
 
     def fixation(self, timeline: Timeline) -> Float[Array, "time 1"]:

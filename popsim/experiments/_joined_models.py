@@ -95,7 +95,11 @@ def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
 
 def _with_room(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
     own = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
-    return SensoryChannel(channel.sense, longest, channel.noise, own)
+
+    def of_member(noise: AbstractNoise, delay: Any) -> SensoryChannel:
+        return SensoryChannel(channel.sense, longest, noise, delay)
+
+    return eqx.filter_vmap(of_member)(channel.noise, own)
 
 
 def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:

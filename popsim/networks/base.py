@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
@@ -189,6 +189,19 @@ class AbstractNetwork(eqx.Module):
             )
         return eqx.tree_at(where_bias, self, where_bias(self).at[received.bias_rows].add(current))
 
+    def with_dt(self, dt: float) -> Self:
+        """Return the network for another time step (s); by default refused.
+
+        A network whose equation contains its time step, such as `LeakyRNN`, extends this. One without, such
+        as `GRUNetwork`, has learned a map from step to step, and is trained again.
+
+        **Raises:** `ValueError` if there is no such network.
+        """
+        raise ValueError(
+            f"`network` must have a time step in its equation to be moved to dt = {dt} s, got "
+            f"{kind_of(self)}: what it learned holds for the dt at which it was trained. Train it again."
+        )
+
     def check_dt(self, dt: float) -> None:  # noqa: B027
         """Check a time step, in seconds; by default every one is accepted.
 
@@ -205,6 +218,14 @@ def check_function(name: str, function: Any, example: str) -> None:
     """Raise `ValueError` unless the argument called `name` is a function of an array."""
     if not callable(function):
         raise ValueError(f"`{name}` must be a function such as {example}, got {shown(function)}.")
+
+
+def advice_for_dt(dt: float) -> str:
+    """Return what to do with a model whose trials have another time step, in s."""
+    return (
+        f"A model of a network with a time step in its equation, such as LeakyRNN, is moved by "
+        f"model.with_dt({dt}); one without, such as GRUNetwork, is trained again."
+    )
 
 
 def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
     check_numbers,
@@ -216,6 +217,7 @@ class MaxNorm(AbstractConstraint):
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -271,6 +273,7 @@ class SpectralNorm(AbstractConstraint):
     max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
