@@ -12,6 +12,7 @@ from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
 from popsim._checks import check_positive
 from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._signs import sign_factors
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork
@@ -217,7 +218,8 @@ class Modes(NamedTuple):
     """The modes of dh(t + 1) = A dh(t), in order of decreasing absolute eigenvalue.
 
     - `eigenvalue`: factor of each mode per time step.
-    - `direction`: right eigenvectors of length one, in columns: the pattern over units of each mode.
+    - `direction`: right eigenvectors v of length one, in columns: the pattern over units of each mode. The
+        sum of v |v|^2 over units is real and positive.
     - `selection`: left eigenvectors, in rows, with selection @ direction = 1: the amount of each mode in a
         state. On a line attractor this is the selection vector of Mante et al. 2013, Nature 503:78 (as
         named in doi 10.7554/eLife.103636).
@@ -246,6 +248,7 @@ def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
     direction = np.take_along_axis(direction, order[..., None, :], axis=-1).astype(complex)
     if np.any(np.linalg.matrix_rank(direction) < matrices.shape[-1]):
         raise ValueError("`jacobian` must have as many independent eigenvectors as dimensions.")
+    direction = direction * sign_factors(direction, axis=-2)
     return Modes(eigenvalue, direction, np.linalg.inv(direction))
 
 
