@@ -58,6 +58,29 @@ def test_bistable_units_rest_at_all_combinations_of_their_three_points(n_units):
     assert (points.residual < 1.5e-10).all() and not points.n_marginal.any()
 
 
+def pitchfork(model, h):
+    """The first unit has a pitchfork bifurcation at 0, the others decay; axes and origin are others."""
+    turned = jnp.linalg.qr(jnp.arange(9.0).reshape(3, 3) ** 2 + jnp.eye(3))[0]
+    z = turned.T @ (h - 0.3)
+    first = z[:1] + DT * (model.size * z[:1] - z[:1] ** 3)
+    return 0.3 + turned @ jnp.concatenate([first, 0.5 * z[1:]])
+
+
+def gain_of_one(model, h):
+    return jnp.tanh((1 + model.size) * h)
+
+
+@pytest.mark.parametrize("step", [pitchfork, gain_of_one])
+@pytest.mark.parametrize("beyond", [-1e-6, 0.0, 1e-8, 1e-3])
+def test_a_bifurcation_is_one_point_or_all_that_it_splits_into(step, beyond):
+    with jax.enable_x64(True):
+        ensemble = Cubic(jnp.asarray([beyond]))
+    starts = starts_around(1.0, 200, 3 if step is pitchfork else 1)[None]
+    points = dynamics.find_fixed_points(ensemble, starts, dynamics=step).fixed
+    assert points.index.sum() == 1 and points.n_starts.sum() == 200
+    assert len(points) == (1 if beyond < 1e-3 else 3)
+
+
 class Matrix(eqx.Module):
     """h' = A h + inputs."""
 

@@ -281,21 +281,21 @@ def demixed_components(
     penalty = np.sqrt(power)[:, None, None] * regularization * np.eye(n_units)
     augmented = np.concatenate([whole, penalty], axis=1)
     inverse = np.linalg.pinv(augmented)
-    found = {}
+    demixed = {}
     for name, part in parts.items():
         regression = inverse[..., : whole.shape[1]] @ part
         _, _, directions = np.linalg.svd(augmented @ regression, full_matrices=False)
         encoder = directions[:, :n_components]
         decoder = encoder @ regression.mT
         read = whole @ decoder.mT
-        factors = sign_factors(read, axis=1)
-        encoder, decoder = encoder * factors.mT, decoder * factors.mT
-        projections = (read * factors).reshape(*mean.shape[:-1], n_components)
+        signs = sign_factors(read, axis=1)
+        encoder, decoder = (weights * signs.mT for weights in (encoder, decoder))
+        projections = (read * signs).reshape(*mean.shape[:-1], n_components)
         by_part = {other: _explained(values, encoder, decoder, power) for other, values in parts.items()}
         explained = np.sum(list(by_part.values()), axis=0)
         fraction = np.sum(part**2, axis=(1, 2)) / power
-        found[name] = DemixedComponents(encoder, decoder, projections, explained, by_part, fraction)
-    return found
+        demixed[name] = DemixedComponents(encoder, decoder, projections, explained, by_part, fraction)
+    return demixed
 
 
 def _explained(
