@@ -163,7 +163,8 @@ def test_the_precision_of_the_caller_stays_and_little_is_compiled(count_compilat
 def test_networks_rest_without_noise_where_their_own_step_leaves_them(inputs):
     ensemble = network_ensemble()
     model = ensemble if inputs is None else popsim.NetworkModel(ensemble, dt=0.01)
-    points = dynamics.find_fixed_points(model, STARTS, inputs=inputs).fixed
+    by_name = None if inputs is None else {"signal": inputs}
+    points = dynamics.find_fixed_points(model, STARTS, inputs=by_name).fixed
     received = np.zeros((2, 2)) if inputs is None else inputs
     assert points.counts().sum() > 2  # so that some member has several
     assert [points.of_member(i).index.sum() for i in range(2)] == [1, 1]
@@ -215,10 +216,13 @@ def test_bad_arguments_are_named(as_users_run):
             find(ensemble, bad)
     with pytest.raises(ValueError, match="`dynamics` must return a state of shape"):
         find(cubic_ensemble(1.0, 2.0), other, dynamics=lambda model, h: h[:2])
-    with pytest.raises(ValueError, match="`inputs` must be 2 numbers, got shape"):
-        find(ensemble, starts, inputs=np.zeros(3))
-    with pytest.raises(ValueError, match="`inputs` must be one vector, or one for each of 2"):
-        find(ensemble, starts, inputs=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="`inputs` must be 2 numbers, got 3 of 'signal'"):
+        find(ensemble, starts, inputs={"signal": np.zeros(3)})
+    for bad in (np.zeros((3, 2)), 0.0):
+        with pytest.raises(
+            ValueError, match=r"`inputs\['signal'\]` must be one vector, or one for each of 2"
+        ):
+            find(ensemble, starts, inputs={"signal": bad})
     with pytest.raises(ValueError, match="say their `dynamics`; got Cubic"):
         find(cubic_ensemble(1.0, 2.0), starts)
 

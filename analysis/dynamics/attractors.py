@@ -12,9 +12,9 @@ from popsim._checks import check_positive, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints
+from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    Inputs,
     States,
     in_double_precision,
     map_members,
@@ -56,7 +56,7 @@ def rollout(
 
 @eqx.filter_jit
 def _followed(
-    dynamics: Dynamics, ensemble: Any, states: Array, inputs: Array | None, n_steps: int
+    dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:
     def of_member(model, own, received):
         def forward(state, _):

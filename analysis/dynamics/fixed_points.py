@@ -11,9 +11,9 @@ from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
+from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    Inputs,
     in_double_precision,
     network_dynamics,
     state_jacobians,
@@ -243,7 +243,10 @@ def find_fixed_points(
 
     - `ensemble`: models stacked on axis 0: networks or models of popsim, or any modules with `dynamics`.
     - `starts`: starts of the search, the same number per member.
-    - `inputs`: one vector for all members, or one per member. By default a network receives zeros.
+    - `inputs`: by name, each one vector for all members or one per member: those of the trial and, of a model
+        with a body, all senses, as `popsim.senses.network_input_names` lists them, such as
+        `{"target": [0.1, 0.0]}`. By default a network receives zeros. Your own `dynamics` get what you give:
+        a dict, or one vector.
     - `dynamics`: one time step of one model. For your own system, a function `(model, state) -> state`, or
         `(model, state, inputs) -> state` if `inputs` are given; differentiable by JAX.
     - `search`: settings, see `FixedPointSearch`.
@@ -287,7 +290,7 @@ def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarra
 def _refined(
     points: list[DistinctPoints],
     ensemble: Any,
-    inputs: Float[Array, "member inputs"] | None,
+    inputs: Constants | None,
     dynamics: Dynamics,
     search: FixedPointSearch,
     radius: Float[np.ndarray, " member"],
@@ -314,7 +317,7 @@ def _padded(points: list[DistinctPoints]) -> Float[np.ndarray, "member point sta
 
 
 def _jacobians_at(
-    ensemble: eqx.Module, points: list[DistinctPoints], inputs: AnyArray | None, dynamics: Dynamics
+    ensemble: eqx.Module, points: list[DistinctPoints], inputs: Inputs | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
     """Return the Jacobians at the points of each member."""
     if not any(len(own.state) for own in points):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim.analysis.dynamics.inputs import Constants
 from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
@@ -77,7 +78,7 @@ class _Searches(eqx.Module):
 def run_searches(
     dynamics: Dynamics,
     ensemble: Any,
-    inputs: Float[Array, "member inputs"] | None,
+    inputs: Constants | None,
     starts: Float[Array, "member start state"],
     search: FixedPointSearch,
     first_damping: float = FIRST_DAMPING,
