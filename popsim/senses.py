@@ -35,6 +35,7 @@ __all__ = [
     "muscle_stretch",
     "muscle_force",
     "spindle_firing",
+    "network_input_names",
     "n_network_inputs",
 ]
 
@@ -212,10 +213,13 @@ def network_input(
     return jnp.concatenate(parts)
 
 
-def n_network_inputs(
+def network_input_names(
     trials: Trial, plant: AbstractPlant | None = None, channels: Mapping[str, SensoryChannel] | None = None
-) -> int:
-    """Return the input size of the network of a `SensorimotorLoop` or, without a body, of a `NetworkModel`.
+) -> dict[str, int]:
+    """Return how many numbers each named input of a network has, in the order in which the network gets them.
+
+    These are the trial's inputs, then the senses, both sorted by name: those of a `SensorimotorLoop` or,
+    without a body, of a `NetworkModel`. Inputs of a trial without names are called "inputs".
 
     **Arguments:**
 
@@ -231,15 +235,32 @@ def n_network_inputs(
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     senses = {} if channels is None else channels_by_name(channels)
 
-    def received(trial: Trial) -> Array:
+    def feedback(trial: Trial) -> dict[str, Array]:
         if plant is None:
-            return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
+            return {}
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
         state = LoopState.rest_state(plant, trial.init.position, idle)
-        feedback = {name: channel.sense(state, plant) for name, channel in senses.items()}
-        return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), feedback, {})
+        return {name: channel.sense(state, plant) for name, channel in senses.items()}
 
-    def first_received(trials: Trial) -> Array:
-        return received(jax.tree.map(lambda leaf: leaf[0], trials))
+    def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], dict[str, Array]]:
+        first = jax.tree.map(lambda leaf: leaf[0], trials)
+        return jax.tree.map(lambda leaf: leaf[0], inputs_by_name(first.inputs)), feedback(first)
 
-    return jax.eval_shape(first_received, trials).shape[0]
+    parts = jax.eval_shape(first_received, trials)
+    if twice := set(parts[0]) & set(parts[1]):
+        raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
+    return {
+        name: sum(leaf.size for leaf in jax.tree.leaves(part[name]))
+        for part in parts
+        for name in sorted(part)
+    }
+
+
+def n_network_inputs(
+    trials: Trial, plant: AbstractPlant | None = None, channels: Mapping[str, SensoryChannel] | None = None
+) -> int:
+    """Return the input size of the network of a `SensorimotorLoop` or, without a body, of a `NetworkModel`.
+
+    It is the sum of `network_input_names`, with the same arguments and errors.
+    """
+    return sum(network_input_names(trials, plant, channels).values())

@@ -20,6 +20,7 @@ from popsim.analysis._arrays import (
     numpy_generator,
     optional,
 )
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
 
 __all__ = [
@@ -228,7 +229,7 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
 
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
     1952, Psychometrika 17:401-419; as in `torgerson` of the R package smacof). Euclidean distances are
-    reproduced exactly given enough dimensions. The farthest member in each dimension is on the positive side.
+    reproduced exactly given enough dimensions. The sum of the cubed positions is positive in each dimension.
 
     **Arguments:**
 
@@ -249,9 +250,8 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     eigenvalues, vectors = np.linalg.eigh(-(squares - means - means[:, None] + means.mean()) / 2)
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     positions = vectors[:, :n_dimensions] * np.sqrt(np.maximum(eigenvalues[:n_dimensions], 0.0))
-    farthest = positions[np.abs(positions).argmax(axis=0), np.arange(n_dimensions)]
     fraction = np.maximum(eigenvalues[:n_dimensions], 0.0).sum() / eigenvalues[eigenvalues > 0].sum()
-    return MemberMap(positions * np.where(farthest < 0, -1.0, 1.0), float(fraction), eigenvalues)
+    return MemberMap(positions * sign_factors(positions, axis=0), float(fraction), eigenvalues)
 
 
 _MOST_PAIRS = 2_000_000  # bounds the memory of `_separations`
