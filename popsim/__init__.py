@@ -6,7 +6,10 @@ packages for storing runs.
 
 import importlib
 import importlib.util
+import sys
 from typing import TYPE_CHECKING
+
+from popsim._text_checks import perhaps
 
 if TYPE_CHECKING:
     from popsim import (
@@ -158,7 +161,11 @@ def __getattr__(name: str):
         return value
     if not name.startswith("_") and importlib.util.find_spec(f"popsim.{name}"):
         return importlib.import_module(f"popsim.{name}")
-    raise AttributeError(f"module 'popsim' has no attribute {name!r}")
+    raise AttributeError(
+        f"module 'popsim' has no attribute {name!r}.{perhaps(name, __all__)}",
+        name=name,
+        obj=sys.modules[__name__],
+    )
 
 
 def __dir__() -> list[str]:

@@ -20,6 +20,7 @@ from jaxtyping import PyTree
 
 from popsim._compilation import as_array
 from popsim._text_checks import perhaps
+from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -47,36 +48,67 @@ def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: 
         raise TypeError(f"{call}: {error}.") from error
 
 
-def check_positive_int(name: str, value: object) -> None:
-    """Raise `ValueError` unless `value` is a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"`{name}` must be a positive whole number, got {value!r}.")
+LARGEST_INT = 2**31 - 1  # of JAX's default integers
 
 
-def check_non_negative_int(name: str, value: object) -> None:
-    """Raise `ValueError` unless the argument called `name` is a Python integer of at least 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"`{name}` must be a whole number from 0 on, got {value!r}.")
+def shown(value: Any) -> str:
+    """Return a value for an error message, on one line of at most 200 characters.
+
+    Numbers have the fewest digits that distinguish those of their precision: .1 stored in float32 reads 0.1,
+    not 0.10000000149011612.
+    """
+    value = value.values if isinstance(value, PerMember) else value
+    if isinstance(value, eqx.Module) or is_traced(value):
+        return kind_of(value)
+    if isinstance(value, jax.Array | np.ndarray | np.number):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return kind_of(value)
+        array = np.asarray(value)
+        text = np.array2string(array, separator=", ", threshold=16, edgeitems=4) if array.ndim else array[()]
+        return " ".join(str(text).split())[:200]
+    return " ".join(repr(value).split())[:200]
 
 
-def check_one_number(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is a scalar, or a `PerMember` of scalars."""
-    given = value.values[0] if isinstance(value, PerMember) else value
-    if np.ndim(given):
-        raise ValueError(
-            f"`{name}` must be one number, got shape {np.shape(given)}: "
-            "give popsim.PerMember([...]) where members differ."
-        )
+def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Raise `ValueError` unless the argument called `name` is an instance.
+
+    **Arguments:**
+
+    - `kinds`: the class, or classes.
+    - `expected`: what it must be, such as "a Timeline".
+    """
+    if not isinstance(value, kinds):
+        raise ValueError(f"`{name}` must be {expected}, got {shown(value)}.")
 
 
-def check_of_one_body(**values: Any) -> None:
-    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
-    for name, value in values.items():
-        if isinstance(value, PerMember):
-            raise ValueError(
-                f"`{name}` must be that of one body, got a PerMember: "
-                "where bodies differ between members, build them with popsim.build_members."
-            )
+def is_int(value: object) -> bool:
+    """Return whether a value is a whole number of Python or NumPy; True and False are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def check_positive_int(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
+    if not is_int(value) or value < 1:
+        raise ValueError(f"`{name}` must be a positive whole number, got {shown(value)}.")
+    _check_int_fits(name, value)
+
+
+def check_non_negative_int(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
+    if not is_int(value) or value < 0:
+        raise ValueError(f"`{name}` must be a whole number from 0 on, got {shown(value)}.")
+    _check_int_fits(name, value)
+
+
+def _check_int_fits(name: str, value: int | np.integer) -> None:
+    if value > LARGEST_INT:
+        raise ValueError(f"`{name}` must be below 2**31, got {value}.")
+
+
+def check_index(name: str, value: Any, count: int, what: str = "a member") -> None:
+    """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
+    if not is_int(value) or not 0 <= value < count:
+        raise ValueError(f"`{name}` must be {what}, 0 to {count - 1}, got {shown(value)}.")
 
 
 def check_callables(name: str, values: Any) -> None:
@@ -86,6 +118,11 @@ def check_callables(name: str, values: Any) -> None:
     for value in values:
         if not callable(value):
             raise ValueError(f"`{name}` must be functions, got {value!r}.")
+
+
+def check_numbers(name: str, value: Any) -> None:
+    """Raise `ValueError` unless `value`, as for `check_finite`, holds numbers, none of them NaN."""
+    _check_numbers(name, value, lambda x: ~np.isnan(x), "not NaN")
 
 
 def check_finite(name: str, value: Any) -> None:
@@ -112,12 +149,17 @@ def _check_numbers(
     given = value.values if isinstance(value, PerMember) else value
     if is_traced(given):
         return
+    with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
+        given = np.asarray(given)
+    numeric = isinstance(given, np.ndarray) and (
+        jnp.issubdtype(given.dtype, jnp.number) or given.dtype == bool
+    )
+    if not numeric:
+        raise ValueError(f"`{name}` must be a number, {expected}, got {shown(value)}.")
     numbers = np.asarray(given)
-    if not jnp.issubdtype(numbers.dtype, jnp.number) and numbers.dtype != bool:
-        raise ValueError(f"`{name}` must be a number, {expected}, got {value!r}.")
     bad = numbers[~good(numbers)]
     if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {bad.flat[0]}.")
+        raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
 
 
 @overload
@@ -125,34 +167,58 @@ def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[report
 @overload
 def as_float_array(value: Any) -> Array: ...
 def as_float_array(value: Any) -> Array | PerMember:
-    """Convert a value, or the values of a `PerMember`, to the default floating-point type."""
+    """Convert a value, or the values of a `PerMember`, to the default floating-point type.
+
+    What is no number is returned as it is: the check of the argument, which knows its name, refuses it.
+    """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    return as_array(value, jnp.result_type(float))
+    try:
+        return as_array(value, jnp.result_type(float))
+    except (TypeError, ValueError):
+        return value
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:
-    """Return `round(seconds / dt)`, the number of time steps in a time that must be a multiple of `dt`.
+    """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
 
     **Arguments:**
 
     - `name`: the name of the argument, for the error message.
-    - `seconds`: the time in seconds, zero or more.
+    - `seconds`: the time in seconds.
     - `dt`: the time step in seconds.
 
-    **Raises:** `ValueError` if `seconds` is negative, more than 1e-6 s from a multiple of `dt`, or so long
+    **Raises:** `ValueError` if `seconds` is negative or not a multiple of `dt` (see `is_on_grid`), or so long
     that the number of steps does not fit in 32 bits.
     """
     check_non_negative(name, seconds)
-    if seconds / dt >= 2**31 - 1:
-        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {seconds} s.")
-    n_steps = round(seconds / dt)
-    if abs(n_steps * dt - seconds) > 1e-6:
-        raise ValueError(f"`{name}` must be a multiple of the time step dt = {dt} s, got {seconds} s.")
-    return n_steps
+    return steps_of_delay(name, seconds, dt)
 
 
-def check_same_dt(dt: float, own: float, owner: str) -> None:
+def steps_of_delay(name: str, seconds: float, dt: float) -> int:
+    """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
+    check_finite(name, seconds)
+    if abs(seconds) / dt >= 2**31 - 1:
+        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
+    if not is_on_grid(seconds, dt):
+        raise ValueError(
+            f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
+            f"{nearest_times(seconds, dt)}, got {shown(seconds)} s."
+        )
+    return step_at(seconds, dt)
+
+
+def steps_of_window(name: str, seconds: float, dt: float) -> int:
+    """Return the number of time steps in the duration of a window, rounded; zero for no time at all.
+
+    **Raises:** `ValueError` if the duration is shorter than a time step, so that it might never act.
+    """
+    if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
+        raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {shown(seconds)} s.")
+    return step_at(seconds, dt)
+
+
+def check_same_dt(dt: float, own: float, owner: str, advice: str = "") -> None:
     """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s.
 
     **Arguments:**
@@ -160,9 +226,10 @@ def check_same_dt(dt: float, own: float, owner: str) -> None:
     - `dt`: the time step, in seconds.
     - `own`: the expected time step, in seconds.
     - `owner`: the object that expects it, for the error message.
+    - `advice`: what to do otherwise, a sentence.
     """
     if abs(dt - own) > 1e-9:
-        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s.")
+        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s. {advice}".rstrip())
 
 
 def check_fraction(name: str, value: Any) -> None:

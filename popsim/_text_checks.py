@@ -17,7 +17,10 @@ def check_path(name: str, path: str | Path) -> None:
 
     **Raises:** `ValueError` naming the argument.
     """
-    text = os.fspath(path)
+    try:
+        text = os.fspath(path)
+    except TypeError:
+        raise ValueError(f"`{name}` must be a path, got {path!r}.") from None
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,15 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_one_number,
-    check_positive,
-    is_traced,
-)
+from popsim._argument_shapes import check_one_number
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
 from popsim.per_member import is_per_member
+from popsim.randomness import as_key
 
 __all__ = ["AbstractDistribution", "Constant", "Uniform", "Normal", "Choice", "TruncatedExponential"]
 
@@ -80,7 +75,8 @@ class Uniform(AbstractDistribution):
         _check_order("low", self.low, "high", self.high)
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
-        return self.low + (self.high - self.low) * jax.random.uniform(key, self.low.shape, self.low.dtype)
+        u = jax.random.uniform(as_key(key), self.low.shape, self.low.dtype)
+        return self.low + (self.high - self.low) * u
 
     def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
         return self.low, self.high
@@ -101,7 +97,7 @@ class Normal(AbstractDistribution):
         _check_same_shape("mean", self.mean, "std", self.std)
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
-        return self.mean + self.std * jax.random.normal(key, self.mean.shape, self.mean.dtype)
+        return self.mean + self.std * jax.random.normal(as_key(key), self.mean.shape, self.mean.dtype)
 
     def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
         infinite = jnp.full_like(self.mean, jnp.inf)
@@ -119,7 +115,7 @@ class Choice(AbstractDistribution):
             raise ValueError(f"`values` must be some to choose from, got {self.values}.")
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, "*shape"]:
-        return self.values[jax.random.randint(key, (), 0, self.values.shape[0])]
+        return self.values[jax.random.randint(as_key(key), (), 0, self.values.shape[0])]
 
     def bounds(self) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
         return jnp.min(self.values, axis=0), jnp.max(self.values, axis=0)
@@ -146,7 +142,7 @@ class TruncatedExponential(AbstractDistribution):
 
     def sample(self, *, key: Key[Array, ""]) -> Float[Array, ""]:
         below = -jnp.expm1(-(self.high - self.low) / self.scale)
-        u = jax.random.uniform(key, (), self.low.dtype)
+        u = jax.random.uniform(as_key(key), (), self.low.dtype)
         return jnp.minimum(self.low - self.scale * jnp.log1p(-u * below), self.high)  # against rounding
 
     def bounds(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -165,7 +161,7 @@ def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> No
     _check_same_shape(lower_name, lower, upper_name, upper)
     own, other = (given.values if is_per_member(given) else given for given in (lower, upper))
     if not is_traced(own, other) and np.any(np.asarray(own) > np.asarray(other)):
-        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {own}, got {other}.")
+        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {shown(own)}, got {shown(other)}.")
 
 
 def _check_same_shape(name: str, own: Any, other_name: str, other: Any) -> None:

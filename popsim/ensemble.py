@@ -11,8 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._checks import (
+    LARGEST_INT,
+    check_index,
+    check_instance,
+    check_non_negative_int,
+    check_positive_int,
+    is_traced,
+    kind_of,
+    shown,
+)
 from popsim._compilation import as_array, jit_quickly
+from popsim._member_values import check_builds, warn_if_key_is_ignored
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key, check_draws_from_key
 
@@ -133,8 +143,7 @@ class Members:
 
         **Raises:** `ValueError` if there is no such member.
         """
-        if not 0 <= index < self.n_members:
-            raise ValueError(f"`index` must be a member, 0 to {self.n_members - 1}, got {index}.")
+        check_index("index", index, self.n_members)
         own = slice(index, index + 1)
         settings = {name: values[own] for name, values in self.settings.items()}
         return Members(self.ids[own], settings, (1,) * len(self.shape))
@@ -172,16 +181,37 @@ def member_grid(n_seeds: int, **settings: Any) -> Members:
 
 def grid_of_seeds(seeds: range, settings: Mapping[str, Any]) -> Members:
     """Return the `member_grid` of given seeds, with the same errors."""
-    values = {name: np.asarray(given) for name, given in settings.items()}
-    for name, given in values.items():
-        if given.ndim == 0 or given.shape[0] == 0:
-            raise ValueError(
-                f"`{name}` must be a list of at least one value of the setting, got {settings[name]!r}."
-            )
-    shape = (*[given.shape[0] for given in values.values()], len(seeds))
+    values = {name: _as_values(name, of_setting) for name, of_setting in settings.items()}
+    shape = (*[each.shape[0] for each in values.values()], len(seeds))
     *places, of_seeds = np.indices(shape).reshape(len(shape), -1)
-    by_member = {name: given[place] for (name, given), place in zip(values.items(), places, strict=True)}
+    by_member = {name: each[place] for (name, each), place in zip(values.items(), places, strict=True)}
     return Members(np.asarray(seeds)[of_seeds], by_member, shape)
+
+
+def _as_values(name: str, values: Any) -> np.ndarray:
+    """Return the values of a setting, one for each index of the first axis."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # of lists whose lengths differ
+        array = np.empty(0)
+    if array.ndim == 0 or array.shape[0] == 0:
+        raise ValueError(
+            f"`{name}` must be a list of at least one value of the setting, all of one shape, "
+            f"got {shown(values)}."
+        )
+    return array
+
+
+def as_member_ids(name: str, ids: Any) -> Int[Array, "*member"]:
+    """Return the ids of members, on which their draws depend, as an array.
+
+    **Raises:** `ValueError` unless they are whole numbers from 0 to 2**31 - 1; traced ones are not checked.
+    """
+    if not is_traced(ids):
+        numbers = np.asarray(ids)
+        if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > LARGEST_INT):
+            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {shown(ids)}.")
+    return as_array(ids, int)
 
 
 ModelType = TypeVar("ModelType", bound=eqx.Module)
@@ -198,7 +228,8 @@ def make_ensemble(
 
     **Arguments:**
 
-    - `build`: makes one model from a key; traced under `jit` and `vmap`.
+    - `build`: makes one model from a key; called once as it is, so that the checks of what it makes see
+        numbers, and traced under `jit` and `vmap`.
     - `n_members`: the number of members.
     - `first_member`: the id of the first one: `make_ensemble(build, 64, first_member=128, key=key)` returns
         members 128 to 191 of a larger population.
@@ -209,11 +240,19 @@ def make_ensemble(
     **Raises:** `ValueError` if `n_members` is not a positive integer, `first_member` is negative, or `build`
     draws random numbers other than from its key, such as by `numpy.random`, which would make all members
     equal.
+
+    **Warns:** if `build` draws from another key than its own.
     """
     check_positive_int("n_members", n_members)
     check_non_negative_int("first_member", first_member)
+    check_non_negative_int("first_member + n_members", first_member + n_members)
     key = as_key(key)
-    return _build_from_keys(build, key, n_members, as_array(first_member, int))
+    _check_build(build, (key,), {})
+    ids = np.arange(first_member, first_member + min(n_members, 2))  # without settings all are built alike
+    check_builds(build, key, ids, {})
+    ensemble = _build_from_keys(build, key, n_members, as_array(first_member, int))
+    warn_if_key_is_ignored(build, key, ids, {})
+    return ensemble
 
 
 def build_members(
@@ -229,7 +268,9 @@ def build_members(
 
     - `build`: makes one model, `build(key=..., **settings)`; traced under `jit` and `vmap`. A setting is
         passed as a traced number, so it may become any array of the model (a noise level, a mass, a time
-        constant), but not a size.
+        constant), but not a size. For each combination of settings it is also called once as it is, so that
+        the checks of what it makes see numbers; of more than 32, for those with the lowest and the highest
+        value of each setting and a sample of the others.
     - `members`: the members, see `member_grid`.
     - `settings`: the settings that `build` takes; by default all. The others are for the task, the loss or
         the optimizer.
@@ -239,18 +280,47 @@ def build_members(
     **Returns:** a model whose arrays have a leading member axis.
 
     **Raises:** `ValueError` if one of the `settings` is missing in `members` or not numeric, or `build` does
-    not take them or draws random numbers other than from its key.
+    not take them, refuses their values, or draws random numbers other than from its key.
+
+    **Warns:** if `build` draws from another key than its own.
     """
     key = as_key(key)
+    check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
+    if isinstance(settings, str):
+        raise ValueError(f"`settings` must be a list of names, such as [{settings!r}], got {settings!r}.")
     taken = members.numbers(list(members.settings) if settings is None else settings)
-    try:
-        inspect.signature(build).bind(key=key, **taken)
-    except TypeError as error:
+    _check_build(build, (), {"key": key, **taken})
+
+    def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
+        return build(key=key, **values)
+
+    check_builds(build_one, key, members.ids, taken)
+    ensemble = _build_from_settings(build, key, members.ids, taken)
+    warn_if_key_is_ignored(build_one, key, members.ids, taken)
+    return ensemble
+
+
+def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless `build` is a function of these arguments."""
+    if isinstance(build, eqx.Module) or not callable(build):
         raise ValueError(
-            f"`build` must take `key` and the settings {list(taken)}: {error}. "
-            "Say in `settings` which of them it takes."
-        ) from error
-    return _build_from_settings(build, key, members.ids, taken)
+            "`build` must be a function that makes one model from a key, such as "
+            f"lambda key: NetworkModel(GRUNetwork(2, 64, 1, key=key), dt=0.01), got {shown(build)}."
+        )
+    try:
+        inspect.signature(build).bind(*args, **kwargs)
+    except TypeError as error:
+        settings = [name for name in kwargs if name != "key"]
+        expected = f"`key` and the settings {settings}" if kwargs else "a key"
+        hint = " Say in `settings` which of them it takes." if settings else ""
+        raise ValueError(f"`build` must take {expected}: {error}.{hint}") from error
+
+
+def _checked(model: Any) -> Any:
+    """Return what `build` returned, if it is a model or another module."""
+    if not isinstance(model, eqx.Module):
+        raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
+    return model
 
 
 def _member_keys(key: Key[Array, ""], ids: Int[Array | np.ndarray, " member"]) -> Key[Array, " member"]:
@@ -266,7 +336,7 @@ def _build_from_keys(
 ) -> ModelType:
     keys = _member_keys(key, first_member + jnp.arange(n_members))
     check_draws_from_key("`build`", build, keys[0])
-    return eqx.filter_vmap(build)(keys)
+    return eqx.filter_vmap(lambda key: _checked(build(key)))(keys)
 
 
 @jit_quickly
@@ -279,7 +349,7 @@ def _build_from_settings(
     keys = _member_keys(key, ids)
 
     def build_one(key: Key[Array, ""], own: dict[str, Array]) -> ModelType:
-        return build(key=key, **own)
+        return _checked(build(key=key, **own))
 
     check_draws_from_key(
         "`build`", build_one, keys[0], {name: values[0] for name, values in settings.items()}
@@ -292,6 +362,7 @@ def n_members(ensemble: eqx.Module) -> int:
 
     **Raises:** `ValueError` if `ensemble` has no arrays, or their leading axes differ in length.
     """
+    check_instance("ensemble", ensemble, eqx.Module, "an ensemble of models, as make_ensemble builds")
     for path in per_member_nodes(ensemble):
         raise ValueError(
             f"`ensemble` must hold plain arrays with the member axis first, got a PerMember at {path}. "
@@ -323,8 +394,7 @@ def member(ensemble: ModelType, index: int) -> ModelType:
     **Raises:** `ValueError` if there is no such member.
     """
     count = n_members(ensemble)
-    if not 0 <= index < count:
-        raise ValueError(f"`index` must be a member of the ensemble, 0 to {count - 1}, got {index}.")
+    check_index("index", index, count, "a member of the ensemble")
     return members_at(ensemble, np.asarray(index))
 
 

@@ -6,9 +6,10 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
-from popsim._compilation import as_array, jit_quickly
+from popsim._compilation import jit_quickly
+from popsim._member_values import check_values_of_members
 from popsim._trials_last import map_trials
-from popsim.ensemble import map_members, member, n_members
+from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import LossValues
 from popsim.model import AbstractModel, check_model, simulate
 from popsim.per_member import (
@@ -20,7 +21,7 @@ from popsim.per_member import (
 )
 from popsim.randomness import as_key, trial_keys
 from popsim.task import AbstractTask, check_task, checked_validation_trials, differs_between_members
-from popsim.trial import Trial, n_trials
+from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["Evaluation", "evaluate", "evaluate_ensemble"]
 
@@ -60,9 +61,12 @@ def evaluate(
     check_model("model", model)
     for name, given in (("task", task), ("model", model)):
         check_of_one_member(name, given)
-    trials = checked_validation_trials(task) if trials is None else trials
+    if trials is None:
+        trials = checked_validation_trials(task)
+    else:
+        check_trials("trials", trials)
     model.check(trials)
-    return _evaluate(model, task, trials, key, as_array(member_id, int))
+    return _evaluate(model, task, trials, key, as_member_ids("member_id", member_id))
 
 
 def evaluate_ensemble(
@@ -97,7 +101,8 @@ def evaluate_ensemble(
     check_model("ensemble", ensemble)
     count = n_members(ensemble)
     check_n_members(task, count, "task")
-    ids = as_array(np.arange(count) if member_ids is None else member_ids, int)
+    ids = as_member_ids("member_ids", np.arange(count) if member_ids is None else member_ids)
+    check_values_of_members("task", task)
     if ids.shape != (count,):
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
     if member_batch_size is not None:
@@ -111,6 +116,8 @@ def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
 
     **Raises:** `ValueError` if the model rejects them; as `validation_trials`.
     """
+    if trials is not None:
+        check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
     member(ensemble, 0).check(members_in_a_row(trials) if each_its_own else trials)

@@ -11,7 +11,15 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._checks import as_float_array, check_finite, naming_errors
+from popsim._argument_shapes import check_one_number
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_instance,
+    is_traced,
+    naming_errors,
+    shown,
+)
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule
@@ -56,6 +64,8 @@ class AbstractLossTerm(eqx.Module):
 
     name: eqx.AbstractVar[str]
 
+    __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
+
     @abc.abstractmethod
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         """Return the value of the term, a scalar, without its weight.
@@ -77,7 +87,7 @@ class AbstractLossTerm(eqx.Module):
         return self * 1.0 + other
 
     def __radd__(self, other: Any) -> "Loss":
-        return self * 1.0 + other
+        return self * 1.0 if _is_start_of_sum(other) else self * 1.0 + other
 
 
 class FunctionTerm(AbstractLossTerm):
@@ -86,13 +96,29 @@ class FunctionTerm(AbstractLossTerm):
     name: str = eqx.field(static=True)
     function: Callable[[PyTree[Array], Trial, AbstractModel], Float[Array, ""]] = eqx.field(static=True)
 
+    def __check_init__(self):
+        check_instance("name", self.name, str, "the name of the term")
+        if not callable(self.function):
+            raise ValueError(
+                f"`function` must be a function (states, trial, model) -> scalar, got {shown(self.function)}."
+            )
+
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         return self.function(states, trial, model)
 
 
-def _as_weights(weights: dict) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
+def _as_terms(terms: Any) -> tuple[AbstractLossTerm, ...]:
+    listed = tuple(terms) if isinstance(terms, list | tuple) else (terms,)
+    for term in listed:
+        check_instance("terms", term, AbstractLossTerm, "loss terms, such as (losses.Effort(),)")
+    return listed
+
+
+def _as_weights(weights: Any) -> dict[str, Array | PerMember | AbstractBatchSchedule]:
+    check_instance("weights", weights, dict, "a dict of the weight of each term by name")
     for name, weight in weights.items():
         if not isinstance(weight, AbstractBatchSchedule):
+            check_one_number(f"weights[{name!r}]", weight)
             check_finite(f"weights[{name!r}]", weight)
     return {
         name: weight if isinstance(weight, AbstractBatchSchedule) else as_float_array(weight)
@@ -113,7 +139,9 @@ class Loss(eqx.Module):
     **Raises:** `ValueError` if two terms have the same name, or the names of terms and weights differ.
     """
 
-    terms: tuple[AbstractLossTerm, ...]
+    __array_ufunc__ = None
+
+    terms: tuple[AbstractLossTerm, ...] = eqx.field(converter=lambda terms: _as_terms(terms))
     weights: dict[str, Float[Array, ""] | PerMember | AbstractBatchSchedule] = eqx.field(
         converter=_as_weights
     )
@@ -124,7 +152,10 @@ class Loss(eqx.Module):
         names = [term.name for term in self.terms]
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
-            raise ValueError(f"`terms` of a loss must have different names, got {twice} more than once.")
+            raise ValueError(
+                f"`terms` of a loss must have different names, got {twice} more than once: give one another "
+                f"by `name=`, such as Effort(name='effort of the second joint')."
+            )
         if set(names) != set(self.weights):
             raise ValueError(
                 f"`weights` of a loss must be given for its terms {sorted(names)}, "
@@ -173,4 +204,23 @@ class Loss(eqx.Module):
         return Loss(self.terms + other.terms, both)
 
     def __radd__(self, other: Any) -> "Loss":
-        return self + other
+        return self if _is_start_of_sum(other) else self + other
+
+    def __repr__(self) -> str:
+        """Return the terms by name, each on a line with its weight in numbers."""
+        lines = (
+            f"  {term.name!r}: {_shown(self.weights[term.name])} * {_shown(term)}," for term in self.terms
+        )
+        return "\n".join(("Loss(", *lines, ")"))
+
+
+def _is_start_of_sum(value: Any) -> bool:
+    """Whether a value is the 0 to which Python's `sum` adds."""
+    return isinstance(value, int) and value == 0
+
+
+def _shown(part: Any) -> str:
+    """Return a weight or a term on one line, without fields that have their defaults."""
+    if eqx.is_array(part) and not is_traced(part) and part.ndim == 0:
+        return f"{float(part):.6g}"
+    return " ".join(eqx.tree_pformat(part, width=10**6, short_arrays=False).split())

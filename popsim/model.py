@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._checks import shown
 from popsim.randomness import as_key, key_stream
-from popsim.trial import StepInput, Trial
+from popsim.trial import StepInput, Trial, check_one_trial
 
 __all__ = ["AbstractModel", "simulate"]
 
@@ -101,7 +102,7 @@ def check_model(name: str, model: Any) -> None:
     if not isinstance(model, AbstractModel):
         raise ValueError(
             f"`{name}` must be a model, or an ensemble such as popsim.make_ensemble(build, 5, key=key), "
-            f"got {model!r}."
+            f"got {shown(model)}."
         )
 
 
@@ -128,6 +129,8 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
     state after step t, at time (t + 1) dt.
     """
     key = as_key(key)
+    check_model("model", model)
+    check_one_trial("trial", trial)
     step_key = key_stream(key, "steps")
 
     def step(state, at_step):

@@ -8,8 +8,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
+from popsim._argument_shapes import check_one_or_each
 from popsim._checks import as_float_array, check_non_negative
 from popsim.parameters import Constants
+from popsim.randomness import as_key
 
 __all__ = ["AbstractNoise", "NoNoise", "GaussianNoise", "MotorNoise", "without_noise"]
 
@@ -66,10 +68,11 @@ class GaussianNoise(AbstractNoise):
     std: Float[Array, "*features"] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_one_or_each("std", self.std, len(self.std) if np.ndim(self.std) == 1 else None, "features")
         check_non_negative("std", self.std)
 
     def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
-        return signal + self.std * jax.random.normal(key, signal.shape, signal.dtype)
+        return signal + self.std * jax.random.normal(as_key(key), signal.shape, signal.dtype)
 
 
 class MotorNoise(AbstractNoise):
@@ -90,11 +93,13 @@ class MotorNoise(AbstractNoise):
     constant: Float[Array, ""] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        for name in ("signal_dependent", "constant"):
+            check_one_or_each(name, getattr(self, name))
         check_non_negative("signal_dependent", self.signal_dependent)
         check_non_negative("constant", self.constant)
 
     def __call__(self, signal: Signal, *, key: Key[Array, ""]) -> Signal:
-        multiplicative, additive = jax.random.normal(key, (2, *signal.shape), signal.dtype)
+        multiplicative, additive = jax.random.normal(as_key(key), (2, *signal.shape), signal.dtype)
         return signal + self.signal_dependent * signal * multiplicative + self.constant * additive
 
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 __all__ = ["PerMember", "ScaledLearningRate", "of_member"]
@@ -31,7 +32,7 @@ class PerMember(eqx.Module):
     **Raises:** `ValueError` if `values` has no axis, or no value.
     """
 
-    values: Shaped[Array, "member ..."] = eqx.field(converter=jnp.asarray)
+    values: Shaped[Array, "member ..."] = eqx.field(converter=lambda values: _as_values(values))
 
     __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
 
@@ -90,6 +91,15 @@ class ScaledLearningRate(eqx.Module):
                 "`popsim.of_member(schedule, index)`."
             )
         return self.schedule(count) * self.scale
+
+
+def _as_values(values: Any) -> Any:
+    try:
+        return jnp.asarray(values)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`values` of PerMember must be numbers, of one shape for each member, got {values!r}."
+        ) from None
 
 
 def is_per_member(node: Any) -> bool:
@@ -177,8 +187,8 @@ def of_member(tree: Tree, index: int) -> Tree:
         if not is_per_member(node):
             return node
         count = node.values.shape[0]
-        if not 0 <= index < count:
-            raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {index}.")
+        if not isinstance(index, int | np.integer) or not 0 <= index < count:
+            raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {index!r}.")
         return node.values[index]
 
     return jax.tree.map(own, tree, is_leaf=is_per_member)

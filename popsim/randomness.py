@@ -3,11 +3,12 @@
 The numbers of the training batch, the member, the trial and the time step are folded into the key one after
 the other, so the draws for one trial of one member never depend on the number of members or trials, or on how
 the work is divided. Keys are those of `jax.random.key`; a `jax.random.PRNGKey` of JAX's default
-implementation gives the same draws.
+implementation gives the same draws. Implementations whose draws depend on how keys are mapped are refused.
 """
 
 import contextlib
 import dataclasses
+import functools
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,10 +20,18 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from popsim._checks import is_traced, naming_traced_code
+from popsim._checks import check_instance, is_traced, naming_traced_code, shown
 from popsim._compilation import is_tracing, jit_quickly
 
 __all__ = ["key_stream"]
+
+IMPLEMENTATION = "threefry2x32"
+"""The implementation of keys that are made from seeds, whatever `jax_default_prng_impl` is."""
+
+
+def seed_key(seed: int) -> Key[Array, ""]:
+    """Return the key of a seed, the same under every `jax_default_prng_impl`."""
+    return jax.random.key(seed, impl=IMPLEMENTATION)
 
 
 def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
@@ -36,37 +45,77 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
     - `key`: the key.
     - `name`: the name of the argument, for the error message.
 
-    **Raises:** `ValueError` if it is not a single key.
+    **Raises:** `ValueError` if it is not a single key, or its implementation is not sound (see `_unsound`).
     """
     if hasattr(key, "dtype"):
         if key.dtype == np.uint32:
             with contextlib.suppress(TypeError, ValueError):  # not the shape of a key
                 key = jax.random.wrap_key_data(key)
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
+            _check_implementation(name, jax.random.key_impl(key))
             return key
         given = f"an array of shape {key.shape} and type {key.dtype}"
         if key.shape == (4,) and key.dtype == np.uint32:
-            given += ': of a PRNGKey(0, impl="rbg") make jax.random.key(0, impl="rbg")'
+            given += ', as of a PRNGKey(0, impl="rbg"), whose draws depend on how keys are mapped'
     else:
-        given = repr(key)
+        given = shown(key)
     raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {given}.")
+
+
+def _check_implementation(name: str, implementation: Any) -> None:
+    """Raise `ValueError` if the implementation of the key called `name` is not sound.
+
+    **Arguments:**
+
+    - `implementation`: what `jax.random.key_impl` returns for the key.
+    """
+    if implementation != IMPLEMENTATION and (problem := _unsound(implementation)):
+        raise ValueError(
+            f'`{name}` must be a key such as jax.random.key(0, impl="{IMPLEMENTATION}"), got one of '
+            f"{implementation}: {problem}."
+        )
+
+
+@functools.cache
+def _unsound(implementation: Any) -> str:
+    """Return why keys of an implementation cannot be used; empty if they can.
+
+    Draws must be the same from each key alone and from many mapped by `jax.vmap`, or members would depend on
+    how an ensemble is divided; and folding in must not commute, or batch 1 of member 2 would have the draws
+    of batch 2 of member 1. Called once for each implementation, also while a function is traced.
+    """
+
+    def draws(key: Key[Array, ""]) -> list[Array]:
+        keys = [key, jax.random.fold_in(key, 3), jax.random.split(key)[1]]
+        return [values for own in keys for values in (jax.random.bits(own, (3,)), jax.random.bits(own))]
+
+    with jax.ensure_compile_time_eval():
+        keys = jax.random.split(jax.random.key(0, impl=implementation), 3)
+        mapped = jax.vmap(draws)(keys)
+        alone = jax.tree.map(lambda *values: jnp.stack(values), *(draws(keys[index]) for index in range(3)))
+        if not all(map(np.array_equal, mapped, alone)):
+            return "under jax.vmap it draws other numbers than from each key alone"
+        folded = [jax.random.fold_in(jax.random.fold_in(keys[0], i), 3 - i) for i in (1, 2)]
+        if np.array_equal(jax.random.bits(folded[0], (3,)), jax.random.bits(folded[1], (3,))):
+            return "folding in 1 and then 2 gives the same key as 2 and then 1"
+    return ""
 
 
 def key_stream(key: PRNGKeyArray, name: str) -> Key[Array, ""]:
     """Return the key of the consumer called `name`, independent of the keys of all other names."""
+    check_instance("name", name, str, "the name of a consumer")
     key, number = as_key(key), np.uint32(zlib.crc32(name.encode()))
     return jax.random.fold_in(key, number) if is_tracing() else _folded(key, number)
 
 
 def key_of_seed(seed: int, name: str) -> Key[Array, ""]:
-    """Return `key_stream(jax.random.key(seed), name)` of a seed below 2**32."""
-    implementation = jax.config.jax_default_prng_impl  # pyright: ignore[reportAttributeAccessIssue]
-    return _stream_of_seed(np.uint32(seed), np.uint32(zlib.crc32(name.encode())), implementation)
+    """Return `key_stream(seed_key(seed), name)` of a seed below 2**32."""
+    return _stream_of_seed(np.uint32(seed), np.uint32(zlib.crc32(name.encode())))
 
 
 @jit_quickly
-def _stream_of_seed(seed: Any, number: Any, implementation: str) -> Key[Array, ""]:
-    return jax.random.fold_in(jax.random.key(seed, impl=implementation), number)
+def _stream_of_seed(seed: Any, number: Any) -> Key[Array, ""]:
+    return jax.random.fold_in(seed_key(seed), number)
 
 
 @jit_quickly

@@ -6,15 +6,25 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, known
+from popsim._argument_shapes import check_of_one_model, check_one_or_each
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    kind_of,
+    known,
+    shown,
+)
 from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
-from popsim.trial import Trial, is_stacked
+from popsim.trial import Trial, check_trials
 
 __all__ = [
     "Scaling",
@@ -25,6 +35,7 @@ __all__ = [
     "muscle_stretch",
     "muscle_force",
     "spindle_firing",
+    "network_input_names",
     "n_network_inputs",
 ]
 
@@ -47,6 +58,8 @@ class Scaling(eqx.Module):
     scale: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        for name in ("center", "scale"):
+            check_of_one_model(name, getattr(self, name))
         check_finite("center", self.center)
         check_positive("scale", self.scale)
 
@@ -85,13 +98,19 @@ class SensoryChannel(eqx.Module):
     def __check_init__(self):
         if not callable(self.sense):
             raise ValueError(f"`sense` must be a function such as popsim.vision, got {self.sense!r}.")
+        if not isinstance(self.delay, int | float | np.integer | np.floating):
+            raise ValueError(
+                f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
+                "where delays differ between members, give that of each to `own_delay` in build_members."
+            )
         check_non_negative("delay", self.delay)
         if not isinstance(self.noise, AbstractNoise):
             raise ValueError(f"`noise` must be a noise such as GaussianNoise, got {self.noise!r}.")
         if self.own_delay is not None:
+            check_one_or_each("own_delay", self.own_delay)
             check_non_negative("own_delay", self.own_delay)
             if (own := known(jnp.max, self.own_delay)) is not None and own > self.delay * (1 + 1e-6):
-                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {own} s.")
+                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(own)} s.")
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
@@ -194,10 +213,13 @@ def network_input(
     return jnp.concatenate(parts)
 
 
-def n_network_inputs(
+def network_input_names(
     trials: Trial, plant: AbstractPlant | None = None, channels: Mapping[str, SensoryChannel] | None = None
-) -> int:
-    """Return the input size of the network of a `SensorimotorLoop` or, without a body, of a `NetworkModel`.
+) -> dict[str, int]:
+    """Return how many numbers each named input of a network has, in the order in which the network gets them.
+
+    These are the trial's inputs, then the senses, both sorted by name: those of a `SensorimotorLoop` or,
+    without a body, of a `NetworkModel`. Inputs of a trial without names are called "inputs".
 
     **Arguments:**
 
@@ -208,22 +230,37 @@ def n_network_inputs(
     **Raises:** `ValueError` if `trials` are not stacked trials, `channels` not channels by name, or only one
     of `plant` and `channels` is given.
     """
-    if not isinstance(trials, Trial) or not is_stacked(trials):
-        given = "one trial" if isinstance(trials, Trial) else repr(trials)
-        raise ValueError(f"`trials` must be stacked trials, such as task.validation_trials(), got {given}.")
+    check_trials("trials", trials)
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     senses = {} if channels is None else channels_by_name(channels)
 
-    def received(trial: Trial) -> Array:
+    def feedback(trial: Trial) -> dict[str, Array]:
         if plant is None:
-            return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
+            return {}
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
         state = LoopState.rest_state(plant, trial.init.position, idle)
-        feedback = {name: channel.sense(state, plant) for name, channel in senses.items()}
-        return network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), feedback, {})
+        return {name: channel.sense(state, plant) for name, channel in senses.items()}
 
-    def first_received(trials: Trial) -> Array:
-        return received(jax.tree.map(lambda leaf: leaf[0], trials))
+    def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], dict[str, Array]]:
+        first = jax.tree.map(lambda leaf: leaf[0], trials)
+        return jax.tree.map(lambda leaf: leaf[0], inputs_by_name(first.inputs)), feedback(first)
 
-    return jax.eval_shape(first_received, trials).shape[0]
+    parts = jax.eval_shape(first_received, trials)
+    if twice := set(parts[0]) & set(parts[1]):
+        raise ValueError(f"`channels` must not have the names of inputs of the trial: {sorted(twice)}.")
+    return {
+        name: sum(leaf.size for leaf in jax.tree.leaves(part[name]))
+        for part in parts
+        for name in sorted(part)
+    }
+
+
+def n_network_inputs(
+    trials: Trial, plant: AbstractPlant | None = None, channels: Mapping[str, SensoryChannel] | None = None
+) -> int:
+    """Return the input size of the network of a `SensorimotorLoop` or, without a body, of a `NetworkModel`.
+
+    It is the sum of `network_input_names`, with the same arguments and errors.
+    """
+    return sum(network_input_names(trials, plant, channels).values())

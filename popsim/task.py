@@ -8,12 +8,14 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import kind_of, naming_traced_code
+from popsim._argument_shapes import check_fields
+from popsim._checks import kind_of, naming_traced_code, shown
+from popsim._member_values import check_module_of_members
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
 from popsim.schedules import LAST_BATCH
 from popsim.task_description import TaskDescription, describe_task
-from popsim.trial import Trial, is_stacked
+from popsim.trial import Trial, is_stacked, n_trials
 
 __all__ = ["AbstractTask"]
 
@@ -48,6 +50,10 @@ class AbstractTask(eqx.Module):
     """
 
     loss: eqx.AbstractVar[Loss]
+
+    def __check_init__(self):
+        check_fields(self)
+        check_module_of_members(type(self).__name__, self)
 
     @abc.abstractmethod
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
@@ -89,7 +95,7 @@ def check_task(task: Any) -> None:
     if isinstance(task, Trial):
         raise ValueError("`task` must be a task, got a Trial: give it as `trials=`, after the task.")
     if not isinstance(task, AbstractTask):
-        raise ValueError(f"`task` must be a task, not its class or name, got {task!r}.")
+        raise ValueError(f"`task` must be a task, not its class or name, got {shown(task)}.")
     try:
         inspect.signature(task.trial).bind(batch=0, key=None)
     except TypeError as error:
@@ -119,6 +125,8 @@ def check_trials(name: str, trials: Any) -> None:
     """Raise `ValueError` unless a method of a task returned stacked trials."""
     if not isinstance(trials, Trial):
         raise ValueError(f"`{name}` of `task` must return a Trial, got {kind_of(trials)}.")
+    if is_stacked(trials) and n_trials(trials) == 0:
+        raise ValueError(f"`{name}` of `task` must return at least one trial, got none.")
     if not is_stacked(trials):
         shapes = sorted({leaf.shape for leaf in jax.tree.leaves((trials.inputs, trials.targets))})
         raise ValueError(

@@ -10,8 +10,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
+from popsim._checks import check_instance, check_positive_int, shown
 from popsim.per_member import check_of_one_member
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.trial import InterventionSchedule, Trial, n_trials
 
@@ -189,7 +190,7 @@ def named_task(task: MakesTrials) -> tuple[str, str]:
 
 def _intervention_names(task: MakesTrials) -> set[str]:
     """Return the names of a task's interventions, by shape evaluation of a trial."""
-    return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=jax.random.key(0))).interventions)
+    return set(jax.eval_shape(lambda: task.trial(batch=LAST_BATCH, key=seed_key(0))).interventions)
 
 
 def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescription:
@@ -203,8 +204,11 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
 
     **Raises:** `ValueError` if `task` holds a `PerMember`.
     """
+    if isinstance(task, type):
+        raise ValueError(f"`task` must be a task, not its class or name, got {shown(task)}.")
+    check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_of_one_member("task", task)
-    trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=jax.random.key(0)))
+    trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=seed_key(0)))
     dt = trials.timeline.dt
     name, summary = named_task(task)
     return TaskDescription(
@@ -241,6 +245,8 @@ def sample_trials(
     - `batch`: the number of the training batch, for tasks that change during training.
     - `key`: the random key; trial i depends only on `key` and i.
     """
+    check_instance("task", task, MakesTrials, "a task, not its class or name")
+    check_positive_int("n_trials", n_trials)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
     return jax.vmap(lambda own: task.trial(batch=batch, key=own))(keys)
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from popsim._checks import as_float_array, check_positive_int, kind_of
+from popsim._checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
 from popsim._compilation import jit_quickly
 from popsim.hand import HandState
 from popsim.windows import Timeline
@@ -67,6 +67,7 @@ def right_choice(target: OutputTarget) -> Int[Array, "..."]:
 
     **Raises:** `ValueError` if the target is not a choice.
     """
+    check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     return _choice(target.values, target, threshold=0.5)
 
 
@@ -89,6 +90,7 @@ def choice_accuracy(
 def _choice(
     outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget, *, threshold: float
 ) -> Int[Array, "..."]:
+    check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     if not target.is_choice:
         raise ValueError(
             "`target` must ask for choices in all trials, got one with `is_choice=False`. From a mixture, "
@@ -158,6 +160,15 @@ class Trial(eqx.Module):
     conditions: dict[str, Array] = eqx.field(default_factory=dict)
 
     def __check_init__(self):
+        check_instance("timeline", self.timeline, Timeline, "a Timeline(dt=0.01, n_steps=100)")
+        for name in ("interventions", "conditions"):
+            check_instance(name, getattr(self, name), Mapping, f"a mapping of {name} by name")
+        for name, schedule in self.interventions.items():
+            check_instance(f"interventions[{name!r}]", schedule, InterventionSchedule, "a schedule")
+        for name, label in self.conditions.items():
+            for leaf in jax.tree.leaves(label):
+                if not eqx.is_array_like(leaf):
+                    raise ValueError(f"`conditions[{name!r}]` of a trial must be a number, got {leaf!r}.")
         n_steps = self.timeline.n_steps
         active = {name: schedule.active for name, schedule in self.interventions.items()}
         for name, tree in (("inputs", self.inputs), ("targets", self.targets), ("interventions", active)):
@@ -215,6 +226,32 @@ def is_stacked(trials: Trial) -> bool:
     return all(leaf.ndim >= 2 and leaf.shape[1] == n_steps for leaf in leaves)
 
 
+def check_trials(name: str, trials: Any) -> None:
+    """Raise `ValueError` unless the argument called `name` is stacked trials."""
+    expected = f"`{name}` must be stacked trials, such as task.validation_trials()"
+    if isinstance(trials, list | tuple) and any(isinstance(trial, Trial) for trial in trials):
+        raise ValueError(
+            f"{expected}, got a {type(trials).__name__} of {len(trials)}: stack them by "
+            f"jax.tree.map(lambda *leaves: jnp.stack(leaves), *{name})."
+        )
+    if not isinstance(trials, Trial):
+        raise ValueError(f"{expected}, got {kind_of(trials)}.")
+    if not is_stacked(trials):
+        raise ValueError(
+            f"{expected}, got one trial: jax.tree.map(lambda leaf: leaf[None], trial) is a stack of one."
+        )
+
+
+def check_one_trial(name: str, trial: Any) -> None:
+    """Raise `ValueError` unless the argument called `name` is a trial that is not stacked."""
+    check_instance(name, trial, Trial, "one Trial")
+    n_steps = trial.timeline.n_steps
+    if is_stacked(trial) and any(leaf.shape[0] != n_steps for leaf in jax.tree.leaves(trial.inputs)):
+        raise ValueError(
+            f"`{name}` must be one trial, got {n_trials(trial)} stacked ones: popsim.evaluate runs them all."
+        )
+
+
 def n_trials(trials: Trial) -> int:
     """Return the number of trials in a stacked `Trial`."""
     return jax.tree.leaves(trials)[0].shape[0]
@@ -237,6 +274,7 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     **Raises:** `ValueError` if `n_repeats` is not a positive integer.
     """
     check_positive_int("n_repeats", n_repeats)
+    check_trials("trials", trials)
     return _repeated(trials, n_repeats)
 
 
@@ -270,6 +308,9 @@ def schedule_intervention(trials: Trial, name: str, parameters: Any, active: Arr
 
     **Raises:** `ValueError` if `active` has another shape, or is not boolean.
     """
+    check_trials("trials", trials)
+    for leaf in jax.tree.leaves(parameters):
+        check_finite(f"parameters of {name}", leaf)
     shape = (n_trials(trials), trials.timeline.n_steps)
     acts = jnp.asarray(active)
     if acts.dtype != bool or acts.shape not in ((), shape[1:], shape):

@@ -6,10 +6,21 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key
+import numpy as np
+from jaxtyping import Array, Bool, Float, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive, is_traced, n_steps_in
-from popsim.distributions import AbstractDistribution, as_distribution
+from popsim._argument_shapes import check_fields
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_positive,
+    is_traced,
+    n_steps_in,
+    shown,
+    steps_of_window,
+)
+from popsim._time_steps import step_at
+from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import has_per_member, is_per_member
 from popsim.randomness import key_stream
 from popsim.windows import NEVER, Timeline
@@ -27,8 +38,9 @@ class Epoch(eqx.Module):
     **Arguments:**
 
     - `name`: such as "hold".
-    - `duration`: in seconds, rounded to time steps: a number, or a distribution that each trial draws from;
-        None for the rest of the trial.
+    - `duration`: in seconds: a number, or a distribution that each trial draws from; None for the rest of the
+        trial. Where an epoch ends is rounded to time steps, half a step up, so that ten epochs of .125 s last
+        1.25 s at any time step.
     - `event`: the name of an event at its first step, such as "go cue"; None for no event.
     """
 
@@ -64,6 +76,18 @@ def longest_time(epochs: Sequence[Epoch]) -> float | None:
             return None
         longest += float(high)
     return longest
+
+
+def _drawn(epoch: Epoch, *, key: Key[Array, ""]) -> Float[Array, ""] | None:
+    return None if epoch.duration is None else epoch.duration.sample(key=key)
+
+
+def _middle(epoch: Epoch) -> Float[Array, ""] | None:
+    """Return the middle of the durations of an epoch, in seconds."""
+    if epoch.duration is None:
+        return None
+    low, high = epoch.duration.bounds()
+    return (low + high) / 2
 
 
 class TrialPlan(eqx.Module):
@@ -108,6 +132,7 @@ class TrialPlan(eqx.Module):
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
         n_steps_in("duration", self.duration, self.dt)
@@ -127,13 +152,20 @@ class TrialPlan(eqx.Module):
             if epoch.duration is None:
                 continue
             low, high = _bounds_of_all_members(epoch.duration)
+            if np.shape(low):
+                raise ValueError(
+                    f"`duration` of the epoch {epoch.name!r} must be one number, got shape {np.shape(low)}."
+                )
             if is_traced(low) or is_traced(high):
                 return
             if not 0 <= float(low) <= float(high) < float("inf"):
                 raise ValueError(
                     f"`duration` of the epoch {epoch.name!r} must be finite and at least zero, "
-                    f"got from {float(low)} to {float(high)} s."
+                    f"got from {shown(low)} to {shown(high)} s."
                 )
+            if isinstance(epoch.duration, Constant):
+                for seconds in (low, high):
+                    steps_of_window(f"duration of the epoch {epoch.name!r}", float(seconds), self.dt)
         longest = longest_time(self.epochs)
         if longest is not None and longest > self.duration + 1e-6:
             raise ValueError(
@@ -159,30 +191,24 @@ class TrialPlan(eqx.Module):
 
     def draw(self, *, key: Key[Array, ""]) -> Timeline:
         """Draw the timeline of one trial."""
-        lengths = [
-            self._n_steps_of(epoch, key=key_stream(key, f"epoch {epoch.name}")) for epoch in self.epochs
+        durations = [
+            None
+            if epoch.duration is None
+            else epoch.duration.sample(key=key_stream(key, f"epoch {epoch.name}"))
+            for epoch in self.epochs
         ]
         u = jax.random.uniform(key_stream(key, "catch"), ())
-        return self._timeline(lengths, u < self.catch_probability)
+        return self._timeline(durations, u < self.catch_probability)
 
     def nominal(self) -> Timeline:
         """Return the timeline of a trial that is not a catch trial, with epochs of mid-range durations."""
-        return self._timeline([self._middle(epoch) for epoch in self.epochs], jnp.asarray(False))
+        return self._timeline([_middle(epoch) for epoch in self.epochs], jnp.asarray(False))
 
-    def _n_steps_of(self, epoch: Epoch, *, key: Key[Array, ""]) -> Int[Array, ""]:
-        return self._as_steps(None if epoch.duration is None else epoch.duration.sample(key=key))
-
-    def _middle(self, epoch: Epoch) -> Int[Array, ""]:
-        if epoch.duration is None:
-            return self._as_steps(None)
-        low, high = epoch.duration.bounds()
-        return self._as_steps((low + high) / 2)
-
-    def _as_steps(self, seconds: Float[Array, ""] | None) -> Int[Array, ""]:
-        return jnp.asarray(self.n_steps) if seconds is None else jnp.round(seconds / self.dt).astype(int)
-
-    def _timeline(self, lengths: list[Int[Array, ""]], is_catch: Bool[Array, ""]) -> Timeline:
-        ends = jnp.minimum(jnp.cumsum(jnp.stack(lengths)), self.n_steps)
+    def _timeline(self, durations: Sequence[Float[Array, ""] | None], is_catch: Bool[Array, ""]) -> Timeline:
+        dtype = jnp.result_type(*[each for each in durations if each is not None] or [float])
+        rest = jnp.asarray(self.duration, dtype)  # long enough to end after the trial
+        seconds = jnp.stack([rest if each is None else each for each in durations])
+        ends = jnp.minimum(step_at(jnp.cumsum(seconds), self.dt), self.n_steps)
         starts = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])
         bounds = jnp.stack([starts, ends], axis=-1)
         begins = [epoch.event for epoch in self.epochs]

@@ -1,12 +1,24 @@
 """Timelines of trials, and windows of time in them."""
 
 import abc
+from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
+from popsim._argument_shapes import check_fields
+from popsim._checks import (
+    check_instance,
+    check_non_negative,
+    check_positive,
+    check_positive_int,
+    kind_of,
+    steps_of_delay,
+    steps_of_window,
+)
+from popsim._time_steps import step_at
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
 
@@ -32,8 +44,12 @@ class Timeline(eqx.Module):
 
     dt: float = eqx.field(static=True)
     n_steps: int = eqx.field(static=True)
-    epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(default_factory=dict)
-    events: dict[str, Int[Array, "*trial"]] = eqx.field(default_factory=dict)
+    epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(
+        default_factory=dict, converter=lambda epochs: _as_steps("epochs", epochs)
+    )
+    events: dict[str, Int[Array, "*trial"]] = eqx.field(
+        default_factory=dict, converter=lambda events: _as_steps("events", events)
+    )
 
     def __check_init__(self):
         if not isinstance(self.dt, (int, float)):
@@ -50,15 +66,25 @@ class Timeline(eqx.Module):
                         f"got {steps.dtype} of shape {steps.shape}."
                     )
 
-    def in_epoch(self, name: str) -> Bool[Array, " time"]:
-        """Return a mask of the steps of one trial that belong to the epoch `name`."""
-        first, end = self._named("epochs", name)
+    def in_epoch(self, name: str) -> Bool[Array, "*trial time"]:
+        """Return a mask of the steps that belong to the epoch `name`."""
+        epoch = self._named("epochs", name)
         steps = jnp.arange(self.n_steps)
-        return (steps >= first) & (steps < end)
+        return (steps >= epoch[..., :1]) & (steps < epoch[..., 1:])
 
-    def since(self, event: str, delay: float = 0.0) -> Bool[Array, " time"]:
-        """Return a mask of the steps from `delay` seconds after an event on; empty if it does not happen."""
-        return jnp.arange(self.n_steps) >= self._named("events", event) + round(delay / self.dt)
+    def since(self, event: str, delay: float = 0.0) -> Bool[Array, "*trial time"]:
+        """Return a mask of the steps from `delay` seconds after an event on; empty if it does not happen.
+
+        **Raises:** `ValueError` if `delay` is not a multiple of the time step.
+        """
+        return jnp.arange(self.n_steps) >= self.step_after(event, delay)[..., None]
+
+    def step_after(self, event: str, delay: float = 0.0) -> Int[Array, "*trial"]:
+        """Return the step `delay` seconds after an event, which may lie outside the trial.
+
+        **Raises:** `ValueError` if `delay` is not a multiple of the time step.
+        """
+        return self._named("events", event) + steps_of_delay("delay", delay, self.dt)
 
     def happens(self, event: str) -> Bool[Array, "*trial"]:
         """Return whether an event happens within the trial."""
@@ -69,6 +95,15 @@ class Timeline(eqx.Module):
         if name not in named:
             raise ValueError(f"`name` must be one of the {kind} of the trial, {sorted(named)}, got {name!r}.")
         return named[name]
+
+
+def _as_steps(name: str, steps: Any) -> dict[str, Any]:
+    """Return named time steps, with lists and whole numbers of Python as arrays."""
+    check_instance(name, steps, Mapping, f"time steps by name, such as {{{name[:-1]!r}: steps}}")
+    try:
+        return {key: value if hasattr(value, "shape") else jnp.asarray(value) for key, value in steps.items()}
+    except (TypeError, ValueError):
+        raise ValueError(f"`{name}` must be time steps by name, got {steps!r}.") from None
 
 
 class AbstractWindow(eqx.Module):
@@ -113,9 +148,11 @@ class InEpoch(AbstractWindow):
 class FromEvent(AbstractWindow):
     """The time from `delay` seconds after an event on, for `duration` seconds, or to the end if None.
 
-    Empty if the event does not happen.
+    Empty if the event does not happen. The duration is rounded to time steps, half a step up, and is the same
+    for every delay.
 
-    **Raises:** `ValueError` if `delay` is not finite, or longer than the trial, or `duration` is negative.
+    **Raises:** `ValueError` if `delay` is not finite or `duration` is negative and, when called, if `delay`
+    is longer than the trial or not a multiple of the time step, or `duration` is shorter than one.
     """
 
     event: str = eqx.field(static=True)
@@ -123,16 +160,19 @@ class FromEvent(AbstractWindow):
     duration: float | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("delay", abs(self.delay))
         if self.duration is not None:
             check_non_negative("duration", self.duration)
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
         _check_within("delay", abs(self.delay), timeline)
-        begun = timeline.since(self.event, self.delay)
         if self.duration is None:
-            return begun
-        return begun & ~timeline.since(self.event, self.delay + self.duration)
+            return timeline.since(self.event, self.delay)
+        first = timeline.step_after(self.event, self.delay)
+        end = first + steps_of_window("duration", self.duration, timeline.dt)
+        steps = jnp.arange(timeline.n_steps)
+        return (steps >= first) & (steps < end)
 
 
 class Before(AbstractWindow):
@@ -147,13 +187,17 @@ class Before(AbstractWindow):
 class Between(AbstractWindow):
     """The time from `start` to `stop`, in seconds since the beginning of the trial.
 
-    **Raises:** `ValueError` if `start` is negative or after the trial, or `stop` is before it or not finite.
+    Both are rounded to time steps, half a step up, so that windows that adjoin in time do so in steps.
+
+    **Raises:** `ValueError` if `start` is negative, or `stop` is before it or not finite and, when called, if
+    `start` is after the trial, or the window is shorter than a time step.
     """
 
     start: float = eqx.field(static=True)
     stop: float = eqx.field(static=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("start", self.start)
         check_non_negative("stop", self.stop)
         if not self.stop >= self.start:
@@ -161,8 +205,9 @@ class Between(AbstractWindow):
 
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
         _check_within("start", self.start, timeline)
-        steps = jnp.arange(timeline.n_steps)
-        return (steps >= round(self.start / timeline.dt)) & (steps < round(self.stop / timeline.dt))
+        dt, steps = timeline.dt, jnp.arange(timeline.n_steps)
+        steps_of_window("stop - start", self.stop - self.start, dt)
+        return (steps >= step_at(self.start, dt)) & (steps < step_at(self.stop, dt))
 
 
 def _check_within(name: str, seconds: float, timeline: Timeline) -> None:

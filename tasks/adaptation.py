@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
     check_finite,
@@ -102,6 +103,7 @@ class ProbabilityWhileStrong(AbstractBatchSchedule):
     catch_share: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.0)
 
     def __check_init__(self):
+        check_fields(self)
         check_fraction("catch_share", self.catch_share)
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:

@@ -8,7 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, check_fraction, check_positive, check_positive_int, is_traced
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_positive,
+    check_positive_int,
+    is_traced,
+    shown,
+)
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
@@ -224,7 +231,7 @@ class DelayedComparison(AbstractGoTask):
             return
         pairs = np.asarray(self.pairs)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or np.any(pairs[:, 0] == pairs[:, 1]):
-            raise ValueError(f"`pairs` must be pairs of two different frequencies, got {pairs.tolist()}.")
+            raise ValueError(f"`pairs` must be pairs of two different frequencies, got {shown(pairs)}.")
 
     def epochs(self) -> tuple[Epoch, ...]:
         return (

@@ -180,9 +180,9 @@ class MultiTask(AbstractTask):
     **Arguments:**
 
     - `tasks`: the tasks by name.
-    - `shares`: the relative frequency of each task, in the order of `tasks`: an array, or a schedule over
-        training batches, such as `PiecewiseSchedule((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; all equal by
-        default.
+    - `shares`: the relative frequency of each task: a dict by its name, such as `{"go": 2.0, "anti": 1.0}`,
+        or in the order of `tasks` an array or a schedule over training batches, such as
+        `PiecewiseSchedule((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; all equal by default.
     - `loss`: the loss to train with; by default the one that all tasks share.
 
     **Raises:** `ValueError` if there is no task, one needs a body or has interventions, an input or condition
@@ -199,6 +199,8 @@ class MultiTask(AbstractTask):
     def __init__(self, tasks: Mapping[str, AbstractTask], *, shares: Any = None, loss: Loss | None = None):
         self.names = tuple(tasks)
         self.tasks = tuple(tasks.values())
+        if isinstance(shares, Mapping):
+            shares = _in_order(shares, self.names)
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
         self.loss = common_loss(self.tasks, loss)
 
@@ -238,3 +240,16 @@ class MultiTask(AbstractTask):
             inputs=trial.inputs | {TASK: told},
             conditions=trial.conditions | {TASK: jnp.asarray(index)},
         )
+
+
+def _in_order(shares: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
+    """Return the shares of the tasks in the order of their names.
+
+    **Raises:** `ValueError` unless there is one for each task, and for nothing else.
+    """
+    for name in shares:
+        if name not in names:
+            raise ValueError(f"`shares` must be of the tasks {list(names)}, got {name!r}.")
+    if missing := [name for name in names if name not in shares]:
+        raise ValueError(f"`shares` must have a number for each task, got none for {missing[0]!r}.")
+    return [shares[name] for name in names]

@@ -14,7 +14,7 @@ from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, Hold, LateInEpochs, PositionError
 from popsim.per_member import PerMember
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.task import AbstractTask
 from popsim.tasks.trial_parts import (
     at_direction,
@@ -198,7 +198,7 @@ class TargetJump(AbstractTask):
     def __check_init__(self):
         check_fraction("jump_probability", self.jump_probability)
         check_drawn("distance", self.distance, check_positive)
-        check_drawn("displacement", self.displacement, _check_displacement)
+        check_drawn("displacement", self.displacement, _check_displacement, shape=(2,))
         check_directions(self.n_directions)
         check_drawn("jump_time", self.jump_time, check_positive)
         check_time_left(self.plan, self.dt, "a time step of correction")
@@ -241,7 +241,7 @@ class TargetJump(AbstractTask):
 
     def _without_jump(self) -> Timeline:
         never = dataclasses.replace(self.plan, catch_probability=1.0)
-        return never.draw(key=jax.random.key(0))
+        return never.draw(key=seed_key(0))
 
     def _reach(
         self,

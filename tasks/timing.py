@@ -4,7 +4,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, is_traced
+from popsim._argument_shapes import check_fields
+from popsim._checks import (
+    as_float_array,
+    check_fraction,
+    check_non_negative,
+    check_positive,
+    is_traced,
+    shown,
+)
+from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
 from popsim.losses import OutputError
@@ -14,13 +23,14 @@ from popsim.task import AbstractTask
 from popsim.tasks.trial_parts import (
     AbstractFixedTimes,
     all_combinations,
+    check_drawn,
     check_time_left,
     nominal_values,
     trials_of_conditions,
 )
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan
-from popsim.windows import NEVER, Timeline
+from popsim.windows import NEVER, FromEvent, Timeline
 
 __all__ = ["ReadySetGo", "SineGeneration"]
 
@@ -75,8 +85,8 @@ class ReadySetGo(AbstractTask):
         plan = self.plan
         if has_per_member((self.gain, self.interval)):
             return
-        (slowest, fastest), (_, longest) = self.gain.bounds(), self.interval.bounds()
-        check_positive("gain", slowest)
+        check_drawn("gain", self.gain, check_positive)
+        (_, fastest), (_, longest) = self.gain.bounds(), self.interval.bounds()
         if not is_traced(fastest) and not is_traced(longest):
             ramp = float(fastest) * float(longest) * (1 + self.overshoot)
             check_time_left(plan, ramp + self.dt, "the longest ramp")
@@ -117,7 +127,7 @@ class ReadySetGo(AbstractTask):
         ready, set_ = timeline.events["ready"], timeline.events["set"]
         is_catch = ~timeline.happens("set")
         n_interval = jnp.where(is_catch, 1, set_ - ready)
-        n_production = jnp.round(gain * n_interval.astype(float)).astype(int)
+        n_production = step_at(gain * n_interval.astype(float) * self.dt, self.dt)
         go = jnp.where(is_catch, NEVER, set_ + n_production)
         timeline = Timeline(
             self.dt, timeline.n_steps, epochs=timeline.epochs, events=timeline.events | {"go": go}
@@ -140,7 +150,7 @@ class ReadySetGo(AbstractTask):
         )
 
     def _pulse(self, timeline: Timeline, event: str) -> Bool[Array, " time"]:
-        return timeline.since(event) & ~timeline.since(event, self.pulse)
+        return FromEvent(event, duration=self.pulse)(timeline)
 
     def _ramp(self, timeline: Timeline, n_production: Int[Array, ""]) -> OutputTarget:
         """Return a linear ramp from 0 at set through 1 at go."""
@@ -185,15 +195,16 @@ class SineGeneration(AbstractFixedTimes):
     dt: float = eqx.field(static=True, kw_only=True, default=0.02)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("amplitude", self.amplitude)
         if has_per_member(self.frequency):
             return
-        low, high = self.frequency.bounds()
-        check_positive("frequency", low)
+        check_drawn("frequency", self.frequency, check_positive)
+        _, high = self.frequency.bounds()
         if not is_traced(high) and float(high) * self.dt > 0.5:
             raise ValueError(
                 f"`frequency` must be at most {0.5 / self.dt:.4g} Hz, two steps a period, "
-                f"got {float(high)} Hz."
+                f"got {shown(high)} Hz."
             )
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int, is_traced
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
 from popsim.per_member import has_per_member
-from popsim.randomness import key_stream
+from popsim.randomness import as_key, key_stream, seed_key
 from popsim.task import AbstractTask
 from popsim.tasks.trial_parts import check_drawn, check_time_left, direction_of
 from popsim.trial import Trial
@@ -101,7 +102,7 @@ class SumOfSinusoids(AbstractTargetPath):
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
         half = workspace.half_widths
         shape = (self.frequencies.size, half.size)
-        phases = jax.random.uniform(key, shape, half.dtype, maxval=2 * jnp.pi)
+        phases = jax.random.uniform(as_key(key), shape, half.dtype, maxval=2 * jnp.pi)
         turning = 2 * jnp.pi * self.frequencies[:, None]
         angles = turning * elapsed[:, None, None] + phases
         shares = jnp.sum(self.amplitudes[:, None] * jnp.sin(angles), axis=1)
@@ -130,7 +131,9 @@ class RandomWalk(AbstractTargetPath):
     correlation_time: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.2)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("speed", self.speed)
+        check_fields(self)
         check_positive("correlation_time", self.correlation_time)
 
     def __call__(self, elapsed: Times, workspace: Workspace, *, key: Key[Array, ""]) -> HandState:
@@ -216,7 +219,7 @@ class Tracking(AbstractTask):
 
     def validation_trials(self) -> Trial:
         timeline = self.plan.nominal()
-        keys = jax.random.split(jax.random.key(0), self.n_validation_trials)
+        keys = jax.random.split(seed_key(0), self.n_validation_trials)
         return jax.vmap(lambda key: self._pursuit(timeline, key=key))(keys)
 
     def _pursuit(self, timeline: Timeline, *, key: Key[Array, ""]) -> Trial:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
     check_fraction,
@@ -23,6 +24,7 @@ from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.losses import Effort, FinalVelocity, HiddenActivity, PositionError
 from popsim.per_member import PerMember, has_per_member
+from popsim.randomness import as_key, seed_key
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial
 from popsim.trial_plan import Epoch, TrialPlan, longest_time
@@ -31,14 +33,24 @@ from popsim.windows import Timeline
 __all__ = ["reach_loss", "reach_trial", "center_out_trials", "GoResponse"]
 
 
-def check_drawn(name: str, distribution: AbstractDistribution, check: Callable[[str, Any], None]) -> None:
+def check_drawn(
+    name: str,
+    distribution: AbstractDistribution,
+    check: Callable[[str, Any], None],
+    shape: tuple[int, ...] = (),
+) -> None:
     """Run `check`, such as `check_positive`, on the bounds of a distribution passed as the argument `name`.
+
+    What is drawn must have the given shape.
 
     Distributions that differ between members are checked when they are made.
     """
     if has_per_member(distribution):
         return
     for bound in distribution.bounds():
+        if np.shape(bound) != shape:
+            expected = f"an array of shape {shape}" if shape else "one number"
+            raise ValueError(f"`{name}` must be {expected} in each trial, got shape {np.shape(bound)}.")
         check(name, bound)
 
 
@@ -86,6 +98,7 @@ class AbstractFixedTimes(AbstractTask):
     dt: eqx.AbstractVar[float]
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
         _ = self.n_steps
@@ -170,8 +183,8 @@ def at_direction(
 def random_direction(n_directions: int | None, *, key: Key[Array, ""]) -> Float[Array, ""]:
     """Draw one of `n_directions` evenly spaced directions (rad), or any direction if None."""
     if n_directions is None:
-        return jax.random.uniform(key, maxval=2 * jnp.pi)
-    return jax.random.choice(key, even_directions(n_directions))
+        return jax.random.uniform(as_key(key), maxval=2 * jnp.pi)
+    return jax.random.choice(as_key(key), even_directions(n_directions))
 
 
 def direction_of(toward: Float[Array, " space"]) -> Float[Array, ""]:
@@ -201,7 +214,7 @@ def nominal_values(distribution: AbstractDistribution, n: int = 5) -> Float[Arra
             return distribution.value[None]
         case Uniform():
             return jnp.linspace(distribution.low, distribution.high, n)
-    keys = jax.random.split(jax.random.key(0), n)
+    keys = jax.random.split(seed_key(0), n)
     return jax.vmap(lambda key: distribution.sample(key=key))(keys)
 
 
@@ -218,7 +231,7 @@ def trials_of_conditions(
     `trial(*shared, *conditions, key=...)` makes a trial. It should be a method of a task, so that it is
     compiled once. `conditions` are arrays with a leading axis of trials; `shared` does not vary.
     """
-    keys = jax.random.split(jax.random.key(0), len(jax.tree.leaves(conditions)[0]))
+    keys = jax.random.split(seed_key(0), len(jax.tree.leaves(conditions)[0]))
     return _stacked(trial, shared, conditions, keys)
 
 
@@ -253,7 +266,7 @@ def with_noise(
     - `dt`: the time step in seconds.
     - `key`: the random key of the noise.
     """
-    random = jax.random.normal(key, stimulus.shape, stimulus.dtype)
+    random = jax.random.normal(as_key(key), stimulus.shape, stimulus.dtype)
     return jnp.where(shown[:, None], stimulus + noise / dt**0.5 * random, 0.0)
 
 
@@ -276,7 +289,7 @@ def ring_activity(index: Int[Array, "*axes"], n_directions: int) -> Float[Array,
 
 def sign_or_coin(evidence: Float[Array, ""], *, key: Key[Array, ""]) -> Int[Array, ""]:
     """Return 1 for positive evidence, 0 for negative, and a fair coin flip for zero."""
-    coin = jax.random.bernoulli(key)
+    coin = jax.random.bernoulli(as_key(key))
     return jnp.where(evidence == 0, coin, evidence > 0).astype(int)
 
 
@@ -304,6 +317,7 @@ class GoResponse(eqx.Module):
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("grace", self.grace)
         check_non_negative("silence_counts", self.silence_counts)
         check_fraction("catch_probability", self.catch_probability)
@@ -321,8 +335,10 @@ class GoResponse(eqx.Module):
     def check(self, plan: TrialPlan) -> None:
         """Check that a plan always leaves time to respond.
 
-        **Raises:** `ValueError` if the longest epochs leave no time step after the grace period.
+        **Raises:** `ValueError` if `grace` is not a multiple of the time step, or the longest epochs leave no
+        time step after it.
         """
+        n_steps_in("grace", self.grace, plan.dt)
         check_time_left(plan, self.grace + plan.dt, "the grace after the go cue and a time step")
 
     def fixation(self, timeline: Timeline) -> Float[Array, "time 1"]:

@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from popsim._checks import check_positive_int, is_traced
+from popsim._member_values import check_modules
 from popsim.interventions.plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule, as_batch_schedule
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, label_trial, n_trials
@@ -52,7 +53,7 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
 
     def outline(task: AbstractTask) -> list:
         own = without_member_axes(task)
-        trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=jax.random.key(0)))
+        trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=seed_key(0)))
         leaves = jax.tree.leaves_with_path(trial)
         described = [f"{jax.tree_util.keystr(path)}: {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
         if isinstance(trial.targets, OutputTarget):
@@ -184,6 +185,10 @@ class Mixture(AbstractTask):
     loss: Loss
 
     def __init__(self, tasks: Sequence[AbstractTask], shares: Any = None, *, loss: Loss | None = None):
+        if isinstance(shares, Mapping):
+            raise ValueError(
+                "`shares` must be numbers in the order of `tasks`, got a dict: only MultiTask has names."
+            )
         self.tasks = tuple(tasks)
         self.loss = common_loss(self.tasks, loss)
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
@@ -257,8 +262,8 @@ class ParameterCurriculum(AbstractWrapper):
     - `where`: a function that selects one array of the task, such as a bound of a distribution.
     - `schedule`: the value in each training batch, of the same shape.
 
-    **Raises:** `ValueError` if `where` does not select a floating-point array, or the shape of the schedule
-    differs.
+    **Raises:** `ValueError` if `where` does not select a floating-point array, the shape of the schedule
+    differs, or the task refuses its first or its last value, or that of a phase.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -276,6 +281,10 @@ class ParameterCurriculum(AbstractWrapper):
             raise ValueError(
                 f"`schedule` must give the shape that `where` picks, {picked.shape}, got {given}."
             )
+        starts = self.schedule.starts if isinstance(self.schedule, PiecewiseSchedule) else (0, LAST_BATCH)
+        if not has_per_member(self.schedule):
+            for batch in starts:
+                check_modules("`schedule` of the task", self.at_batch(batch))
 
     def at_batch(self, batch: int | Int[Array, ""]) -> AbstractTask:
         """Return the task in a given training batch."""
@@ -347,6 +356,10 @@ class WithInterventions(AbstractWrapper):
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")
+        task = without_member_axes(self.task)
+        dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=jax.random.key(0))).timeline.dt
+        for plan in self.plans:
+            plan.check_dt(dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         trial = self.task.trial(batch=batch, key=key)
@@ -356,7 +369,7 @@ class WithInterventions(AbstractWrapper):
 
     def validation_trials(self) -> Trial:
         trials = self.task.validation_trials()
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(0), jnp.arange(n_trials(trials)))
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(seed_key(0), jnp.arange(n_trials(trials)))
         under = [
             jax.vmap(lambda trial, key, acts=acts: self._planned(trial, acts, key))(trials, keys)
             for acts in jnp.eye(len(self.plans) + 1, len(self.plans), k=-1, dtype=bool)

@@ -94,7 +94,7 @@ ROWS = {
         "--hidden-noise -1": f"--hidden-noise {ZERO_OR_MORE}",
         "--proprioceptive-noise 1 2": "Perhaps you meant --proprioception-noise",
         "--learning-rat 1": "Perhaps you meant --learning-rate",
-        "--members 2000000000": "must fit into",
+        "--members 2000000000": "--members must be at most 1000000",
     },
     "train cognitive": {
         "--task flipflop": "Perhaps you meant flip-flop",

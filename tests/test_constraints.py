@@ -257,7 +257,7 @@ def test_what_is_not_trained_stays_none(supervised):
     "make, message",
     [
         (lambda: Range(recurrent, 1.0, 0.0), "`low` of Range"),
-        (lambda: Range(recurrent, np.nan, 0.0), "`low` of Range"),
+        (lambda: Range(recurrent, np.nan, 0.0), "`low` must be not NaN"),
         (lambda: MaxNorm(recurrent, 0.0), "`max_norm`"),
         (lambda: SpectralNorm(recurrent, -1.0), "`max_norm`"),
         (lambda: DalesLaw(recurrent, [1.0, 0.5]), "`signs` of DalesLaw"),

@@ -186,7 +186,7 @@ def test_one_model_cannot_have_the_task_of_all_members(setup):
 def test_trials_of_every_member_are_looked_at(setup):
     _, ensemble = setup
     task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
-    high = popsim.PerMember([[0.1, 0.1], [0.1, 0.1], [np.nan, 0.1]])
+    high = popsim.PerMember([[0.1, 0.1], [0.1, 0.1], [np.inf, 0.1]])
     with pytest.raises(ValueError, match="`init"):
         popsim.evaluate_ensemble(
             ensemble, eqx.tree_at(lambda t: t.workspace.high, task, high), key=jax.random.key(0)

@@ -10,10 +10,10 @@ import numpy as np
 import optax
 import pytest
 
+from popsim._fingerprint import fingerprint, source_fingerprint
 from popsim.hand import Workspace
 from popsim.tasks import RandomReaches
 from popsim.training import adam
-from popsim.training._fingerprint import fingerprint, source_fingerprint
 
 
 def scaled(factor):
@@ -156,7 +156,7 @@ def test_another_process_finds_the_same():
     code = """
 import optax
 from popsim.training import adam
-from popsim.training._fingerprint import fingerprint
+from popsim._fingerprint import fingerprint
 print(fingerprint((adam(optax.cosine_decay_schedule(1e-3, 10)), {"a", "b", "c", "d"})))
 """
     command, found = [sys.executable, "-c", code], set()

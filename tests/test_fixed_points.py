@@ -58,6 +58,29 @@ def test_bistable_units_rest_at_all_combinations_of_their_three_points(n_units):
     assert (points.residual < 1.5e-10).all() and not points.n_marginal.any()
 
 
+def pitchfork(model, h):
+    """The first unit has a pitchfork bifurcation at 0, the others decay; axes and origin are others."""
+    turned = jnp.linalg.qr(jnp.arange(9.0).reshape(3, 3) ** 2 + jnp.eye(3))[0]
+    z = turned.T @ (h - 0.3)
+    first = z[:1] + DT * (model.size * z[:1] - z[:1] ** 3)
+    return 0.3 + turned @ jnp.concatenate([first, 0.5 * z[1:]])
+
+
+def gain_of_one(model, h):
+    return jnp.tanh((1 + model.size) * h)
+
+
+@pytest.mark.parametrize("step", [pitchfork, gain_of_one])
+@pytest.mark.parametrize("beyond", [-1e-6, 0.0, 1e-8, 1e-3])
+def test_a_bifurcation_is_one_point_or_all_that_it_splits_into(step, beyond):
+    with jax.enable_x64(True):
+        ensemble = Cubic(jnp.asarray([beyond]))
+    starts = starts_around(1.0, 200, 3 if step is pitchfork else 1)[None]
+    points = dynamics.find_fixed_points(ensemble, starts, dynamics=step).fixed
+    assert points.index.sum() == 1 and points.n_starts.sum() == 200
+    assert len(points) == (1 if beyond < 1e-3 else 3)
+
+
 class Matrix(eqx.Module):
     """h' = A h + inputs."""
 
@@ -140,7 +163,8 @@ def test_the_precision_of_the_caller_stays_and_little_is_compiled(count_compilat
 def test_networks_rest_without_noise_where_their_own_step_leaves_them(inputs):
     ensemble = network_ensemble()
     model = ensemble if inputs is None else popsim.NetworkModel(ensemble, dt=0.01)
-    points = dynamics.find_fixed_points(model, STARTS, inputs=inputs).fixed
+    by_name = None if inputs is None else {"signal": inputs}
+    points = dynamics.find_fixed_points(model, STARTS, inputs=by_name).fixed
     received = np.zeros((2, 2)) if inputs is None else inputs
     assert points.counts().sum() > 2  # so that some member has several
     assert [points.of_member(i).index.sum() for i in range(2)] == [1, 1]
@@ -192,10 +216,13 @@ def test_bad_arguments_are_named(as_users_run):
             find(ensemble, bad)
     with pytest.raises(ValueError, match="`dynamics` must return a state of shape"):
         find(cubic_ensemble(1.0, 2.0), other, dynamics=lambda model, h: h[:2])
-    with pytest.raises(ValueError, match="`inputs` must be 2 numbers, got shape"):
-        find(ensemble, starts, inputs=np.zeros(3))
-    with pytest.raises(ValueError, match="`inputs` must be one vector, or one for each of 2"):
-        find(ensemble, starts, inputs=np.zeros((3, 2)))
+    with pytest.raises(ValueError, match="`inputs` must be 2 numbers, got 3 of 'signal'"):
+        find(ensemble, starts, inputs={"signal": np.zeros(3)})
+    for bad in (np.zeros((3, 2)), 0.0):
+        with pytest.raises(
+            ValueError, match=r"`inputs\['signal'\]` must be one vector, or one for each of 2"
+        ):
+            find(ensemble, starts, inputs={"signal": bad})
     with pytest.raises(ValueError, match="say their `dynamics`; got Cubic"):
         find(cubic_ensemble(1.0, 2.0), starts)
 

@@ -229,13 +229,16 @@ def test_it_is_analysed_by_a_selector(trained):
     found = population.principal_components(activity(states.network.hidden), n_components=2)
     assert found.projections.shape == (2, 8, N_STEPS, 2)
     visited = np.concatenate(states.network.hidden, axis=-1).reshape(2, -1, 2 * N_UNITS)
-    inputs = dynamics.received_inputs(after, states, task.validation_trials())[:, 0, 0]
+    received = dynamics.received_inputs(after, states, task.validation_trials())
+    inputs = {name: values[:, 0, 0] for name, values in received.items()}
     points = dynamics.find_fixed_points(after, visited[:, :20], inputs=inputs).fixed
     jacobians = dynamics.state_jacobians(after, visited[:, :3], inputs=inputs)
     assert points.state.shape[-1] == 2 * N_UNITS and jacobians.shape == (2, 3, 2 * N_UNITS, 2 * N_UNITS)
     one = popsim.member(after, 0)
-    following = dynamics.network_dynamics(one, jnp.asarray(visited[0, 5]), inputs[0].astype(np.float32))
-    pair = one.network.step(jnp.asarray(inputs[0], jnp.float32), tuple(jnp.split(visited[0, 5], 2)), key=KEY)
+    of_one = {name: jnp.asarray(values[0], jnp.float32) for name, values in inputs.items()}
+    following = dynamics.network_dynamics(one, jnp.asarray(visited[0, 5]), of_one)
+    composed = jnp.concatenate(list(of_one.values()))
+    pair = one.network.step(composed, tuple(jnp.split(visited[0, 5], 2)), key=KEY)
     np.testing.assert_allclose(following, jnp.concatenate(pair), rtol=1e-6)
 
 

@@ -109,7 +109,7 @@ def test_a_finished_run(finished, capsys):
     before = files(finished)
     out = printed(finished, capsys, "--verify")
     rows = [line.split(maxsplit=1) for line in out.splitlines() if line]
-    assert ["state", "finished, 8 batches"] in rows and ["members", "2"] in rows
+    assert ["state", "finished, 8 batches"] in rows and ["members", "2, 41 trained numbers each"] in rows
     changed = {line.split()[1] for line in out.splitlines() if line.startswith("* ")}
     assert changed == {"n_members", "n_batches", "batch_size", "log_step"}
     assert "trainables.network.bias" in out and "trainables_batch 4, member 2, 5" in out

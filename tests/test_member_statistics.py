@@ -121,7 +121,9 @@ def test_planted_effects_and_variances_are_recovered(generator):
     np.testing.assert_allclose(found.standard_error, [0.8 / 40**0.5, 0.6 / 1200**0.5], rtol=0.3)
     np.testing.assert_allclose(found.group_covariance**0.5, [[0.8]], rtol=0.35)
     np.testing.assert_allclose(found.residual_variance, 0.09, rtol=0.15)
-    np.testing.assert_allclose(found.high - found.estimate, 1.96 * found.standard_error, rtol=1e-3)
+    quantile = stats.t.ppf(0.975, found.degrees_of_freedom)
+    np.testing.assert_allclose(found.high - found.estimate, quantile * found.standard_error, rtol=1e-9)
+    np.testing.assert_allclose(found.degrees_of_freedom[1], 1200 - 41, rtol=1e-6)
     assert found.p[1] < 1e-6
 
 

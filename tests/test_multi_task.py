@@ -109,6 +109,13 @@ def test_validation_has_all_trials_of_all_tasks():
     )
 
 
+def test_shares_may_be_given_by_name():
+    numbers = {name: float(place) for place, name in enumerate(TASKS, 1)}
+    backwards = dict(reversed(numbers.items()))
+    by_name, in_order = MultiTask(TASKS, shares=backwards), MultiTask(TASKS, shares=list(numbers.values()))
+    assert by_name.shares(0).tolist() == in_order.shares(0).tolist() == [1.0, 2.0, 3.0]
+
+
 def test_shares_may_follow_a_schedule_and_leave_tasks_out(getkey):
     shares = popsim.schedules.PiecewiseSchedule((0, 10), [[1.0, 0.0, 0.0], [0.0, 1.0, 3.0]])
     task = MultiTask(TASKS, shares=shares)
@@ -171,6 +178,9 @@ def test_tasks_that_cannot_be_mixed_are_refused(getkey, as_users_run):
     for options, message in (
         ({"shares": [1.0, 1.0]}, "`shares`"),
         ({"shares": [1.0, -1.0, 1.0]}, "`shares`"),
+        ({"shares": {"z": 1.0}}, "`shares` must be of the tasks"),
+        ({"shares": {next(iter(TASKS)): 1.0}}, "`shares` must have a number for each task, got none for"),
+        ({"shares": dict.fromkeys(TASKS, -1.0)}, "`shares` must be one number for each"),
         ({"shares": [0.0, 0.0, 0.0]}, "`shares`"),
         ({"shares": popsim.schedules.LinearSchedule([0.0], [1.0], last_batch=5)}, "`shares`"),
     ):

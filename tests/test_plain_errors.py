@@ -117,7 +117,7 @@ MISTAKES = {
     ),
     "a task in place of trials": (
         lambda: popsim.n_network_inputs(RunningSum()),
-        r"`trials` must be stacked trials, such as task.validation_trials\(\), got RunningSum",
+        r"`trials` must be stacked trials, such as task.validation_trials\(\), got a RunningSum",
     ),
     "one trial in place of trials": (
         lambda: popsim.n_network_inputs(RunningSum().trial(batch=0, key=KEY)),
@@ -150,7 +150,7 @@ MISTAKES = {
     ),
     "a raw key of another implementation": (
         lambda: evaluated(key=jax.random.PRNGKey(0, impl="rbg")),
-        r"`key` must be one key, .* of a PRNGKey.* make jax.random.key\(0, impl=\"rbg\"\)",
+        r"`key` must be one key, .* as of a PRNGKey\(0, impl=\"rbg\"\), whose draws depend",
     ),
     "another structure of dynamics": (
         lambda: moved(dynamics=lambda self, state, force, external_force: force),

@@ -92,6 +92,46 @@ def test_held_out_trials_are_not_fitted():
     assert decode_kinematics(activity, velocity, dt=0.01, n_folds=3, key=KEY).r2[0, 0] < 0.2
 
 
+def smooth(*shape, seed):
+    """Time courses [..., time, series] that hardly change from bin to bin, as activity does."""
+    random = np.random.default_rng(seed).normal(size=shape)
+    return np.cumsum(random, axis=-2) / 10
+
+
+def test_smooth_activity_without_signal_predicts_hardly_worse_than_the_mean():
+    """By leaving out single bins, the same gave r2 from -2.4 to -.07."""
+    activity, velocity = smooth(3, 40, 30, 20, seed=0), smooth(3, 40, 30, 2, seed=1)
+    found = decode_kinematics(activity, velocity, dt=0.01, key=KEY).r2
+    assert found.min() > -0.3 and found.max() < 0.2
+
+
+def test_the_penalty_is_that_of_nested_cross_validation_over_trials():
+    from sklearn.linear_model import Ridge
+    from sklearn.model_selection import GridSearchCV, GroupKFold
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    activity = smooth(1, 6, 30, 10, seed=0)
+    velocity = activity[..., :3] @ np.ones((3, 1)) + 3 * smooth(1, 6, 30, 1, seed=1)
+    found = decode_kinematics(activity, velocity, dt=0.01, n_folds=6, key=KEY)
+    samples, targets, trial = activity.reshape(-1, 10), velocity.ravel(), np.repeat(np.arange(6), 30)
+    expected = np.empty(180)
+    for held_out in range(6):  # as many folds as trials: nothing depends on how they are drawn
+        is_fitted = trial != held_out
+        search = GridSearchCV(
+            make_pipeline(StandardScaler(), Ridge()),
+            {"ridge__alpha": np.logspace(-4, 8, 13)},
+            scoring="neg_mean_squared_error",
+            cv=GroupKFold(5),
+        )
+        search.fit(samples[is_fitted], targets[is_fitted], groups=trial[is_fitted])
+        expected[~is_fitted] = search.predict(samples[~is_fitted])
+    np.testing.assert_allclose(found.predicted[0, ..., 0].ravel(), expected, rtol=1e-6, atol=1e-9)
+    both = np.concatenate([velocity, 1e6 * smooth(1, 6, 30, 1, seed=2)], axis=-1)
+    beside = decode_kinematics(activity, both, dt=0.01, n_folds=6, key=KEY)
+    np.testing.assert_allclose(beside.predicted[..., :1], found.predicted, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize(
     ("condition", "n_folds"),
     [(np.zeros(6), 2), (np.arange(6), 2), (np.tile([0, 1], 3), 1), (np.arange(5), 2)],
@@ -108,5 +148,7 @@ def test_options_that_do_not_fit_are_refused(as_users_run, options, name):
     activity, velocity = planted_kinematics(0)
     with pytest.raises(ValueError, match=f"`{name}`"):
         decode_kinematics(activity, velocity, dt=0.01, key=KEY, **options)
+    with pytest.raises(ValueError, match="`n_folds` must leave two trials"):
+        decode_kinematics(activity[:, :2], velocity[:, :2], dt=0.01, n_folds=2, key=KEY)
     with pytest.raises(ValueError, match="`kinematics`"):
         decode_kinematics(activity, velocity[:, :5], dt=0.01, key=KEY)

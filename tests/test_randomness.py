@@ -1,4 +1,6 @@
+import functools
 import random
+import re
 
 import equinox as eqx
 import jax
@@ -7,13 +9,17 @@ import numpy as np
 import pytest
 import small_training
 from conftest import small_reach_setup
+from jax.extend.random import define_prng_impl, threefry_prng_impl
 from small_training import KEY
 
 import popsim
+from popsim import randomness
 from popsim.analysis._arrays import numpy_generator
-from popsim.randomness import as_key, trial_keys
+from popsim.experiments import EXPERIMENTS
+from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
 from popsim.tasks.library import TASKS
 from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
+from popsim.training import selection as selection_rules
 from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.supervised import supervised_batches
 
@@ -93,8 +99,59 @@ def takes_keys():
         "accumulate_gradients": gradients,
         "training_trials": lambda key: training_trials(task, 2, batch=0, member_id=0, key=key),
         "supervised_batches": lambda key: next(supervised_batches(task, 2, key=key)),
+        "sample_trials": lambda key: popsim.sample_trials(task, 2, batch=0, key=key),
         "key_stream": lambda key: popsim.key_stream(key, "start"),
         "analysis": lambda key: numpy_generator(key).random(3),
+    }
+
+
+def takes_typed_keys():
+    """By name, further public functions that take a key of `jax.random.key`, one for each way of drawing."""
+    analysis, distributions, noise = popsim.analysis, popsim.distributions, popsim.noise
+    ensemble = popsim.make_ensemble(small_training.build, 2, key=jax.random.key(0))
+    model, task = popsim.member(ensemble, 0), small_training.RunningSum()
+    scores, line, states = jnp.arange(4.0), jnp.ones(3), np.random.default_rng(0).normal(size=(2, 9, 4))
+    selection = popsim.training.PopulationBasedTraining(every=1)
+    values = {"rate": jnp.ones(4)}
+    draws = (
+        distributions.Uniform(0.0, 1.0),
+        distributions.Normal(0.0, 1.0),
+        distributions.Choice([0.0, 1.0]),
+        distributions.TruncatedExponential(0.0, 1.0, 1.0),
+        popsim.Workspace([0.0, 0.0], [1.0, 1.0]),
+    )
+    ways = {type(one).__name__: lambda key, one=one: one.sample(key=key) for one in draws}
+    for one in (noise.GaussianNoise(0.1), noise.MotorNoise(0.1, 0.1)):
+        ways[type(one).__name__] = lambda key, one=one: one(line, key=key)
+    for one in (selection_rules.Truncation(), selection_rules.BinaryTournament()):
+        ways[type(one).__name__] = lambda key, one=one: one.parents(scores, key=key)
+    for one in (selection_rules.Perturb(), selection_rules.Resample(draws[0])):
+        ways[type(one).__name__] = lambda key, one=one: one(line, key=key)
+    for one in (popsim.tasks.SumOfSinusoids(), popsim.tasks.RandomWalk()):
+        ways[type(one).__name__] = lambda key, one=one: one(jnp.linspace(0, 1, 5), draws[-1], key=key)
+    plan = popsim.TrialPlan((popsim.Epoch("all"),), duration=0.1, dt=0.01)
+    apart = np.asarray([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
+    return ways | {
+        "TrialPlan": lambda key: plan.draw(key=key),
+        "LeakyRNN": lambda key: popsim.networks.LeakyRNN(1, 2, 1, key=key),
+        "GRUNetwork": lambda key: popsim.networks.GRUNetwork(1, 2, 1, key=key),
+        "dale_weights": lambda key: popsim.networks.dale_weights(np.asarray([1.0, -1.0] * 4), key=key),
+        "parents_in": lambda key: selection_rules.parents_in(selection, scores, key=key),
+        "explored": lambda key: selection_rules.explored(
+            selection, values, values, jnp.arange(4), jnp.arange(4), key=key
+        ),
+        "states_with_noise": lambda key: analysis.dynamics.states_with_noise(states, 2, key=key),
+        "mixtures_of_states": lambda key: analysis.dynamics.mixtures_of_states(states, 2, key=key),
+        "bootstrap_members": lambda key: analysis.statistics.bootstrap_members(states, key=key),
+        "paired_comparison": lambda key: analysis.statistics.paired_comparison(
+            np.arange(3.0), np.ones(3), key=key
+        ),
+        "matrix_permutation_test": lambda key: analysis.similarity.matrix_permutation_test(
+            apart, apart, key=key
+        ),
+        "gaussian_singular_values": lambda key: analysis.trainables.gaussian_singular_values(2, 2, key=key),
+        "loss_along_line": lambda key: analysis.trainables.loss_along_line(ensemble, ensemble, task, key=key),
+        "network step": lambda key: model.network.step(jnp.ones(1), jnp.zeros(5), key=key),
     }
 
 
@@ -117,6 +174,93 @@ def test_every_task_takes_legacy_keys(as_users_run, build):
         for of in (jax.random.key, jax.random.PRNGKey)
     )
     assert jax.tree.map(str, legacy) == jax.tree.map(str, typed)
+
+
+UNSOUND = {"rbg": r"under jax\.vmap it draws other numbers", "unsafe_rbg": r"under jax\.vmap it draws other"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("implementation", UNSOUND)
+def test_keys_whose_draws_depend_on_how_they_are_mapped_are_refused_everywhere(implementation):
+    key = jax.random.key(0, impl=implementation)
+    places = takes_keys() | takes_typed_keys()
+    for name, function in places.items():
+        with pytest.raises(
+            ValueError, match=f"got one of {implementation}: {UNSOUND[implementation]}"
+        ) as refusal:
+            function(key)
+        assert re.match(r"`(key|rng|root_rng)` must be a key such as", str(refusal.value)), name
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_every_place_takes_sound_keys():
+    for function in takes_typed_keys().values():
+        function(jax.random.key(0))
+
+
+@pytest.mark.parametrize("implementation", UNSOUND)
+@pytest.mark.parametrize("build", TASKS.values(), ids=TASKS)
+def test_every_task_refuses_keys_of_unsound_generators(build, implementation):
+    task = build()
+    with pytest.raises(ValueError, match=f"got one of {implementation}"):
+        jax.eval_shape(lambda key: task.trial(batch=0, key=key), jax.random.key(0, impl=implementation))
+
+
+def generator(name, **changed):
+    """An implementation of keys that is JAX's default one but for what is changed."""
+    parts = {part: getattr(threefry_prng_impl, part) for part in ("seed", "split", "random_bits", "fold_in")}
+    return define_prng_impl(key_shape=(2,), name=name, tag=name, **parts | changed)
+
+
+def test_implementations_are_judged_by_their_draws():
+    commuting = generator("commuting", fold_in=lambda key, data: key + data.astype(np.uint32))
+    with pytest.raises(
+        ValueError, match="`key` must be .* folding in 1 and then 2 gives the same key as 2 and"
+    ):
+        as_key(jax.random.key(0, impl=commuting))
+    sound = jax.random.key(0, impl=generator("sound"))
+    assert as_key(sound) is sound
+    np.testing.assert_array_equal(
+        bits(popsim.key_stream(sound, "start")), bits(popsim.key_stream(jax.random.key(0), "start"))
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jax.jit(as_key),
+        jax.vmap(as_key, axis_size=2, in_axes=None),
+        functools.partial(jax.eval_shape, as_key),
+        lambda key: jax.grad(lambda x: x * jax.random.normal(as_key(key)))(1.0),
+    ],
+    ids=["jit", "vmap", "eval_shape", "grad"],
+)
+def test_implementations_are_judged_once_also_while_traced(function):
+    randomness._unsound.cache_clear()
+    for seed in range(2):
+        with pytest.raises(ValueError, match="got one of rbg"):
+            function(jax.random.key(seed, impl="rbg"))
+    assert randomness._unsound.cache_info().misses == 1
+
+
+@pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
+def test_a_seed_names_the_same_key_whatever_the_default_is(implementation):
+    def drawn():
+        experiment = EXPERIMENTS["center-out"](n_members=1, n_units=2, seed=3)
+        return (
+            bits(seed_key(3)),
+            bits(key_of_seed(3, "training")),
+            bits(experiment.key("ensemble")),
+            experiment.build_task().validation_trials().init.position,
+            small_training.RunningSum().describe().inputs,
+        )
+
+    usual = drawn()
+    with jax.default_prng_impl(implementation):
+        small_training.assert_same(drawn(), usual)
+        with pytest.raises(ValueError, match="`key` must be"):
+            as_key(jax.random.PRNGKey(0))
 
 
 @pytest.mark.parametrize("bad", [3, None, "0", jax.random.split(jax.random.key(0)), np.zeros(3, np.uint32)])

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.extend.random import define_prng_impl, threefry_prng_impl
 from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
@@ -28,6 +29,12 @@ pytestmark = pytest.mark.slow
 
 N = 21
 SCHEDULED = adam(optax.cosine_decay_schedule(1e-2, N), clip_norm=1.0)
+ANOTHER_GENERATOR = define_prng_impl(
+    **{part: getattr(threefry_prng_impl, part) for part in ("seed", "split", "random_bits", "fold_in")},
+    key_shape=(2,),
+    name="another",
+    tag="another",
+)
 RULE = rules.Hebb(rules.recurrent_synapses(), 1e-3)
 
 
@@ -454,7 +461,7 @@ def with_other(name):
         ),
         "trainables_dtype": ({"trainables_dtype": "float16"}, {}, "`trainables_dtype`"),
         "validation_metrics": ({}, {"validation_metrics": largest_output}, "`validation_metrics`"),
-        "key implementation": ({"key": jax.random.key(3, impl="rbg")}, {}, "key implementation"),
+        "key implementation": ({"key": jax.random.key(3, impl=ANOTHER_GENERATOR)}, {}, "key implementation"),
         "task": (
             {"task": RunningSum(scale=jnp.asarray(2.0))},
             {},
@@ -497,7 +504,7 @@ def test_other_code_is_told_by_name(stopped_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(jax, "__version__", "0.9.0")
     monkeypatch.setattr("popsim.training._configuration.__version__", "0.0.9")
     monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "1"))
-    monkeypatch.setattr("popsim.training._fingerprint._source", lambda function: "other")
+    monkeypatch.setattr("popsim._fingerprint._source", lambda function: "other")
     folder = shutil.copytree(stopped_folder, tmp_path / "copy")
     with pytest.warns(UserWarning, match="with other code than it began with") as told:
         model, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder), restore_checkpoint=True)

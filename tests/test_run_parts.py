@@ -205,11 +205,11 @@ def test_every_run_has_another_identity_which_all_of_its_parts_carry(pair):
     assert len(found) == 2
 
 
-def test_a_run_of_the_format_before_is_refused_in_one_line(run):
+def test_a_run_of_an_unknown_format_is_refused_in_one_line(run):
     description = {name: own for name, own in read_sealed_json(run / "run.json").items() if name != RUN_ID}
-    write_json(run / "run.json", description | {"format": FORMAT - 1})
+    write_json(run / "run.json", description | {"format": FORMAT + 1})
     for use in (read, verify_run, resume_run):
-        with pytest.raises(MismatchError, match=rf"run\.json must have format {FORMAT}, got {FORMAT - 1}"):
+        with pytest.raises(MismatchError, match=rf"run\.json must have format {FORMAT}, got {FORMAT + 1}"):
             use(run)
 
 

@@ -4,9 +4,12 @@ import dataclasses
 import functools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
+import dask
 import distributed
 import numpy as np
 import pytest
@@ -15,9 +18,19 @@ from swept_runs import Swept
 
 from popsim.analysis.similarity import pairwise, procrustes_distance
 from popsim.analysis.trainables import spectral_radius
+from popsim.cli import main
 from popsim.experiments import RunStopped
 from popsim.store.identity import lock_holder
-from popsim.sweeps import CellsFailed, Sweep, make_sweep, on_dask, open_sweep, run_cell, run_sweep
+from popsim.sweeps import (
+    CellsFailed,
+    Sweep,
+    _dask_cluster,
+    make_sweep,
+    on_dask,
+    open_sweep,
+    run_cell,
+    run_sweep,
+)
 from popsim.sweeps.on_dask import run_on_dask
 
 pytestmark = [
@@ -102,7 +115,7 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
 
 def test_what_cannot_be_reached_is_named(tmp_path, monkeypatch, cluster):
     opened = make_sweep(SWEEP, tmp_path / "sw")
-    monkeypatch.setattr(on_dask, "SECONDS_TO_CONNECT", 1)
+    monkeypatch.setattr(_dask_cluster, "SECONDS_TO_CONNECT", 1)
     with pytest.raises(ValueError, match="that answers, got tcp://127.0.0.1:1:"):
         run_on_dask(tmp_path / "sw", scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ValueError, match="`workers` must not be given with --scheduler"):
@@ -111,6 +124,92 @@ def test_what_cannot_be_reached_is_named(tmp_path, monkeypatch, cluster):
     with pytest.raises(ValueError, match="workers with popsim 0.0.1, got tcp://.* with 0"):
         run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address)
     assert not [*opened.folder.cells.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        ("tls://127.0.0.1:8786", "TLS"),
+        ("ucx://127.0.0.1:1", "that answers, got ucx"),
+        ("junk://127.0.0.1:1", "unknown address scheme 'junk'"),
+        ("inproc://x", "that answers, got inproc"),
+        ("nowhere", "missing port number"),
+        (b"junk", "must hold JSON"),
+        (b"", "must hold JSON"),
+        (b"\xff\x00", "must hold JSON"),
+        (b"[1]", "must have its address"),
+        (b"{}", "must have its address"),
+        (b'{"address": 5}', "must have its address"),
+        (b'{"address": "tls://127.0.0.1:8786"}', "TLS"),
+        (b"[" * 100_000, "must hold JSON"),
+        (b" " * 2**24, "must have at most"),
+        ("fifo", "must be a plain file, got a pipe"),
+        ("/dev/zero", "must be a plain file, got a device"),
+        ("folder", "must be a plain file, got a folder"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_dask_cluster, "SECONDS_TO_CONNECT", 1)
+    make_sweep(dataclasses.replace(SWEEP, axes={}), tmp_path / "sw")
+    place = tmp_path / "scheduler.json"
+    if isinstance(scheduler, bytes):
+        place.write_bytes(scheduler)
+        scheduler = place
+    elif scheduler == "fifo":
+        os.mkfifo(place)
+        scheduler = place
+    elif scheduler == "folder":
+        scheduler = tmp_path
+    with pytest.raises(SystemExit) as end:
+        main(["sweep", "run", str(tmp_path / "sw"), "--on", "dask", "--scheduler", str(scheduler)])
+    said = capsys.readouterr().err
+    assert end.value.code == 2 and said.count("\n") == 1
+    assert said.startswith("popsim: error: --scheduler must be a Dask scheduler that answers, got")
+    assert message in said
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.full)], ids=["killed", "ended"]
+)
+def test_a_scheduler_that_dies_is_named_in_one_line(number, tmp_path, monkeypatch, capsys):
+    """Its worker saves the cell and ends."""
+    opened = make_sweep(
+        Sweep(dataclasses.replace(LONG, n_batches=10**6, log_step=1000), {}, range(1)), tmp_path / "sw"
+    )
+    file = tmp_path / "scheduler.json"
+    environment = {**os.environ, "DASK_DISTRIBUTED__COMM__RETRY__COUNT": "0"}
+    start = functools.partial(
+        subprocess.Popen, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
+    module = [sys.executable, "-m"]
+    scheduler = start(
+        [*module, "distributed.cli.dask_scheduler", "--port=0", f"--scheduler-file={file}", "--no-dashboard"]
+    )
+    worker = start([*module, "distributed.cli.dask_worker", f"--scheduler-file={file}", "--no-dashboard"])
+
+    def end_scheduler():
+        while lock_holder(opened.folder.cell(0).path) is None:
+            time.sleep(0.05)
+        scheduler.send_signal(number)
+
+    try:
+        while not file.exists():
+            time.sleep(0.05)
+        thread = threading.Thread(target=end_scheduler)
+        thread.start()
+        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), pytest.raises(SystemExit) as end:
+            main(["sweep", "run", str(tmp_path / "sw"), "--on", "dask", "--scheduler", str(file), "--quiet"])
+        thread.join()
+        said = capsys.readouterr().err
+        assert end.value.code == 1 and said.count("\n") == 1, said
+        assert "the Dask scheduler of" in said and "popsim --import swept_runs sweep run" in said
+        while lock_holder(opened.folder.cell(0).path) is not None:
+            time.sleep(0.05)
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.full  # in short: test_sweep_runs.test_the_cells_are_one_population

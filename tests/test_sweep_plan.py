@@ -97,8 +97,11 @@ def test_a_config_is_read_as_it_was_written_and_as_people_write(tmp_path):
         (["--seeds", "5:2"], "--seeds must end after they begin"),
         (["--seeds", "many"], "--seeds must be whole numbers"),
         (["--members-per-cell", "0"], "--members-per-cell must be a positive"),
-        (["--seeds", "0:100000000", "--grid", "n-units=5000"], "of memory"),
-        (["--n-batches", "10000000", "--keep", "all", "--n-units", "500"], "must fit onto the disk"),
+        (["--seeds", "0:1000000", "--grid", "n-units=5000"], "of memory"),
+        (
+            ["--n-batches", "1000000", "--keep", "all", "--n-units", "500"],
+            "must fit onto the disk",
+        ),
         (["--workers", "2"], "--workers must be given with --on dask only"),
         (
             ["--select-every", "4"],

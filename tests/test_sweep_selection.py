@@ -1,7 +1,9 @@
 """Populations divided over cells, which select among one another: the same as in one ensemble, to the bit."""
 
 import dataclasses
+import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from faults.mixtures import HEALED, MIXTURES, recompute
 from small_training import assert_same
 from swept_runs import Swept
 
@@ -54,6 +57,14 @@ def at_once(tmp_path_factory):
     path = tmp_path_factory.mktemp("selecting") / "whole"
     make_sweep(WHOLE, path)
     return run_sweep(path)
+
+
+@pytest.fixture(scope="module")
+def finished_in_parts(tmp_path_factory):
+    path = tmp_path_factory.mktemp("selecting") / "parts"
+    make_sweep(PARTS, path)
+    run_sweep(path)
+    return path
 
 
 def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
@@ -134,6 +145,93 @@ def test_what_others_wrote_is_waited_for_and_checked(tmp_path):
     ):
         with pytest.raises(ValueError, match=said):
             dataclasses.replace(one, **wrong)
+
+
+BATCHES = (3, 6)
+PLACES = (np.array([0, 2]), np.array([3, 1]))
+
+
+def offered(batch, population, part):
+    """The scores and the members that a training has before a selection."""
+    first = 100.0 * batch + 10 * population + part
+    return first + PLACES[part], {"weights": first + np.array([[0.25], [0.5]])}
+
+
+def shared(selections, population, part, sweep_id):
+    folder = selections / f"{population:06d}"
+    return SharedPopulation(folder, part, PLACES, sweep_id, population=population)
+
+
+def lost_cell(selections):
+    return shared(selections, 0, 1, "a" * 32)
+
+
+def offer_all(selections, sweep_id):
+    """Write what two populations of two cells offer."""
+    for batch, population, part in itertools.product(BATCHES, (0, 2), (0, 1)):
+        shared(selections, population, part, sweep_id).offer(batch, *offered(batch, population, part))
+
+
+def train_again(population):
+    """All that a cell reads when it is trained again: the scores and members of its population."""
+    received = []
+    for batch in BATCHES:
+        scores, rows = offered(batch, 0, 1)
+        if not population.has_offered(batch):
+            population.offer(batch, scores, rows)
+        assert not (waits_for := population.missing(batch)), f"it waits for {waits_for}"
+        rows = population.rows_of(batch, np.arange(4), rows)["weights"]
+        received.append((population.scores(batch).tolist(), rows.tolist()))
+    return received
+
+
+@pytest.fixture(scope="module")
+def offers(tmp_path_factory):
+    """What two sweeps of the same settings offer, and the first one again with other roundings."""
+    folder = tmp_path_factory.mktemp("offers")
+    offer_all(folder / "sweep", "a" * 32)
+    offer_all(folder / "foreign", "b" * 32)
+    recompute(shutil.copytree(folder / "sweep", folder / "recomputed"), "a" * 32)
+    return folder
+
+
+@pytest.mark.parametrize("mixture", MIXTURES)
+def test_files_in_wrong_places_are_said_by_name(mixture, offers, tmp_path):
+    """In full, with real cells: `benchmarks/faults/mixtures.py`."""
+    selections = shutil.copytree(offers / "sweep", tmp_path / "sweep")
+    lost = lost_cell(selections)
+    expected = train_again(lost_cell(offers / "sweep"))
+    assert lost.damage() == {}
+    MIXTURES[mixture](selections, offers / "foreign", offers / "recomputed")
+    assert lost.damage()
+    if mixture in HEALED:
+        assert train_again(lost) == expected and lost.damage() == {}
+        return
+    with pytest.raises((CorruptDataError, MismatchError), match=rf"{selections}/000000/00000[01][-.]"):
+        train_again(lost)
+
+
+def test_a_lost_offer_that_is_computed_otherwise_is_said(offers, tmp_path):
+    lost = lost_cell(shutil.copytree(offers / "sweep", tmp_path / "sweep"))
+    (tmp_path / "sweep" / "000000" / "000001-members" / "000000003.safetensors").unlink()
+    scores, rows = offered(3, 0, 1)
+    assert not lost.has_offered(3)
+    with pytest.raises(CorruptDataError, match="000001-members/000000003.* computed again differs"):
+        lost.offer(3, scores, {"weights": rows["weights"] + 1e-6})
+    lost.offer(3, scores, rows)
+    assert lost.has_offered(3) and lost.damage() == {}
+
+
+def test_a_cell_that_was_lost_takes_no_files_of_others(finished_in_parts, tmp_path):
+    """It stops with a line that names the file, and goes on, to the same networks, once that is mended."""
+    path = shutil.copytree(finished_in_parts, tmp_path / "sw")
+    shutil.rmtree(path / "cells" / "000001")
+    selections = path / "selections"
+    MIXTURES["scores of two cells"](selections, selections, selections)
+    with pytest.raises(CellsFailed, match="000001-scores/000000003.safetensors must be of part 1, .*got"):
+        run_sweep(path)
+    MIXTURES["scores of two cells"](selections, selections, selections)
+    same(run_sweep(path), open_sweep(finished_in_parts))
 
 
 def test_a_cell_is_waited_for_while_it_is_trained_and_a_little_longer(tmp_path):

@@ -18,7 +18,7 @@ def test_an_epoch_ends_before_its_second_bound():
     assert TIMELINE.in_epoch("movement").tolist() == [False, False] + [True] * 4
 
 
-@pytest.mark.parametrize("delay, first", [(0.0, 2), (0.01, 3), (0.014, 3), (-0.01, 1), (-1.0, 0), (0.04, 6)])
+@pytest.mark.parametrize("delay, first", [(0.0, 2), (0.01, 3), (-0.01, 1), (-1.0, 0), (0.04, 6)])
 def test_an_event_is_there_from_its_step_on(delay, first):
     assert TIMELINE.since("go cue", delay).tolist() == [step >= first for step in range(6)]
 

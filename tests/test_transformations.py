@@ -307,7 +307,9 @@ PURE = {
         muscles.arm26_path(), x * jnp.ones(2), x * jnp.ones(2)
     ),
     "n_members": lambda x: popsim.n_members(ensemble(x)),
-    "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
+    "n_network_inputs network_input_names": lambda x: popsim.n_network_inputs(
+        trials(x), model(x).plant, model(x).channels
+    ),
     "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
     "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
     "plants.advance": lambda x: plants.advance(

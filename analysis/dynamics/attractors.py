@@ -10,10 +10,11 @@ from jaxtyping import Array, Complex, Float, Int
 
 from popsim._checks import check_positive, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints
+from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    Inputs,
     States,
     in_double_precision,
     map_members,
@@ -55,7 +56,7 @@ def rollout(
 
 @eqx.filter_jit
 def _followed(
-    dynamics: Dynamics, ensemble: Any, states: Array, inputs: Array | None, n_steps: int
+    dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:
     def of_member(model, own, received):
         def forward(state, _):
@@ -100,7 +101,8 @@ class SlowDirections(NamedTuple):
 
     - `n_slow`: number of slow modes, by their time constants; 1 on a line attractor.
     - `eigenvalue`: eigenvalue of the slowest mode, the one closest to 1.
-    - `direction`: unit vector of that mode; signs are chosen so that all point along one axis.
+    - `direction`: unit vector of that mode; signs are chosen so that all point along one axis, along
+        which the sum of the cubed distances of the points from their mean is positive.
     - `selection`: vector whose product with a small change of the state is the movement along `direction`.
     - `alignment`: |cosine| between the direction and the curve through the points; 1 on a line attractor.
     - `next_largest`: largest absolute eigenvalue of the other modes, the factor by which deviations from the
@@ -162,6 +164,7 @@ def slow_directions(
     real_direction, real_selection = (direction * phase).real / length, (selection / phase).real * length
     tangent = _tangents(points, n_neighbours)
     common = np.linalg.svd(real_direction, full_matrices=False)[2][0]
+    common = common * sign_factors((points - points.mean(axis=0)) @ common, axis=0)
     sign = np.where(real_direction @ common < 0, -1.0, 1.0)[:, None]
     others = np.where(np.arange(size.shape[-1]) == at[:, None], 0.0, size)
     return SlowDirections(

@@ -1,23 +1,25 @@
 """Fixed points of networks."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Complex, Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
+from popsim.analysis.dynamics.inputs import Constants, Inputs
 from popsim.analysis.dynamics.maps import (
     Dynamics,
-    Inputs,
     in_double_precision,
     network_dynamics,
     state_jacobians,
 )
-from popsim.analysis.dynamics.search import FixedPointSearch, run_searches
+from popsim.analysis.dynamics.search import REFINING_DAMPING, FixedPointSearch, run_searches
+from popsim.randomness import as_key
 
 __all__ = ["mixtures_of_states", "states_with_noise", "FixedPoints", "FoundPoints", "find_fixed_points"]
 
@@ -92,7 +94,7 @@ def _of_members(
     if visited.ndim < 3:
         raise ValueError(f"`states` must have axes (member, ..., state), got shape {visited.shape}.")
     flat = visited.reshape(visited.shape[0], -1, visited.shape[-1])
-    return [(numpy_generator(jax.random.fold_in(key, i)), own) for i, own in enumerate(flat)]
+    return [(numpy_generator(jax.random.fold_in(as_key(key), i)), own) for i, own in enumerate(flat)]
 
 
 class DistinctPoints(NamedTuple):
@@ -107,7 +109,10 @@ class DistinctPoints(NamedTuple):
 
 
 def distinct_points(
-    states: Float[np.ndarray, "point state"], speed: Float[np.ndarray, " point"], radius: float
+    states: Float[np.ndarray, "point state"],
+    speed: Float[np.ndarray, " point"],
+    n_starts: Int[np.ndarray, " point"],
+    radius: float,
 ) -> DistinctPoints:
     """Merge points greedily: the slowest point absorbs all remaining points within a radius of it.
 
@@ -115,18 +120,19 @@ def distinct_points(
 
     - `states`: the points.
     - `speed`: speed at each point.
+    - `n_starts`: number of starts that led to each point.
     - `radius`: in the unit of the states.
     """
-    left = np.argsort(speed, kind="stable")
+    remaining = np.argsort(speed, kind="stable")
     rows, counts = [], []
-    while left.size:
-        is_near = np.linalg.norm(states[left] - states[left[0]], axis=-1) <= radius
-        rows.append(left[0])
-        counts.append(np.count_nonzero(is_near))
+    while remaining.size:
+        is_near = np.linalg.norm(states[remaining] - states[remaining[0]], axis=-1) <= radius
         is_near[0] = True
-        left = left[~is_near]
-    kept = np.asarray(rows, int)
-    return DistinctPoints(states[kept], speed[kept], np.asarray(counts, int))
+        rows.append(remaining[0])
+        counts.append(n_starts[remaining[is_near]].sum())
+        remaining = remaining[~is_near]
+    distinct = np.asarray(rows, int)
+    return DistinctPoints(states[distinct], speed[distinct], np.asarray(counts, int))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -229,15 +235,19 @@ def find_fixed_points(
     """Find the fixed points step(h) = h of each member, with constant inputs and without noise.
 
     After Sussillo & Barak 2013, Neural Comput 25:626. The speed q = |step(h) - h|^2 / 2 is minimised from
-    each start by a Levenberg-Marquardt method, in double precision, in one compiled program. The result
-    depends on the starts: see `mixtures_of_states`, and `FixedPoints.index` for a check of whether all were
-    found.
+    each start by a Levenberg-Marquardt method, in double precision, in one compiled program. At a
+    bifurcation, the speed is within the tolerance in a wide neighbourhood of the fixed point, so searches
+    continue there until rounding ends them, before their ends are merged. The result depends on the starts:
+    see `mixtures_of_states`, and `FixedPoints.index` for a check of whether all were found.
 
     **Arguments:**
 
     - `ensemble`: models stacked on axis 0: networks or models of popsim, or any modules with `dynamics`.
     - `starts`: starts of the search, the same number per member.
-    - `inputs`: one vector for all members, or one per member. By default a network receives zeros.
+    - `inputs`: by name, each one vector for all members or one per member: those of the trial and, of a model
+        with a body, all senses, as `popsim.senses.network_input_names` lists them, such as
+        `{"target": [0.1, 0.0]}`. By default a network receives zeros. Your own `dynamics` get what you give:
+        a dict, or one vector.
     - `dynamics`: one time step of one model. For your own system, a function `(model, state) -> state`, or
         `(model, state, inputs) -> state` if `inputs` are given; differentiable by JAX.
     - `search`: settings, see `FixedPointSearch`.
@@ -253,27 +263,68 @@ def find_fixed_points(
     is_fixed = speed <= search.tolerance
     is_slow = ~is_fixed & (speed <= search.slow_tolerance)
     size, tables = spread(np.asarray(began)), []
-    for is_chosen, radius in ((is_fixed, search.radius), (is_slow, search.slow_radius)):
-        ends = zip(ended, speed, is_chosen, (radius * size).tolist(), strict=True)
-        distinct = [distinct_points(own[there], slow[there], near) for own, slow, there, near in ends]
+    for is_chosen, radius in ((is_fixed, search.radius * size), (is_slow, search.slow_radius * size)):
+        distinct = [
+            distinct_points(states[chosen], speeds[chosen], np.ones(np.count_nonzero(chosen), int), near)
+            for states, speeds, chosen, near in zip(ended, speed, is_chosen, radius.tolist(), strict=True)
+        ]
         jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
+        if is_chosen is is_fixed and _some_at_bifurcation(distinct, jacobians):
+            distinct = _refined(distinct, double, constant, dynamics, search, radius)
+            jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         tables.append(_table(distinct, jacobians, search.margin))
     return FoundPoints(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
 
 
+_NEARLY_ONE = 1e-4
+"""Distance of an eigenvalue from 1 below which a fixed point may be at a bifurcation."""
+
+
+def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarray]) -> bool:
+    """Return whether a member has several fixed points, one of them with an eigenvalue of nearly 1."""
+    return any(
+        len(own.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
+        for own, jacobian in zip(points, jacobians, strict=True)
+    )
+
+
+def _refined(
+    points: list[DistinctPoints],
+    ensemble: Any,
+    inputs: Constants | None,
+    dynamics: Dynamics,
+    search: FixedPointSearch,
+    radius: Float[np.ndarray, " member"],
+) -> list[DistinctPoints]:
+    """Continue the search from fixed points until rounding ends it, and merge them again."""
+    further = dataclasses.replace(search, tolerance=float(np.finfo(np.float64).tiny))
+    with jax.enable_x64(True):
+        starts = jnp.asarray(_padded(points))
+        ends = run_searches(dynamics, ensemble, inputs, starts, further, REFINING_DAMPING)
+        states, speeds = (np.asarray(values) for values in ends[:2])
+    return [
+        distinct_points(state[: len(own.state)], speed[: len(own.state)], own.n_starts, near)
+        for own, state, speed, near in zip(points, states, speeds, radius.tolist(), strict=True)
+    ]
+
+
+def _padded(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
+    """Return the states of all members, padded to one power of two, so that few programs are compiled."""
+    most, size = max(len(own.state) for own in points), points[0].state.shape[1]
+    padded = np.zeros((len(points), 1 << max(most - 1, 0).bit_length(), size))
+    for states, own in zip(padded, points, strict=True):
+        states[: len(own.state)] = own.state
+    return padded
+
+
 def _jacobians_at(
-    ensemble: eqx.Module, points: list[DistinctPoints], inputs: AnyArray | None, dynamics: Dynamics
+    ensemble: eqx.Module, points: list[DistinctPoints], inputs: Inputs | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
     """Return the Jacobians at the points of each member."""
-    # Points are padded to the same number per member, a power of two, so that few programs are compiled.
-    most, size = max(len(own.state) for own in points), points[0].state.shape[1]
-    if most == 0:
-        return [np.zeros((0, size, size))] * len(points)
-    padded = np.zeros((len(points), 1 << (most - 1).bit_length(), size))
-    for i, own in enumerate(points):
-        padded[i, : len(own.state)] = own.state
-    jacobians = state_jacobians(ensemble, padded, inputs=inputs, dynamics=dynamics)
-    return [own[: len(there.state)] for own, there in zip(jacobians, points, strict=True)]
+    if not any(len(own.state) for own in points):
+        return [np.zeros((0, size, size)) for size in (own.state.shape[1] for own in points)]
+    jacobians = state_jacobians(ensemble, _padded(points), inputs=inputs, dynamics=dynamics)
+    return [matrices[: len(own.state)] for matrices, own in zip(jacobians, points, strict=True)]
 
 
 def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: float) -> FixedPoints:

@@ -1,6 +1,6 @@
 """Networks as discrete-time maps, and their linearization."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -8,18 +8,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Complex, Float, Inexact, PyTree
+from jaxtyping import Array, Complex, Float, Inexact
 
 from popsim._checks import check_positive
 from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._signs import sign_factors
+from popsim.analysis.dynamics.inputs import (
+    Constants,
+    Inputs,
+    composed_inputs,
+    sizes_text,
+    vectors_of_members,
+)
 from popsim.ensemble import member, n_members
-from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork
 from popsim.noise import without_noise
-from popsim.trial import Trial
+from popsim.randomness import seed_key
 
 __all__ = [
-    "received_inputs",
     "network_dynamics",
     "state_jacobians",
     "input_jacobians",
@@ -30,47 +36,16 @@ __all__ = [
 ]
 
 
-def received_inputs(
-    ensemble: AbstractModel, states: PyTree, trials: Trial
-) -> Float[np.ndarray, "member trial time inputs"]:
-    """Return the input vector of each member's network at each time step: inputs, then feedback, scaled.
-
-    Order and units are those of the network, so that a row can be `inputs` of `find_fixed_points`: the
-    network with constant inputs, without the body. Zeros correspond to every scaled input at its center.
-
-    **Arguments:**
-
-    - `ensemble`: stacked `SensorimotorLoop` or `NetworkModel`.
-    - `states`: states of an evaluation in these trials, `run.evaluate(ensemble, trials=trials).states`.
-    - `trials`: the same for all members.
-
-    **Raises:** `ValueError` if the models have no method `received`, or `states` has another number of
-    members.
-    """
-    if not hasattr(ensemble, "received"):
-        raise ValueError(
-            "`ensemble` must be models that say what their networks received, a SensorimotorLoop or a "
-            f"NetworkModel, got {type(ensemble).__name__}."
-        )
-    given, count = {len(leaf) for leaf in jax.tree.leaves(states)}, n_members(ensemble)
-    if given != {count}:
-        raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(given)}.")
-
-    def of_member(model, own):
-        return jax.vmap(model.received)(own, trials)
-
-    return np.asarray(eqx.filter_jit(eqx.filter_vmap(of_member))(ensemble, states), np.float64)
-
-
 Dynamics = Callable[..., Array]
 """One time step of one model: `dynamics(model, state)` or `dynamics(model, state, inputs)` returns the next
-state. States and inputs are vectors."""
+state. States are vectors."""
 States = Float[AnyArray, "member point state"]
-Inputs = Float[AnyArray, "*member inputs"]
 
 
 def network_dynamics(
-    model: eqx.Module, hidden: Float[Array, " hidden"], inputs: Float[Array, " inputs"] | None = None
+    model: eqx.Module,
+    hidden: Float[Array, " hidden"],
+    inputs: Mapping[str, Float[Array, " _"]] | Float[Array, " inputs"] | None = None,
 ) -> Float[Array, " hidden"]:
     """Advance the units of a network by one time step, without noise.
 
@@ -80,9 +55,12 @@ def network_dynamics(
         `SensorimotorLoop`, of which the body is left out.
     - `hidden`: activity of the units before the step. If the hidden state of the network is a PyTree, the
         numbers of all its arrays in one vector, as `jax.flatten_util.ravel_pytree` puts them.
-    - `inputs`: input vector of the network. The default is zeros.
+    - `inputs`: what the network receives, by the name of the trial's input or of the sense, as listed by
+        `popsim.senses.network_input_names`; for a network by itself, under one name of your choice. The
+        default is zeros.
 
-    **Raises:** `ValueError` if `model` has no network, or `hidden` or `inputs` has the wrong shape.
+    **Raises:** `ValueError` if `model` has no network, `hidden` or `inputs` has the wrong shape, or inputs
+    have no names or others.
     """
     network = model if isinstance(model, AbstractNetwork) else getattr(model, "network", None)
     if not isinstance(network, AbstractNetwork):
@@ -90,28 +68,28 @@ def network_dynamics(
             "`ensemble` must be networks or models with one, for others say their `dynamics`; "
             f"got {type(model).__name__}."
         )
-    start = jax.eval_shape(network.init, key=jax.random.key(0))
+    start = jax.eval_shape(network.init, key=seed_key(0))
     size = sum(leaf.size for leaf in jax.tree.leaves(start))
     if hidden.shape != (size,):
         raise ValueError(f"`hidden` must be {size} units, got shape {hidden.shape}.")
-    received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else inputs
+    received = jnp.zeros(network.n_inputs, hidden.dtype) if inputs is None else composed_inputs(model, inputs)
     if received.shape != (network.n_inputs,):
-        raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got shape {received.shape}.")
+        raise ValueError(f"`inputs` must be {network.n_inputs} numbers, got {sizes_text(inputs)}.")
     quiet = without_noise(network)
     if jax.tree.structure(start) == jax.tree.structure(hidden):
-        return quiet.step(received, hidden, key=jax.random.key(0))
+        return quiet.step(received, hidden, key=seed_key(0))
     _, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, hidden.dtype), start))
-    return ravel_pytree(quiet.step(received, unravel(hidden), key=jax.random.key(0)))[0]
+    return ravel_pytree(quiet.step(received, unravel(hidden), key=seed_key(0)))[0]
 
 
-def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Array | None) -> Array:
+def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Any) -> Array:
     """Return the next state, passing inputs to `dynamics` only if there are any."""
     return dynamics(model, state) if inputs is None else dynamics(model, state, inputs)
 
 
 def in_double_precision(
-    dynamics: Dynamics, ensemble: eqx.Module, name: str, states: AnyArray, inputs: AnyArray | None
-) -> tuple[Any, Float[Array, "member point state"], Float[Array, "member inputs"] | None]:
+    dynamics: Dynamics, ensemble: eqx.Module, name: str, states: AnyArray, inputs: Inputs | None
+) -> tuple[Any, Float[Array, "member point state"], Constants | None]:
     """Check the ensemble, its states and its inputs, and convert them to double precision.
 
     **Arguments:**
@@ -127,18 +105,17 @@ def in_double_precision(
         raise ValueError(
             f"`{name}` must have axes (member, point, state) of {count} members, got shape {checked.shape}."
         )
-    constant = None
-    if inputs is not None:
-        given = finite_float64("inputs", inputs)
-        if given.ndim not in (1, 2) or (given.ndim == 2 and given.shape[0] != count):
-            raise ValueError(
-                f"`inputs` must be one vector, or one for each of {count} members, got shape {given.shape}."
-            )
-        constant = jnp.asarray(np.broadcast_to(given, (count, given.shape[-1])))
+    if isinstance(inputs, Mapping):
+        constant = {
+            key: vectors_of_members(f"inputs[{key!r}]", vector, count) for key, vector in inputs.items()
+        }
+    else:
+        constant = None if inputs is None else vectors_of_members("inputs", inputs, count)
     double, starts = jax.tree.map(_in_float64, ensemble), jnp.asarray(checked)
 
     def of_first(models, states, received):
-        return one_step(dynamics, member(models, 0), states[0, 0], None if received is None else received[0])
+        first = jax.tree.map(lambda vectors: vectors[0], received)
+        return one_step(dynamics, member(models, 0), states[0, 0], first)
 
     following = eqx.filter_eval_shape(of_first, double, starts, constant)
     if getattr(following, "shape", None) != checked.shape[2:]:
@@ -180,14 +157,16 @@ def state_jacobians(
 
 def input_jacobians(
     ensemble: eqx.Module, states: States, inputs: Inputs, *, dynamics: Dynamics = network_dynamics
-) -> Float[np.ndarray, "member point state inputs"]:
+) -> dict[str, Float[np.ndarray, "member point state _"]] | Float[np.ndarray, "member point state inputs"]:
     """Return the Jacobian B of one time step by the inputs: dh(t + 1) = A dh(t) + B du(t).
 
     **Arguments:**
 
     - `ensemble`, `dynamics`: as for `find_fixed_points`.
     - `states`: points of differentiation, the same number per member.
-    - `inputs`: inputs at these points, one vector, or one per member.
+    - `inputs`: inputs at these points, as for `find_fixed_points`.
+
+    **Returns:** B by the names of the inputs, or of the vector without a name.
 
     **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
@@ -195,15 +174,15 @@ def input_jacobians(
 
 
 def _differentiated(
-    by: int, ensemble: eqx.Module, states: AnyArray, inputs: AnyArray | None, dynamics: Dynamics
-) -> np.ndarray:
+    by: int, ensemble: eqx.Module, states: AnyArray, inputs: Inputs | None, dynamics: Dynamics
+) -> Any:
     with jax.enable_x64(True):
-        given = in_double_precision(dynamics, ensemble, "states", states, inputs)
-        return np.asarray(_jacobians(by, dynamics, *given))
+        arrays = in_double_precision(dynamics, ensemble, "states", states, inputs)
+        return jax.tree.map(np.asarray, _jacobians(by, dynamics, *arrays))
 
 
 @eqx.filter_jit
-def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Array | None) -> Array:
+def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None) -> Any:
     def of_member(model, own, received):
         def differentiate(state):
             return jax.jacfwd(lambda *x: one_step(dynamics, model, *x), argnums=by)(state, received)
@@ -217,7 +196,8 @@ class Modes(NamedTuple):
     """The modes of dh(t + 1) = A dh(t), in order of decreasing absolute eigenvalue.
 
     - `eigenvalue`: factor of each mode per time step.
-    - `direction`: right eigenvectors of length one, in columns: the pattern over units of each mode.
+    - `direction`: right eigenvectors v of length one, in columns: the pattern over units of each mode. The
+        sum of v |v|^2 over units is real and positive.
     - `selection`: left eigenvectors, in rows, with selection @ direction = 1: the amount of each mode in a
         state. On a line attractor this is the selection vector of Mante et al. 2013, Nature 503:78 (as
         named in doi 10.7554/eLife.103636).
@@ -246,6 +226,7 @@ def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
     direction = np.take_along_axis(direction, order[..., None, :], axis=-1).astype(complex)
     if np.any(np.linalg.matrix_rank(direction) < matrices.shape[-1]):
         raise ValueError("`jacobian` must have as many independent eigenvectors as dimensions.")
+    direction = direction * sign_factors(direction, axis=-2)
     return Modes(eigenvalue, direction, np.linalg.inv(direction))
 
 

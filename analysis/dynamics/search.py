@@ -9,11 +9,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim.analysis.dynamics.inputs import Constants
 from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
 
 FIRST_DAMPING, DAMPING_CHANGE = 1e-2, 4.0
+REFINING_DAMPING = 1e-16  # of a search that starts at a fixed point, where J'J is as small as this
 LEAST_GAIN, GOOD_GAIN = 1e-4, 0.75  # actual by predicted reduction
 # A search is at a local minimum of the speed if |J'F| / |F| or the damping passes its bound; J is about 1.
 LEAST_SLOPE, MOST_DAMPING = 1e-8, 1e8
@@ -76,9 +78,10 @@ class _Searches(eqx.Module):
 def run_searches(
     dynamics: Dynamics,
     ensemble: Any,
-    inputs: Float[Array, "member inputs"] | None,
+    inputs: Constants | None,
     starts: Float[Array, "member start state"],
     search: FixedPointSearch,
+    first_damping: float = FIRST_DAMPING,
 ) -> tuple[Float[Array, "member start state"], Float[Array, "member start"], Int[Array, "member start"]]:
     """Return the end of the search from each start, the speed there, and the number of iterations."""
 
@@ -86,20 +89,20 @@ def run_searches(
         def displacement(state):
             return one_step(dynamics, model, state, own_inputs) - state
 
-        ends, n_iterations = _search(displacement, own_starts, search)
+        ends, n_iterations = _search(displacement, own_starts, search, first_damping)
         return ends, _speed(jax.vmap(displacement)(ends)), n_iterations
 
     return map_members(of_member, ensemble, starts, inputs)
 
 
-def _search(displacement, starts, search):
+def _search(displacement, starts, search, first_damping):
     """Run all searches of one member."""
     n_starts, n_places = starts.shape[0], min(search.n_at_once, starts.shape[0])
     queue = jnp.concatenate([starts, starts[:1]])  # an idle place needs a state too
     searches = _Searches(
         jnp.arange(n_places),
         starts[:n_places],
-        jnp.full(n_places, FIRST_DAMPING, starts.dtype),
+        jnp.full(n_places, first_damping, starts.dtype),
         jnp.zeros(n_places, int),
         jnp.asarray(n_places),
         queue,
@@ -118,7 +121,7 @@ def _search(displacement, starts, search):
         return _Searches(
             start,
             jnp.where(is_over[:, None], queue[start], state),
-            jnp.where(is_over, FIRST_DAMPING, damping),
+            jnp.where(is_over, first_damping, damping),
             jnp.where(is_over, 0, n_done),
             old.next_start + jnp.sum(is_over),
             old.ends.at[row].set(state),

@@ -16,6 +16,7 @@ from popsim.analysis._arrays import (
     least_singular_value,
     numpy_generator,
 )
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.population.activity import average_by_factors, marginalize, population_activity
 
 __all__ = [
@@ -38,7 +39,7 @@ class PrincipalComponents(NamedTuple):
     """The principal components of each member's activity, in order of decreasing variance.
 
     - `mean`: mean of each unit over trials and times.
-    - `components`: unit vectors, each with a positive largest weight.
+    - `components`: unit vectors, each with the sign that makes the sum of its cubed projections positive.
     - `variance`: variance of each projection over trials and times, in squared units of the activity.
     - `explained`: share of the total variance; NaN without variance.
     - `projections`: activity minus its mean, projected on each component.
@@ -76,8 +77,10 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
     variance = singular**2 / samples.shape[1]
     total = variance.sum(axis=1, keepdims=True)
     explained = variance / np.where(total > 0, total, np.nan)
-    components = _largest_weight_positive(components[:, :n_kept])
+    components = components[:, :n_kept]
     projections = samples @ components.mT
+    factors = sign_factors(projections, axis=1)
+    components, projections = components * factors.mT, projections * factors
     return PrincipalComponents(
         values.mean(axis=(1, 2)),
         components,
@@ -85,11 +88,6 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
         explained[:, :n_kept],
         projections.reshape(*values.shape[:3], n_kept),
     )
-
-
-def _largest_weight_positive(components: Components) -> Components:
-    largest = np.argmax(np.abs(components), axis=-1, keepdims=True)
-    return components * np.sign(np.take_along_axis(components, largest, axis=-1))
 
 
 def participation_ratio(activity: Activity) -> Float[np.ndarray, " member"]:
@@ -223,7 +221,8 @@ def _most_captured(covariance: Covariances, n_components: int) -> Float[np.ndarr
 class DemixedComponents(NamedTuple):
     """The demixed components of one part of the activity, such as the part that depends on direction.
 
-    - `encoder`: unit vector of each component's contribution to the units.
+    - `encoder`: unit vector of each component's contribution to the units; its sign makes the sum of the
+        cubed projections positive.
     - `decoder`: weights that read each component from the units.
     - `projections`: mean activity, minus the mean of each unit, read by each decoder.
     - `explained`: share of the total variance that each component explains.
@@ -282,18 +281,21 @@ def demixed_components(
     penalty = np.sqrt(power)[:, None, None] * regularization * np.eye(n_units)
     augmented = np.concatenate([whole, penalty], axis=1)
     inverse = np.linalg.pinv(augmented)
-    found = {}
+    demixed = {}
     for name, part in parts.items():
         regression = inverse[..., : whole.shape[1]] @ part
         _, _, directions = np.linalg.svd(augmented @ regression, full_matrices=False)
         encoder = directions[:, :n_components]
         decoder = encoder @ regression.mT
-        projections = (whole @ decoder.mT).reshape(*mean.shape[:-1], n_components)
+        read = whole @ decoder.mT
+        signs = sign_factors(read, axis=1)
+        encoder, decoder = (weights * signs.mT for weights in (encoder, decoder))
+        projections = (read * signs).reshape(*mean.shape[:-1], n_components)
         by_part = {other: _explained(values, encoder, decoder, power) for other, values in parts.items()}
         explained = np.sum(list(by_part.values()), axis=0)
         fraction = np.sum(part**2, axis=(1, 2)) / power
-        found[name] = DemixedComponents(encoder, decoder, projections, explained, by_part, fraction)
-    return found
+        demixed[name] = DemixedComponents(encoder, decoder, projections, explained, by_part, fraction)
+    return demixed
 
 
 def _explained(

@@ -181,7 +181,7 @@ def _accuracy_at_each_time(
     return correct / labels.size
 
 
-_PENALTIES = np.logspace(-4, 4, 9)
+_PENALTIES = np.logspace(-4, 8, 13)  # of units of unit deviation; the last leaves little but the mean
 
 
 class KinematicDecoding(NamedTuple):
@@ -209,10 +209,11 @@ def decode_kinematics(
 ) -> KinematicDecoding:
     """Decode the position or velocity of the hand from the activity, by cross-validated ridge regression.
 
-    Each member has one readout for all times, with units scaled to unit standard deviation and the penalty
-    chosen by leave-one-out errors within the fitted trials (scikit-learn's RidgeCV). The times of a trial are
-    not independent, so whole trials are held out; for a statement about networks, members are the unit of
-    replication. Permute `kinematics` over trials for a control.
+    Each member has one readout for all times, with units scaled to unit standard deviation (by scikit-learn).
+    The times of a trial are not independent, so whole trials are held out, both for the predictions and,
+    within the fitted trials, for the choice of each feature's penalty (nested cross-validation). For a
+    statement about networks, members are the unit of replication. Permute `kinematics` over trials for a
+    control.
 
     **Arguments:**
 
@@ -220,7 +221,7 @@ def decode_kinematics(
     - `kinematics`: such as `states.hand.velocity`.
     - `lead`: time by which the activity precedes the kinematics, in s: a multiple of `dt`, zero or more.
     - `dt`: time step in s.
-    - `n_folds`: number of folds, from 2 to the number of trials.
+    - `n_folds`: number of folds, from 2 to the number of trials, which leave two trials or more to fit.
     - `key`: random key of the split.
 
     **Raises:** `ValueError` if `activity` has other axes, `kinematics` has other members, trials or times, a
@@ -235,33 +236,57 @@ def decode_kinematics(
         )
     if not 2 <= n_folds <= n_trials:
         raise ValueError(f"`n_folds` must be from 2 to {n_trials}, the trials, got {n_folds}.")
+    if n_trials - -(-n_trials // n_folds) < 2:
+        raise ValueError(
+            f"`n_folds` must leave two trials or more to fit and to choose the penalty by, "
+            f"got {n_folds} folds of {n_trials} trials."
+        )
     if (shift := n_steps_in("lead", lead, dt)) >= n_steps:
         raise ValueError(f"`lead` must be shorter than a trial, {n_steps * dt:.4g} s, got {lead} s.")
-    folds = np.array_split(numpy_generator(key).permutation(n_trials), n_folds)
+    order = numpy_generator(key).permutation(n_trials)
     predicted = np.full(wanted.shape, np.nan)
     for of_member, target, into in zip(values, wanted, predicted, strict=True):
-        for held_out in folds:
-            into[held_out, shift:] = _prediction(of_member[:, : n_steps - shift], target[:, shift:], held_out)
+        for held_out in np.array_split(order, n_folds):
+            fitted = order[~np.isin(order, held_out)]
+            trials = of_member[:, : n_steps - shift], target[:, shift:]
+            penalties = _best_penalties(*trials, np.array_split(fitted, min(n_folds, fitted.size)))
+            into[held_out, shift:] = _predictions(*trials, fitted, held_out, penalties[None])[0]
     error, spread = (predicted - wanted)[:, :, shift:], wanted[:, :, shift:]
     over_time = np.full((len(wanted), n_steps, wanted.shape[3]), np.nan)
     over_time[:, shift:] = _r_squared(error, spread, axis=(1,))
     return KinematicDecoding(predicted, _r_squared(error, spread, axis=(1, 2)), over_time)
 
 
-def _prediction(
+def _best_penalties(
     activity: Float[np.ndarray, "trial time unit"],
     kinematics: Float[np.ndarray, "trial time feature"],
+    folds: list[np.ndarray],
+) -> Float[np.ndarray, " feature"]:
+    """Return the penalty of each feature whose predictions of held-out trials are best."""
+    n_features = kinematics.shape[-1]
+    errors = np.zeros((_PENALTIES.size, n_features))
+    for place, held_out in enumerate(folds):
+        fitted = np.concatenate([*folds[:place], *folds[place + 1 :]])
+        penalties = np.tile(_PENALTIES[:, None], n_features)
+        predicted = _predictions(activity, kinematics, fitted, held_out, penalties)
+        errors += np.sum((predicted - kinematics[held_out]) ** 2, axis=(1, 2))
+    return _PENALTIES[np.argmin(errors, axis=0)]
+
+
+def _predictions(
+    activity: Float[np.ndarray, "trial time unit"],
+    kinematics: Float[np.ndarray, "trial time feature"],
+    fitted: np.ndarray,
     held_out: np.ndarray,
-) -> Float[np.ndarray, "held_out time feature"]:
-    fitted = np.setdiff1d(np.arange(len(activity)), held_out)
-    samples, targets = (array[fitted].reshape(-1, array.shape[-1]) for array in (activity, kinematics))
-    center, scale = samples.mean(axis=0), samples.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    readout = (
-        optional("sklearn.linear_model").RidgeCV(alphas=_PENALTIES).fit((samples - center) / scale, targets)
-    )
-    tested = (activity[held_out].reshape(-1, activity.shape[-1]) - center) / scale
-    return readout.predict(tested).reshape(len(held_out), -1, targets.shape[-1])
+    penalties: Float[np.ndarray, "choice feature"],
+) -> Float[np.ndarray, "choice held_out time feature"]:
+    """Return the kinematics of held-out trials that readouts with each choice of penalties predict."""
+    samples = optional("sklearn.preprocessing").StandardScaler()
+    ridge = optional("sklearn.linear_model").Ridge(alpha=penalties.ravel(), solver="cholesky")
+    targets = np.tile(kinematics[fitted].reshape(-1, kinematics.shape[-1]), len(penalties))
+    ridge.fit(samples.fit_transform(activity[fitted].reshape(-1, activity.shape[-1])), targets)
+    predicted = ridge.predict(samples.transform(activity[held_out].reshape(-1, activity.shape[-1])))
+    return np.moveaxis(predicted.reshape(len(held_out), -1, *penalties.shape), 2, 0)
 
 
 def _r_squared(

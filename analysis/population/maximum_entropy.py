@@ -9,6 +9,7 @@ from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
 from popsim.analysis._arrays import Activity, numpy_generator
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.population.activity import population_activity
 from popsim.analysis.population.rotational_dynamics import rotations
 
@@ -97,7 +98,7 @@ def _fit(
         kept = fraction[fraction > _SMALLEST]
         if kept.size == 0:
             raise ValueError("`activity` must vary over trials, times and units in every member.")
-        directions.append(eigenvectors[:, ::-1])
+        directions.append(eigenvectors[:, ::-1] * sign_factors(eigenvectors[:, ::-1], axis=0))
         targets.append(kept / kept.sum())
     variance = np.zeros(residual.shape)
     variance[tuple(slice(target.size) for target in targets)] = total * _solve(targets)

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from popsim._checks import check_positive
 from popsim.analysis._arrays import ROUNDING, Activity
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.population.activity import population_activity
 from popsim.analysis.population.components import principal_components
 
@@ -19,7 +20,8 @@ Samples = Float[np.ndarray, "member sample component"]
 class Rotations(NamedTuple):
     """The planes in which each member's activity rotates, in order of decreasing frequency.
 
-    - `axes`: two unit vectors per plane; the states at the first time vary most along the first, and the
+    - `axes`: two unit vectors per plane; the states at the first time vary most over trials along the first
+        (a single trial starts on it), whose sign makes the sum of its cubed projections positive, and the
         rotation goes from the first to the second.
     - `projections`: activity in each plane.
     - `frequency`: frequency of the rotation in Hz, zero or more.
@@ -78,6 +80,8 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     full = np.linalg.pinv(states) @ changes
     planes, speed = _planes(skew, reduced.projections[:, :, 0])
     projections = np.einsum("mrtc,mpac->mrtpa", reduced.projections, planes)
+    factors = sign_factors(projections[..., 0], axis=(1, 2))
+    planes, projections = planes * factors[:, 0, 0, :, None, None], projections * factors[..., None]
     total = np.sum(values.var(axis=(1, 2)), axis=1)
     return Rotations(
         axes=planes @ reduced.components[:, None],
@@ -119,9 +123,9 @@ def _planes(
     turning = np.einsum("mpc,mcd,mpd->mp", planes[:, :, 0], skew, planes[:, :, 1])
     planes[:, :, 1] *= np.where(turning < 0, -1.0, 1.0)[..., None]
     seen = np.einsum("mrc,mpac->mpra", first_states, planes)
-    seen = seen - seen.mean(axis=2, keepdims=True)
-    _, _, widest = np.linalg.svd(seen, full_matrices=False)
-    first = widest[:, :, 0] if seen.shape[2] > 1 else np.broadcast_to([1.0, 0.0], seen.shape[:2] + (2,))
+    if seen.shape[2] > 1:
+        seen = seen - seen.mean(axis=2, keepdims=True)
+    first = np.linalg.svd(seen, full_matrices=False)[2][:, :, 0]
     turned = np.stack([first, np.stack([-first[..., 1], first[..., 0]], axis=-1)], axis=2)
     return turned @ planes, np.maximum(speed, 0.0)
 

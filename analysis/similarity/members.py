@@ -20,6 +20,7 @@ from popsim.analysis._arrays import (
     numpy_generator,
     optional,
 )
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
 
 __all__ = [
@@ -145,11 +146,12 @@ def matrix_permutation_test(
     for name, values in (("first", one), ("second", other)):
         if np.ptp(values[above]) == 0:
             raise ValueError(f"`{name}` must have distances that differ, got {values[above][0]} for all.")
+    generator = numpy_generator(key)
     exact = math.factorial(len(one)) <= n_permutations
     if exact:
         orders = np.array(list(permutations(range(len(one)))))
     else:
-        orders = numpy_generator(key).permuted(np.tile(np.arange(len(one)), (n_permutations, 1)), axis=1)
+        orders = generator.permuted(np.tile(np.arange(len(one)), (n_permutations, 1)), axis=1)
     wanted = _standardised(one[above])
     null = np.array([wanted @ _standardised(other[np.ix_(order, order)][above]) for order in orders])
     return permutation_test_result(float(wanted @ _standardised(other[above])), null, exact)
@@ -227,7 +229,7 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
 
     Eigenvectors of -J D^2 J / 2, with J = I - 1/n, times the square roots of their eigenvalues (Torgerson
     1952, Psychometrika 17:401-419; as in `torgerson` of the R package smacof). Euclidean distances are
-    reproduced exactly given enough dimensions. The farthest member in each dimension is on the positive side.
+    reproduced exactly given enough dimensions. The sum of the cubed positions is positive in each dimension.
 
     **Arguments:**
 
@@ -248,9 +250,8 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
     eigenvalues, vectors = np.linalg.eigh(-(squares - means - means[:, None] + means.mean()) / 2)
     eigenvalues, vectors = eigenvalues[::-1], vectors[:, ::-1]
     positions = vectors[:, :n_dimensions] * np.sqrt(np.maximum(eigenvalues[:n_dimensions], 0.0))
-    farthest = positions[np.abs(positions).argmax(axis=0), np.arange(n_dimensions)]
     fraction = np.maximum(eigenvalues[:n_dimensions], 0.0).sum() / eigenvalues[eigenvalues > 0].sum()
-    return MemberMap(positions * np.where(farthest < 0, -1.0, 1.0), float(fraction), eigenvalues)
+    return MemberMap(positions * sign_factors(positions, axis=0), float(fraction), eigenvalues)
 
 
 _MOST_PAIRS = 2_000_000  # bounds the memory of `_separations`
@@ -299,11 +300,11 @@ def group_permutation_test(
     statistic = float(_separations(values, codes[None])[0])
     counts = np.bincount(codes)
     n_labellings = math.factorial(len(codes)) // math.prod(math.factorial(int(n)) for n in counts)
+    generator = numpy_generator(key)
     exact = n_labellings <= n_permutations
     if exact:
         labellings = np.array(list(_all_labellings(len(codes), counts.tolist())))
     else:
-        generator = numpy_generator(key)
         labellings = generator.permuted(np.tile(codes, (n_permutations, 1)), axis=1)
     return permutation_test_result(statistic, _separations(values, labellings), exact)
 

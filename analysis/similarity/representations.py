@@ -18,6 +18,7 @@ from popsim.analysis._arrays import (
     optional,
     paired_samples,
 )
+from popsim.analysis._signs import sign_factors
 
 __all__ = [
     "canonical_correlations",
@@ -112,7 +113,8 @@ def principal_patterns(
     - `activity`: activity of a member, with axes (sample..., unit).
     - `share_of_variance`: above 0 and at most 1.
 
-    **Returns:** centred, orthonormal time courses in order of decreasing variance.
+    **Returns:** centred, orthonormal time courses in order of decreasing variance, the sum of whose cubes is
+    positive.
 
     **Raises:** `ValueError` if there are fewer than two samples, they do not vary, or `share_of_variance` is
     out of range.
@@ -138,7 +140,8 @@ def _principal_patterns(
     n_kept = int(np.searchsorted(explained, share_of_variance * (1 - 1e-12))) + 1
     if share_of_variance == 1:
         n_kept = n_varied
-    return orthonormal @ rotation[:, : min(n_kept, n_varied)]
+    patterns = orthonormal @ rotation[:, : min(n_kept, n_varied)]
+    return patterns * sign_factors(patterns, axis=0)
 
 
 def procrustes_angle(first: AnyArray, second: AnyArray) -> float:

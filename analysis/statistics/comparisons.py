@@ -1,24 +1,19 @@
-"""Paired comparisons and mixed models over members."""
+"""Paired comparisons over members."""
 
-import warnings
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, numpy_generator, optional
-from popsim.analysis.statistics.intervals import check_confidence, mean_interval, two_members_or_more
+from popsim.analysis._arrays import AnyArray, numpy_generator
+from popsim.analysis.statistics.intervals import mean_interval, two_members_or_more
 
 __all__ = [
     "PermutationTest",
     "PairedComparison",
     "paired_comparison",
-    "MixedModel",
-    "fit_mixed_model",
-    "long_table",
 ]
 
 
@@ -101,11 +96,12 @@ def paired_comparison(
     differences = after - before
     n_members = len(differences)
     interval = mean_interval(differences, confidence=confidence)
+    generator = numpy_generator(key)
     exact = n_members < 60 and 2**n_members <= n_permutations
     if exact:
         bits = (np.arange(2**n_members)[:, None] >> np.arange(n_members)) & 1
     else:
-        bits = numpy_generator(key).integers(2, size=(n_permutations, n_members))
+        bits = generator.integers(2, size=(n_permutations, n_members))
     null = np.abs((1.0 - 2.0 * bits) @ differences) / n_members
     spread = float(differences.std(ddof=1))
     mean = float(interval.estimate)
@@ -116,128 +112,3 @@ def paired_comparison(
         mean / spread if spread > 1e-12 * abs(mean) else float("nan"),
         permutation_test_result(abs(mean), null, exact),
     )
-
-
-class MixedModel(NamedTuple):
-    """A fitted linear mixed model.
-
-    - `names`: of the fixed effects.
-    - `estimate`, `standard_error` [effect]: in the unit of the response per unit of the predictor.
-    - `low`, `high` [effect]: the interval by the normal distribution.
-    - `p` [effect]: two-sided, by the normal distribution (Wald).
-    - `group_covariance` [random, random]: of the random effects over groups.
-    - `residual_variance`: in the squared unit of the response.
-    - `n_groups`: the number of groups.
-    - `warnings`: those of statsmodels, such as that a variance is at its bound of 0.
-    """
-
-    names: tuple[str, ...]
-    estimate: Float[np.ndarray, " effect"]
-    standard_error: Float[np.ndarray, " effect"]
-    low: Float[np.ndarray, " effect"]
-    high: Float[np.ndarray, " effect"]
-    p: Float[np.ndarray, " effect"]
-    group_covariance: Float[np.ndarray, "random random"]
-    residual_variance: float
-    n_groups: int
-    warnings: tuple[str, ...]
-
-
-def fit_mixed_model(
-    formula: str, table: Any, *, group: str = "member", random_effects: str = "1", confidence: float = 0.95
-) -> MixedModel:
-    """Fit a linear mixed model with random effects of members, by the MixedLM of `statsmodels` with REML.
-
-    The unit of replication is the group, the member; trials of one member are not independent. A predictor
-    that varies within members needs a random slope, `random_effects="condition"`, to generalise to other
-    members. Without it, its standard error is that of trials, and too small (Barr, Levy, Scheepers & Tily
-    2013, J Mem Lang 68:255-278). p and intervals use the normal distribution instead of t, and are too
-    optimistic for fewer than about 20 members: use `paired_comparison` on the means of members instead.
-
-    **Arguments:**
-
-    - `formula`: such as "error ~ condition", in columns of the table.
-    - `table`: a `pandas.DataFrame`, see `long_table`, or a mapping from names of columns to sequences.
-    - `group`: the column of the groups.
-    - `random_effects`: the formula of the random effects: "1" for the intercept, "condition" for the
-        intercept and a slope.
-    - `confidence`: of the intervals, between 0 and 1.
-
-    **Raises:** `ValueError` if the group column is missing or has fewer than two groups, the fit does not
-    converge, or standard errors cannot be computed; `ImportError` if statsmodels is missing.
-    """
-    check_confidence(confidence)
-    models = optional("statsmodels.formula.api")
-    pandas = optional("pandas")
-    rows = pandas.DataFrame(dict(table)) if isinstance(table, Mapping) else table
-    if group not in rows or rows[group].nunique() < 2:
-        raise ValueError(f"`group` must be a column with two groups or more, got {group!r} of {list(rows)}.")
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        model = models.mixedlm(formula, rows, groups=rows[group].to_numpy(), re_formula=random_effects)
-        fitted = model.fit(reml=True)
-    effects = fitted.fe_params.index
-    errors = fitted.bse_fe.to_numpy()
-    if not fitted.converged or not np.isfinite(errors).all():
-        raise ValueError(
-            f"`formula` must be of a model that can be fitted, got {formula!r} with random effects "
-            f"{random_effects!r}: {'; '.join(str(one.message) for one in said) or 'no standard errors'}."
-        )
-    interval = fitted.conf_int(alpha=1 - confidence).loc[effects].to_numpy()
-    return MixedModel(
-        tuple(str(name) for name in effects),
-        fitted.fe_params.to_numpy(),
-        errors,
-        interval[:, 0],
-        interval[:, 1],
-        fitted.pvalues.loc[effects].to_numpy(),
-        np.asarray(fitted.cov_re, np.float64),
-        float(fitted.scale),
-        int(rows[group].nunique()),
-        tuple(str(one.message) for one in said),
-    )
-
-
-def long_table(
-    values: Mapping[str, AnyArray],
-    axes: Sequence[str],
-    *,
-    labels: Mapping[str, tuple[str, AnyArray]] | None = None,
-) -> Any:
-    """Return a `pandas.DataFrame` with one row per element of the arrays.
-
-    **Arguments:**
-
-    - `values`: arrays of the same shape by column name, such as the end-point error [member, trial].
-    - `axes`: the name of each axis, such as ("member", "trial"); each becomes a column of indices.
-    - `labels`: further columns by name: an axis and the labels along it, such as
-        `{"condition": ("trial", condition)}`.
-
-    **Returns:** a table whose columns are the axes, then the labels, then the values.
-
-    **Raises:** `ValueError` if there is no array, the shapes differ, `axes` does not name each axis, the
-    labels do not match the length of their axis, or two columns have the same name; `ImportError` if pandas
-    is missing.
-    """
-    arrays = {name: np.asarray(array) for name, array in values.items()}
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if len(set(shapes.values())) != 1:
-        raise ValueError(f"`values` must be arrays of the same shape, got {shapes}.")
-    shape = next(iter(shapes.values()))
-    names = [*axes, *(labels or {}), *arrays]
-    if len(axes) != len(shape) or len(set(names)) != len(names):
-        raise ValueError(
-            f"`axes` must name each axis of shape {shape}, unlike other columns, got {list(axes)} of {names}."
-        )
-    places = np.indices(shape)
-    columns: dict[str, np.ndarray] = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
-    for name, (axis, given) in (labels or {}).items():
-        called = np.asarray(given)
-        if axis not in axes or called.shape != (shape[list(axes).index(axis)],):
-            raise ValueError(
-                f"`labels` must be an axis of {list(axes)} and a label of each place along it, "
-                f"got {axis!r} and shape {called.shape} for {name!r}."
-            )
-        columns[name] = called[columns[axis]]
-    columns |= {name: array.ravel() for name, array in arrays.items()}
-    return optional("pandas").DataFrame(columns)

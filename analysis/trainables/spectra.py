@@ -8,6 +8,7 @@ from jaxtyping import Complex, Float, Key
 
 from popsim._checks import check_positive, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
+from popsim.analysis._signs import sign_factors
 from popsim.analysis.trainables.recorded import Block, initial_values, over_blocks
 
 __all__ = [
@@ -148,6 +149,8 @@ def spectral_radius(weights: Float[Any, "batch member row unit"]) -> Float[np.nd
 class SingularModes(NamedTuple):
     """The singular modes of a matrix of each member, W = sum_a u_a s_a v_a', the strongest first.
 
+    The sign of a mode makes the sum of the cubed entries of u and v positive.
+
     - `left` [member, row, mode]: u, orthonormal columns.
     - `strengths` [member, mode]: s.
     - `right` [member, column, mode]: v, orthonormal columns.
@@ -202,9 +205,9 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     if not 1 <= n_modes <= most:
         raise ValueError(f"`n_modes` must be from 1 to {most}, got {n_modes}.")
     left, strengths, right = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
-    return SingularModes(
-        left[..., :n_modes], strengths[..., :n_modes], np.swapaxes(right[..., :n_modes, :], -1, -2)
-    )
+    left, right = left[..., :n_modes], np.swapaxes(right[..., :n_modes, :], -1, -2)
+    factors = sign_factors(np.concatenate([left, right], axis=-2), axis=-2)
+    return SingularModes(left * factors, strengths[..., :n_modes], right * factors)
 
 
 def _of_members(name: str, vectors: AnyArray, n_members: int, length: int) -> np.ndarray:

@@ -216,13 +216,12 @@ class Export:
         """Write the summary and the history of a sweep."""
         from popsim.store import check_netcdf_path, write_netcdf
         from popsim.store.files import write_file
-        from popsim.sweeps import open_sweep
+        from popsim.sweeps import SweepFolder, open_sweep
 
         for name in ("model", "figures"):
             if getattr(self, name) is not None:
-                raise ValueError(
-                    f"`{name}` must be of a cell of a sweep: popsim export {self.path}/cells/NUMBER."
-                )
+                command = SweepFolder(self.path).command("export", "/cells/NUMBER")
+                raise ValueError(f"`{name}` must be of a cell of a sweep: {command}.")
         if self.summary is None and self.history is None:
             raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
         if self.summary is not None and self.summary.exists() and not self.overwrite:

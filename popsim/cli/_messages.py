@@ -57,7 +57,7 @@ def as_typed(message: str, command: object) -> str:
         for field in called:
             if field in options:
                 options.setdefault(name, options[field])
-    message = re.sub(r"`(\w+)`", lambda named: options.get(named[1], named[0]), message)
+    message = re.sub(r"`(\w+)(?:\[\d+\])*`", lambda named: options.get(named[1], named[0]), message)
     return re.sub(r"`(--[\w-]+)`", r"\1", message)
 
 

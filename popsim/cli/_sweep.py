@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,6 +23,7 @@ from popsim.sweeps import (
     verify_sweep,
 )
 from popsim.sweeps.config import parse_axes, parse_seeds, read_config
+from popsim.sweeps.glance import glance_at_sweep
 from popsim.sweeps.running import check_sweep
 from popsim.sweeps.tables import plan_table, sweep_table
 
@@ -291,8 +293,13 @@ def print_sweep(path: Path, *, verify: bool) -> None:
 
     **Raises:** `CorruptDataError` naming the cells and the files that are damaged.
     """
-    index = SweepFolder(path).index
-    has_index = index.exists()
+    if (folder := SweepFolder(path)).described().get("experiment") not in EXPERIMENTS:
+        glance = glance_at_sweep(folder)
+        print(glance)
+        problems = glance.verify() if verify else glance.problems
+        _refuse_damaged(path, {_cell_name(folder, number): text for number, text in problems.items()}, verify)
+        return
+    has_index = folder.index.exists()
     damage = verify_sweep(path) if verify else {}  # before the index is made again
     opened = open_sweep(path)
     is_small = opened.sweep.n_cells <= MOST_EXAMINED
@@ -300,16 +307,24 @@ def print_sweep(path: Path, *, verify: bool) -> None:
     print(sweep_table(opened))
     if not is_small and not verify:
         print("--verify looks for lost and damaged files of cells")
-    cells = {opened.folder.cell(number): number for number in opened.cells_in("damaged")}
-    for cell, number in cells.items():
-        name = cell.path.relative_to(path).as_posix()
+    for number in opened.cells_in("damaged"):
+        name = _cell_name(folder, number)
         if not any(file.startswith(f"{name}/") for file in damage):
             damage[name] = opened.problem_of(number)
-    if verify:
-        if not has_index and index.exists():
-            print(f"\n{index.name} was missing: it is made again from the cells")
-        print("" if damage else "\nall files are as they were written")
-    for name, said in damage.items():
-        print(f"DAMAGED: {name}: {said}")
+    if verify and not has_index and folder.index.exists():
+        print(f"\n{folder.index.name} was missing: it is made again from the cells")
+    _refuse_damaged(path, damage, verify)
+
+
+def _cell_name(folder: SweepFolder, number: int) -> str:
+    return folder.cell(number).path.relative_to(folder.path).as_posix()
+
+
+def _refuse_damaged(path: Path, damage: Mapping[str, str], verified: bool) -> None:
+    """Print what is damaged, or that nothing is; raise `CorruptDataError` if anything is."""
+    if verified and not damage:
+        print("\nall files are as they were written")
+    for name, problem in damage.items():
+        print(f"DAMAGED: {name}: {problem}")
     if damage:
         raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")

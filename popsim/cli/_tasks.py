@@ -12,6 +12,7 @@ from popsim._checks import check_positive_int
 from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.experiments import EXPERIMENTS, PLANTS
+from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store import SaveError
 from popsim.task import AbstractTask
@@ -42,7 +43,7 @@ def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | No
     if path.exists() and not overwrite:
         raise ValueError(f"`out` must not be there yet, got {path}; use --overwrite.")
     print(task.describe(batch=batch))
-    _save(task_figure(sample_trials(task, n_trials, batch=batch, key=jax.random.key(seed))), path)
+    _save(task_figure(sample_trials(task, n_trials, batch=batch, key=seed_key(seed))), path)
     return path
 
 

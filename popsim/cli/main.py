@@ -160,9 +160,11 @@ def _is_ours(error: Exception) -> bool:
 
 def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
+    option = ""  # after which the value stands as a word of its own
     for argument in arguments:  # checked as text, because `Path` turns "" into "."
         name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
-        check_path(name or "argument", value)
+        check_path(name or option or "argument", value)
+        option = argument if argument.startswith("-") and "=" not in argument else ""
     while arguments and arguments[0].partition("=")[0] == "--import":
         _, joined, module = arguments[0].partition("=")
         _import([module] if joined else arguments[1:2])

@@ -7,7 +7,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import PyTree
 
 from popsim.noise import AbstractNoise, NoNoise
@@ -96,7 +95,11 @@ def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
 
 def _with_room(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
     own = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
-    return SensoryChannel(channel.sense, longest, channel.noise, own)
+
+    def of_member(noise: AbstractNoise, delay: Any) -> SensoryChannel:
+        return SensoryChannel(channel.sense, longest, noise, delay)
+
+    return eqx.filter_vmap(of_member)(channel.noise, own)
 
 
 def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:
@@ -109,9 +112,3 @@ def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:
         return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), other)
 
     return [silent(n) if isinstance(own, NoNoise) else own for own, n in zip(noises, counts, strict=True)]
-
-
-def as_setting(value: Any) -> Any:
-    """Return a setting of a grid as plain values: JSON's lists, and arrays, as tuples."""
-    value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-    return tuple(map(as_setting, value)) if isinstance(value, list | tuple) else value

@@ -5,9 +5,11 @@ from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
+from popsim._compilation import jit_quickly
 from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import (
     PLANTS,
@@ -130,7 +132,7 @@ class CenterOut(AbstractExperiment):
 
     def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
         plant = self.build_plant()
-        posture = plant.proprioception(plant.rest_state(plant.workspace.center))
+        posture = _rest_posture(plant)
         channels = {
             "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
             "proprioception": SensoryChannel(
@@ -173,9 +175,15 @@ class CenterOut(AbstractExperiment):
         return draw_reach_figures(run)
 
 
+@jit_quickly
+def _rest_posture(plant: AbstractPlant) -> Array:
+    """Return the proprioception at the centre of the workspace, by one compiled program."""
+    return plant.proprioception(plant.rest_state(plant.workspace.center))
+
+
 def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
     """Return the noise of a sense with `n` position-like and `n` velocity-like features."""
-    return GaussianNoise(jnp.repeat(jnp.asarray(std), n))
+    return GaussianNoise(np.repeat(std, n))
 
 
 def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) -> dict[str, Scaling]:

@@ -21,6 +21,7 @@ from popsim.experiments.reaching import LEARNING_TITLE, draw_learning, learning_
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.models.network_model import NetworkModel
 from popsim.networks import AbstractNetwork, GRUNetwork, LeakyRNN
+from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import inputs_by_name, network_input
 from popsim.store import as_json_numbers
@@ -98,7 +99,7 @@ N_TRIALS = 1000
 
 def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> Trial:
     """Draw trials as in the last batch of a training."""
-    keys = jax.random.split(key, n_trials)
+    keys = jax.random.split(as_key(key), n_trials)
     return jax.jit(jax.vmap(lambda key: task.trial(batch=LAST_BATCH, key=key)))(keys)
 
 
@@ -205,7 +206,7 @@ class Cognitive(AbstractExperiment):
         return COGNITIVE_TASKS[self.task]()
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
-        trial = eqx.filter_eval_shape(lambda: self.build_task().trial(batch=0, key=jax.random.key(0)))
+        trial = eqx.filter_eval_shape(lambda: self.build_task().trial(batch=0, key=seed_key(0)))
         first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trial.inputs)
         n_inputs = jax.eval_shape(lambda inputs: network_input(inputs, {}, {}), first).shape[0]
         dt = trial.timeline.dt

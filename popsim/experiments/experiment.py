@@ -15,8 +15,9 @@ from matplotlib.figure import Figure
 
 from popsim._checks import check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
-from popsim.experiments._joined_models import as_setting, joined
+from popsim.experiments._joined_models import joined
 from popsim.experiments.result_table import ResultTable
+from popsim.experiments.settings import as_setting, converting_first
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember
 from popsim.randomness import key_of_seed
@@ -67,9 +68,11 @@ class Recording:
     float16: bool = False
 
     def __post_init__(self):
+        for name, kind in (("trainables", str), ("float16", bool)):
+            object.__setattr__(self, name, as_setting(name, getattr(self, name), (kind,)))
         pattern = r"logged|all|none|every [1-9]\d{0,8}|log [1-9]\d{0,8}|\d{1,9}( \d{1,9})*"
-        if not isinstance(self.trainables, str) or not re.fullmatch(pattern, self.trainables):
-            raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r}.")
+        if not re.fullmatch(pattern, self.trainables):
+            raise ValueError(f"`trainables` must be {HELP}, got {self.trainables!r:.200}.")
         numbers = [int(word) for word in self.trainables.split() if word.isdigit()]
         if len(set(numbers)) < len(numbers):
             raise ValueError(f"`trainables` must name each batch once, got {self.trainables!r}.")
@@ -77,8 +80,9 @@ class Recording:
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
         """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`.
 
-        **Raises:** `ValueError` if one of them is not in this training.
+        **Raises:** `ValueError` if one of them is not in this training, or they are more than a million.
         """
+        self._check_count(n_batches, log_step)
         match self.trainables.split():
             case ["logged"]:
                 return every_nth_batch(n_batches, log_step)
@@ -96,6 +100,25 @@ class Recording:
             raise ValueError(f"`trainables` must be batches from 0 to {n_batches - 1}, got {asked[-1]}.")
         return asked
 
+    def _check_count(self, n_batches: int, log_step: int) -> None:
+        """Raise `ValueError` if there are too many batches; called before their numbers are listed."""
+        match self.trainables.split():
+            case ["logged"]:
+                count = n_batches // log_step
+            case ["all"]:
+                count = n_batches
+            case ["every", n]:
+                count = n_batches // int(n)
+            case ["log", n]:
+                count = int(n)  # that many are made before those that coincide are merged
+            case _:
+                return
+        if count > MOST_KEPT:
+            raise ValueError(
+                f"`trainables` must be at most {MOST_KEPT} batches, got {self.trainables!r}, "
+                f"which is {count}."
+            )
+
     @property
     def dtype(self) -> str | None:
         """The stored dtype; None to keep the original dtypes."""
@@ -104,6 +127,10 @@ class Recording:
 
 Grid = tuple[tuple[str, tuple[Any, ...]], ...]
 LARGEST = 2**31  # batches, members and other counts are 32-bit integers on the device
+MOST_MEMBERS = 1_000_000
+MOST_LOG_POINTS = 1_000_000
+MOST_KEPT = 1_000_000  # batches after which weights are stored
+MOST_CHECKED = 1000  # combinations of settings, each of which is built as an experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,7 +145,10 @@ class AbstractExperiment(abc.ABC):
     or the "task", the methods that build it read the setting by `self.per_member(name)`. In a sweep, values
     of all other settings are trained in separate cells.
 
-    **Raises:** `ValueError` naming a setting that is out of range.
+    Settings become plain values when an experiment is made, before its `__post_init__`: scalars of NumPy and
+    JAX become numbers, arrays and lists tuples, and paths text.
+
+    **Raises:** `ValueError` naming a setting that is no plain value, not of its type, or out of range.
     """
 
     name: ClassVar[str]
@@ -131,7 +161,7 @@ class AbstractExperiment(abc.ABC):
     batch_size: int = 64
     """number of trials per network and batch"""
     seed: int = 0
-    """seed of all random numbers"""
+    """seed of all random numbers: initial weights, trials and noise"""
     log_step: int = 100
     """batches between logging points, at which the networks are tested and the trainables kept"""
     first_member: int = 0
@@ -142,6 +172,10 @@ class AbstractExperiment(abc.ABC):
     these settings changed; by default none"""
     grid: tyro.conf.Suppress[Grid] = ()
     """values of settings in which the members differ; each combination has the same seeds"""
+
+    def __init_subclass__(cls, **options: Any):
+        super().__init_subclass__(**options)
+        cls.__post_init__ = converting_first(cls.__post_init__)
 
     def __post_init__(self):
         for name in ("n_members", "n_batches", "batch_size", "log_step"):
@@ -159,13 +193,24 @@ class AbstractExperiment(abc.ABC):
                 raise ValueError(f"`{field.name}` must be below 2**31, got {value}.")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
+        if self.n_members > MOST_MEMBERS:
+            raise ValueError(f"`n_members` must be at most {MOST_MEMBERS}, got {self.n_members}.")
+        if self.n_batches // self.log_step > MOST_LOG_POINTS:
+            raise ValueError(
+                f"`log_step` must leave at most {MOST_LOG_POINTS} logging points in {self.n_batches} "
+                f"batches, got {self.log_step}."
+            )
         if self.grid:
-            object.__setattr__(self, "grid", as_setting(self.grid))  # JSON has lists
             self._check_grid()
 
     def _check_grid(self) -> None:
         """Raise `ValueError` unless the grid is of member settings, and each combination is an experiment."""
+        pairs = self.grid if isinstance(self.grid, tuple) else ()
+        if not pairs or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            raise ValueError(f"`grid` must be pairs of a setting and its values, got {self.grid!r:.100}.")
         for name, values in self.grid:
+            if not isinstance(values, tuple):
+                raise ValueError(f"`grid` must have a tuple of values of {name!r}, got {values!r:.100}.")
             if name not in self.member_settings:
                 raise ValueError(
                     "`grid` must be of settings in which members may differ, "
@@ -179,7 +224,13 @@ class AbstractExperiment(abc.ABC):
                 f"`n_members` must be a multiple of the {n_combinations} combinations of settings in `grid`, "
                 f"got {self.n_members}."
             )
-        self._combinations([name for name, _ in self.grid])
+        if n_combinations <= MOST_CHECKED:
+            self._combinations([name for name, _ in self.grid])
+            return
+        firsts = {name: values[0] for name, values in self.grid}
+        for name, values in self.grid:  # each value once, with the first of the other settings
+            for value in values:
+                dataclasses.replace(self, grid=(), **(firsts | {name: value}))
 
     def _combinations(self, names: list[str]) -> list[Any]:
         """Return an experiment for each combination of values of some settings of the grid."""

@@ -144,6 +144,7 @@ class RunInfo:
     - `is_finished`: whether the run is finished; unknown, and so False, without an experiment.
     - `writer`: the process that writes it now; None if there is none.
     - `n_members`: the number of members; None for a single model, or if unknown.
+    - `n_trained`: the number of numbers of one member that are trained; None if unknown.
     - `frozen`: by member, the batch from which on it is frozen.
     - `stopped`: by member, the batch from which on a control has stopped it.
     - `losses`: the losses of the last logging point; None if there is none.
@@ -161,6 +162,7 @@ class RunInfo:
     is_finished: bool
     writer: str | None
     n_members: int | None
+    n_trained: int | None
     frozen: Mapping[int, int]
     stopped: Mapping[int, int]
     losses: LoggedLosses | None
@@ -231,6 +233,7 @@ def read_run_info(path: str | Path) -> RunInfo:
         is_finished=folder.is_finished,
         writer=lock_holder(folder.path),
         n_members=settings.get("n_members", _length(arrays, "member")),
+        n_trained=trained if type(trained := attributes.get("n_trained")) is int else None,
         frozen=_from_batches(attributes, "frozen_from"),
         stopped=_from_batches(attributes, "stopped_from"),
         losses=losses,

@@ -9,6 +9,7 @@ import numpy as np
 
 from popsim.experiments.info import RunInfo
 from popsim.store import ListedArray, RunFolder
+from popsim.store.run_folder import READ_ONLY_FORMATS
 
 __all__ = ["info_table"]
 
@@ -58,6 +59,8 @@ def _state(info: RunInfo) -> str:
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
         return f"being written now by {info.writer}, {saved}"
+    if (version := info.description.get("format")) in READ_ONLY_FORMATS:
+        return f"stopped, {saved}; runs of format {version} are only read, not resumed"
     if info.experiment is None:
         ended = f"ended, as all members were {how} after {held}"
         return f"{saved}; {'restore_checkpoint=True continues it' if held is None else ended}"
@@ -68,6 +71,8 @@ def _members(info: RunInfo) -> str:
     number = "1 model" if info.n_members is None else str(info.n_members)
     if not info.arrays and info.experiment is None:
         number = "not known yet"
+    if info.n_trained is not None:
+        number += f", {info.n_trained:,} trained numbers each"
     for how, members in (("frozen", info.frozen), ("stopped", info.stopped)):
         if members:
             told = [f"{member} from batch {batch} on" for member, batch in members.items()]

@@ -26,6 +26,13 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
 
     **Raises:** `ValueError` if another experiment has this name.
     """
+    if missing := sorted(experiment.__abstractmethods__):
+        raise ValueError(
+            f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} "
+            f"without {', '.join(missing)}."
+        )
+    if not isinstance(getattr(experiment, "name", None), str):
+        raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
     known = EXPERIMENTS.setdefault(experiment.name, experiment)
     if known is not experiment:
         raise ValueError(f"`experiment` must have a name of its own, got {experiment.name!r} again.")

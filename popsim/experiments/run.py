@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from popsim._checks import warn_caller
+from popsim._fingerprint import fingerprint
+from popsim._named_parts import differing_parts, named_parts
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
@@ -19,6 +21,7 @@ from popsim.experiments.info import logged_losses
 from popsim.experiments.registry import rebuild_experiment
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
+from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
 from popsim.store._run_parts import (
     RunParts,
@@ -31,8 +34,7 @@ from popsim.store._run_parts import (
 from popsim.store.run_folder import read_description
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
-from popsim.training._configuration import differing_parts, model_structure, named_parts
-from popsim.training._fingerprint import fingerprint
+from popsim.training._configuration import model_structure
 from popsim.training.loop.history import TRAINABLES
 from popsim.training.loop.history_on_disk import PREFIXES
 from popsim.training.steps.member_step import trials_of_batch
@@ -284,7 +286,7 @@ class ScriptRun(_Opened):
     @functools.cached_property
     def _template(self) -> Any:
         def built() -> Any:
-            key = jax.random.key(0)
+            key = seed_key(0)
             return (
                 self.build(key)
                 if self._n_members is None

@@ -11,6 +11,8 @@ import equinox as eqx
 import jax
 
 from popsim._checks import bytes_of, memory_of_machine, warn_caller
+from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
@@ -23,7 +25,8 @@ from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder
 from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.files import files_below, finished_name, saving
 from popsim.store.identity import RUN_ID, new_run_id
-from popsim.store.run_folder import FORMAT, read_description
+from popsim.store.json_files import plain_json
+from popsim.store.run_folder import FORMAT, check_resumable, import_option, read_description
 from popsim.training import TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.population import SharedPopulation
@@ -32,6 +35,7 @@ from popsim.version import __version__
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
 
 
@@ -112,6 +116,9 @@ def run_experiment(
     it; `SaveError` if the disk is full; `RunStopped` if `stop` returned True.
     """
     recording = recording or Recording()
+    checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
+    member_batch_size = plain_value("member_batch_size", member_batch_size)
+    part_of = None if part_of is None else plain_json("part_of", part_of)
     recording.batches(experiment.n_batches, experiment.log_step)
     if population is None:
         experiment.check_selection(dict(experiment.grid), experiment.n_members)
@@ -142,7 +149,7 @@ def run_experiment(
                 "checkpoint_seconds": checkpoint_seconds,
                 "member_batch_size": member_batch_size,
                 "draws_figures": draws_figures,
-                **({} if part_of is None else {"part_of": dict(part_of)}),
+                **({} if part_of is None else {"part_of": part_of}),
                 **({} if population is None else {SHARED: True}),
             },
         )
@@ -198,12 +205,15 @@ def finish_run(
     - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
     - `population`: see `run_experiment`.
 
-    **Raises:** `ValueError` if the run began with a population and there is none.
+    **Raises:** `ValueError` if the run began with a population and there is none; `MismatchError` if it has a
+    format that is only read.
     """
     if run.is_finished:
         check_parts(run.folder)
         _mark_finished(run.folder)  # the process may have been killed after it wrote the summary
         return run
+    check_resumable(run.folder.description)
+    check_flags(read_description(run.folder.description), run.folder.description)
     if read_description(run.folder.description).get("finished"):
         warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
     if (seconds := checkpoint_seconds) is None:
@@ -213,9 +223,10 @@ def finish_run(
     if (size := described.get("member_batch_size")) is not None:
         options["member_batch_size"] = size
     if described.get(SHARED) and population is None:
+        command = f"popsim {import_option(described.get('module'))}"
         raise ValueError(
             f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
-            "popsim resume SWEEP goes on with all of them, popsim sweep run SWEEP --cell NUMBER with one."
+            f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
         )
     options |= _selection_of(run.experiment)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
@@ -233,7 +244,30 @@ def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> d
         "python": platform.python_version(),
         "devices": 1 if devices is None else min(len(devices), experiment.n_members),
         "device_kind": (devices or jax.devices())[0].device_kind,
+        FLAGS: numeric_flags(),
     }
+
+
+def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
+    """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
+
+    **Arguments:**
+
+    - `described`: the content of its run.json or sweep.json.
+    - `source`: the path of this file, for the error message.
+
+    **Returns:** the names of the flags that it does not tell, which are unknown and not compared.
+
+    **Raises:** `MismatchError` naming the flags that differ; `CorruptDataError` if they are not flags.
+    """
+    flags = described.get(FLAGS, {})
+    if not isinstance(flags, dict):
+        raise CorruptDataError(f"{source} must tell flags of JAX by name, got {flags!r:.100}.")
+    if different := different_flags(flags):
+        raise MismatchError(
+            f"{source} must be of a training under the present flags of JAX, got others: {different}."
+        )
+    return unknown_flags(flags)
 
 
 def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:
@@ -306,7 +340,7 @@ def _train(
     folder.check_plain()
     if read_description(folder.description).get("draws_figures", True):
         save_figures(finished)
-    write_sealed_json(folder.summary, {**summary, RUN_ID: run_id_of(folder)})
+    write_sealed_json(folder.summary, {**plain_json("summarize", summary), RUN_ID: run_id_of(folder)})
     _mark_finished(folder)
     return finished
 

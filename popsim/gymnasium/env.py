@@ -25,7 +25,7 @@ from popsim.hand import HandState
 from popsim.loss import Loss
 from popsim.models.states import LoopState
 from popsim.per_member import check_of_one_member
-from popsim.randomness import key_stream, trial_keys
+from popsim.randomness import key_stream, seed_key, trial_keys
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, n_trials
@@ -107,12 +107,10 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.action_space = spaces.Box(low, high, (self._model.network.n_outputs,), np.float32)
 
     def _rewards_of(self, loss: Loss, limits: tuple[float, float], batch: int) -> StepRewards:
-        keys = trial_keys(jax.random.key(0), N_TRIED, member_id=None)
+        keys = trial_keys(seed_key(0), N_TRIED, member_id=None)
         trials = jax.vmap(lambda key: self._task.trial(batch=self._batch, key=key))(keys)
         loss = loss.at_batch(batch)
-        return StepRewards(
-            loss, terms_paid_each_step(loss, self._model, trials, limits, key=jax.random.key(1))
-        )
+        return StepRewards(loss, terms_paid_each_step(loss, self._model, trials, limits, key=seed_key(1)))
 
     @property
     def paid_each_step(self) -> tuple[str, ...]:
@@ -147,7 +145,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         **Raises:** `ValueError` if an option is unknown or the trial does not exist.
         """
         super().reset(seed=seed)
-        key = jax.random.key(int(self.np_random.integers(2**32)))
+        key = seed_key(int(self.np_random.integers(2**32)))
         trial = self._trial_of(dict(options or {}), key)
         self._episode, observed = begin_episode(self._model, trial, key=key)
         self._conditions = {name: np.asarray(value) for name, value in trial.conditions.items()}

@@ -15,7 +15,7 @@ from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.models.states import LoopState
 from popsim.per_member import check_of_one_member
-from popsim.randomness import as_key, key_stream
+from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import inputs_by_name, network_input
 from popsim.trial import OutputTarget, StepInput, Trial
@@ -267,7 +267,7 @@ def observation_layout(model: AgentModel, trial: Trial) -> dict[str, slice]:
     inputs = inputs_by_name(jax.tree.map(lambda leaf: leaf[0], trial.inputs))
     sizes = {name: sum(leaf.size for leaf in jax.tree.leaves(inputs[name])) for name in sorted(inputs)}
     if isinstance(model, SensorimotorLoop):
-        start = jax.eval_shape(lambda: model.init(trial, key=jax.random.key(0)))
+        start = jax.eval_shape(lambda: model.init(trial, key=seed_key(0)))
         sizes |= {name: start.feedback[name].size for name in sorted(start.feedback)}
     ends = list(jnp.cumsum(jnp.array(list(sizes.values()))).tolist())
     return {name: slice(end - size, end) for (name, size), end in zip(sizes.items(), ends, strict=True)}

@@ -35,6 +35,11 @@ def check_parameter(name: str, parameter: Array, *shapes: tuple[int, ...]) -> No
         raise ValueError(f"the parameter of {name!r} must be floating-point, got {parameter.dtype}.")
 
 
+def name_of_parameters(intervention: "AbstractIntervention", part: str = "") -> str:
+    """Return what the parameters of an intervention are called in error messages."""
+    return f"interventions[{intervention.name!r}].parameters{part}"
+
+
 Stage = Literal["sense", "think", "act", "move"]
 
 
@@ -48,7 +53,7 @@ class AbstractIntervention(eqx.Module):
     state of a trial.
 
     Subclasses implement `name`, `after_stage` (the stage after which it acts; "act" for a load), and `apply`
-    or `load`; they may extend `prepare`.
+    or `load`; they may extend `check` and `prepare`.
 
     !!! example
 
@@ -101,6 +106,16 @@ class AbstractIntervention(eqx.Module):
         """
         return Load()
 
+    def check(self, parameters: PyTree[Array]) -> None:  # noqa: B027
+        """Check the parameters of concrete trials, before anything is compiled; by default all are accepted.
+
+        **Arguments:**
+
+        - `parameters`: the parameters, each array with the leading axis of trials.
+
+        **Raises:** `ValueError` if the intervention is not defined for them, such as a negative mass.
+        """
+
     def prepare(self, parameters: PyTree[Array], state: PyTree[Array]) -> PyTree[Array]:
         """Return the initial state of a trial that schedules the intervention; by default unchanged.
 
@@ -147,7 +162,7 @@ def _implements(intervention: AbstractIntervention, method: str) -> bool:
 
 
 def check_scheduled(interventions: tuple[AbstractIntervention, ...], trials: Trial) -> None:
-    """Raise `ValueError` if trials schedule unknown interventions, or parameters that are not finite."""
+    """Raise `ValueError` if trials schedule unknown interventions, or parameters that are not allowed."""
     held = {intervention.name for intervention in interventions}
     unheld = set(trials.interventions) - held
     if unheld:
@@ -158,6 +173,9 @@ def check_scheduled(interventions: tuple[AbstractIntervention, ...], trials: Tri
     for name, schedule in trials.interventions.items():
         for path, leaf in jax.tree.leaves_with_path(schedule.parameters):
             check_finite(f"interventions[{name!r}].parameters{jax.tree_util.keystr(path)}", leaf)
+    for intervention in interventions:
+        if intervention.name in trials.interventions:
+            intervention.check(trials.interventions[intervention.name].parameters)
 
 
 def prepare(

@@ -8,6 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from popsim._argument_shapes import check_of_one_model
 from popsim._checks import as_float_array, check_finite
 from popsim.hand import HandState
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
@@ -27,6 +28,7 @@ class AbstractCursorMap(AbstractIntervention):
 
     def __check_init__(self):
         if self.center is not None:
+            check_of_one_model("center", self.center)
             check_finite("center", self.center)
 
     @abc.abstractmethod

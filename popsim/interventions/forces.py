@@ -9,9 +9,9 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced
+from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced, shown
 from popsim.hand import HandState
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.plants import Load
 
 __all__ = [
@@ -139,6 +139,9 @@ class LoadMass(AbstractIntervention):
     name: str = eqx.field(static=True, default="load mass")
     after_stage: Stage = eqx.field(static=True, default="act")
 
+    def check(self, parameters: Float[Array, "*trial"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
     def load(self, parameters: Float[Array, ""]) -> Load:
         check_parameter(self.name, parameters, ())
         return Load(hand_mass=parameters)
@@ -181,7 +184,7 @@ class ForceChannelParameters(eqx.Module):
             squares = np.sum(np.asarray(self.direction) ** 2, axis=-1)
             if not np.all(np.abs(squares - 1) < 1e-4):
                 raise ValueError(
-                    f"`direction` of a force channel must be a unit vector, got {self.direction.tolist()}."
+                    f"`direction` of a force channel must be a unit vector, got {shown(self.direction)}."
                 )
         trials = self.start.shape[:-1]
         self.stiffness = jnp.broadcast_to(as_float_array(stiffness), trials)
@@ -219,6 +222,10 @@ class ForceChannel(AbstractIntervention):
 
     name: str = eqx.field(static=True, default="force channel")
     after_stage: Stage = eqx.field(static=True, default="act")
+
+    def check(self, parameters: ForceChannelParameters) -> None:
+        for part in ("stiffness", "damping"):
+            check_non_negative(name_of_parameters(self, f".{part}"), getattr(parameters, part))
 
     def load(self, parameters: ForceChannelParameters) -> Load:
         along = parameters.direction

@@ -6,9 +6,11 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key
 
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim._checks import check_non_negative
+from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.interventions.units import AbstractUnitIntervention
 from popsim.models.states import LoopState, NetworkModelState
+from popsim.randomness import as_key
 
 __all__ = ["FeedbackNoise", "InputNoise", "UnitNoise", "CommandNoise", "ForceNoise"]
 
@@ -28,6 +30,9 @@ class FeedbackNoise(AbstractIntervention):
     channel: str = eqx.field(static=True)
     name: str = eqx.field(static=True, default="feedback noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
+
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
 
     def apply(
         self, parameters: Float[Array, "*features"], state: LoopState, *, key: Key[Array, ""]
@@ -53,6 +58,9 @@ class InputNoise(AbstractIntervention):
     name: str = eqx.field(static=True, default="input noise")
     after_stage: Stage = eqx.field(static=True, default="sense")
 
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
     def apply(
         self, parameters: Float[Array, "*inputs"], state: NetworkModelState, *, key: Key[Array, ""]
     ) -> NetworkModelState:
@@ -71,6 +79,9 @@ class UnitNoise(AbstractUnitIntervention):
 
     name: str = eqx.field(static=True, default="unit noise")
 
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
     def changed(
         self, parameters: Float[Array, "*unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
@@ -85,6 +96,9 @@ class CommandNoise(AbstractIntervention):
 
     name: str = eqx.field(static=True, default="command noise")
     after_stage: Stage = eqx.field(static=True, default="act")
+
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
 
     def apply(
         self, parameters: Float[Array, "*commands"], state: LoopState, *, key: Key[Array, ""]
@@ -102,6 +116,9 @@ class ForceNoise(AbstractIntervention):
     name: str = eqx.field(static=True, default="force noise")
     after_stage: Stage = eqx.field(static=True, default="act")
 
+    def check(self, parameters: Float[Array, "*axes"]) -> None:
+        check_non_negative(name_of_parameters(self), parameters)
+
     def apply(
         self, parameters: Float[Array, "*space"], state: LoopState, *, key: Key[Array, ""]
     ) -> LoopState:
@@ -111,4 +128,4 @@ class ForceNoise(AbstractIntervention):
 
 def _noisy(name: str, signal: Array, std: Array, key: Key[Array, ""]) -> Array:
     check_parameter(name, std, (), signal.shape)
-    return signal + std * jax.random.normal(key, signal.shape, signal.dtype)
+    return signal + std * jax.random.normal(as_key(key), signal.shape, signal.dtype)

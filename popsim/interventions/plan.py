@@ -7,9 +7,11 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_fraction
+from popsim._checks import check_fraction, is_traced, steps_of_delay
+from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
@@ -58,7 +60,8 @@ class InterventionPlan(eqx.Module):
         array, a list of numbers or a `PerMember` of these, a distribution that each trial draws from, a
         schedule over training batches, or a `FromTrial`.
     - `window`: the time steps of the trial at which it acts.
-    - `delay`: a shift of the window in seconds (negative for earlier); a number or a distribution.
+    - `delay`: a shift of the window in seconds (negative for earlier): a number, which must be a multiple of
+        the time step, or a distribution, whose draws are rounded to time steps.
     - `probability`: the fraction of trials in which it acts: a number, or a schedule over training batches.
         It may be a `PerMember`, so that some members never experience the intervention.
     - `unless`: names of interventions, planned before this one, that exclude it from a trial.
@@ -89,6 +92,16 @@ class InterventionPlan(eqx.Module):
         if isinstance(self.probability, PiecewiseSchedule):
             check_fraction("probability", self.probability.values)
 
+    def check_dt(self, dt: float) -> None:
+        """Check that a fixed delay is a multiple of a time step (s); not where JAX traces the delay.
+
+        **Raises:** `ValueError` if it is not.
+        """
+        if isinstance(self.delay, Constant) and not is_traced(self.delay):
+            value: Any = self.delay.value
+            for seconds in np.ravel(value.values if is_per_member(value) else value):
+                steps_of_delay(f"delay of the plan of {self.name!r}", seconds, dt)
+
     def scheduled(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         """Schedule the intervention in a trial, which decides at random whether it acts.
 
@@ -113,7 +126,8 @@ class InterventionPlan(eqx.Module):
     ) -> Trial:
         """Schedule the intervention in a trial, with `acts` given rather than random."""
         parameters = self._drawn(trial, batch, key_stream(key, "parameters"))
-        shift = jnp.round(self.delay.sample(key=key_stream(key, "delay")) / trial.timeline.dt).astype(int)
+        self.check_dt(trial.timeline.dt)
+        shift = step_at(self.delay.sample(key=key_stream(key, "delay")), trial.timeline.dt)
         active = acts & _shifted(self.window(trial.timeline), shift)
         schedule = InterventionSchedule(parameters, active)
         if self.name in trial.interventions:

@@ -7,7 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
+from popsim._checks import check_fraction
+from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.networks.base import UnitSelector, selected_units
 
 __all__ = ["ClampUnitsParameters", "ClampUnits", "SilenceUnits", "StimulateUnits", "UnitInput"]
@@ -57,6 +58,9 @@ class ClampUnits(AbstractUnitIntervention):
 
     name: str = eqx.field(static=True, default="clamp units")
 
+    def check(self, parameters: ClampUnitsParameters) -> None:
+        check_fraction(name_of_parameters(self, ".mask"), parameters.mask)
+
     def changed(
         self, parameters: ClampUnitsParameters, units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
@@ -75,6 +79,9 @@ class SilenceUnits(AbstractUnitIntervention):
     """
 
     name: str = eqx.field(static=True, default="silence units")
+
+    def check(self, parameters: Float[Array, "*trial units"]) -> None:
+        check_fraction(name_of_parameters(self), parameters)
 
     def changed(
         self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]

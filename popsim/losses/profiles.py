@@ -9,6 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
@@ -91,6 +92,7 @@ class HuberDistance(AbstractDistance):
     delta: Float[Array, ""] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("delta", self.delta)
 
     def __call__(self, difference: Float[Array, "*axes coordinates"]) -> Float[Array, "*axes"]:
@@ -151,6 +153,7 @@ class PowerProfile(AbstractTimeProfile):
     window: AbstractWindow = eqx.field(default=WholeTrial(), kw_only=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("exponent", self.exponent)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
@@ -183,6 +186,7 @@ class LateInEpochs(AbstractTimeProfile):
     exponent: float = eqx.field(static=True, default=6.0)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("exponent", self.exponent)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:
@@ -213,6 +217,7 @@ class FinalSteps(AbstractTimeProfile):
     duration: float = eqx.field(static=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("duration", self.duration)
 
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:

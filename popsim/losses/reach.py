@@ -6,6 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_non_negative, kind_of
 from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm
@@ -160,6 +161,7 @@ class FinalState(AbstractLossTerm):
     name: str = eqx.field(static=True, default="final state", kw_only=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_non_negative("velocity_time", self.velocity_time)
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:

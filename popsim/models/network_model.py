@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import check_finite, check_positive, check_same_dt
 from popsim.hand import HandState
 from popsim.interventions import (
@@ -20,7 +21,7 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel
 from popsim.models.states import NetworkModelState
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import check_methods
+from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.senses import network_input
 from popsim.trial import StepInput, Trial, is_bare
 
@@ -52,7 +53,9 @@ class NetworkModel(AbstractModel):
     dt: float = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("dt", self.dt)
+        check_network(self.network)
         check_interventions(self.interventions)
         for intervention in self.interventions:
             if intervention.after_stage not in STAGES:
@@ -62,6 +65,13 @@ class NetworkModel(AbstractModel):
                     "SensorimotorLoop."
                 )
         self.network.check_dt(self.dt)
+
+    def with_dt(self, dt: float) -> "NetworkModel":
+        """Return the model for trials of another time step (s), with the network that its `with_dt` returns.
+
+        **Raises:** `ValueError` if the network cannot be moved, as a `GRUNetwork`.
+        """
+        return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
         state = NetworkModelState(NetworkState.initial_state(self.network, key=key))
@@ -103,7 +113,7 @@ class NetworkModel(AbstractModel):
                 "`model` must be one with a body, such as a SensorimotorLoop, for a task whose trials start "
                 "with a hand, got a NetworkModel."
             )
-        check_same_dt(trials.timeline.dt, self.dt, "model")
+        check_same_dt(trials.timeline.dt, self.dt, "model", advice_for_dt(trials.timeline.dt))
         for leaf in jax.tree.leaves(trials.inputs):
             check_finite("inputs", leaf)
         check_scheduled(self.interventions, trials)

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     check_finite,
+    check_instance,
     check_positive,
     check_same_dt,
     is_traced,
@@ -18,9 +20,11 @@ from popsim._checks import (
     known,
     n_steps_in,
     naming_errors,
+    shown,
     warn_caller,
 )
 from popsim._compilation import jit_quickly
+from popsim._time_steps import step_at
 from popsim.hand import HandState
 from popsim.interventions import (
     AbstractIntervention,
@@ -35,10 +39,10 @@ from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import check_methods
+from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.senses import (
     Scaling,
     SensoryChannel,
@@ -92,17 +96,16 @@ class SensorimotorLoop(AbstractModel):
     dt: float = eqx.field(static=True, kw_only=True)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("dt", self.dt)
-        if not isinstance(self.network, AbstractNetwork):
-            raise ValueError(f"`network` must be a network such as GRUNetwork, got {self.network!r}.")
-        if not isinstance(self.plant, AbstractPlant):
-            raise ValueError(
-                f"`plant` must be a body such as TwoLinkArm.arm26_skeleton(), got {self.plant!r}."
-            )
-        if not isinstance(self.motor_noise, AbstractNoise):
-            raise ValueError(f"`motor_noise` must be a noise such as MotorNoise, got {self.motor_noise!r}.")
-        for name in self.channels:
+        check_network(self.network)
+        check_instance("plant", self.plant, AbstractPlant, "a body such as TwoLinkArm.arm26_skeleton()")
+        check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
+        for name, channel in self.channels.items():
             self._delay_steps(name)
+            if channel.own_delay is not None and not is_traced(channel.own_delay):
+                for delay in np.ravel(channel.own_delay):
+                    n_steps_in(f"channels[{name!r}].own_delay", delay, self.dt)
         if self.network.n_outputs != self.plant.n_commands:
             raise ValueError(
                 f"`network` must have {self.plant.n_commands} outputs, one for each command of the plant, "
@@ -116,6 +119,17 @@ class SensorimotorLoop(AbstractModel):
                 "`output_fn=jax.nn.sigmoid, output_bias=-3.0`, got `output_fn=None`: excitations are clipped "
                 "to that range, and beyond it nothing is learned."
             )
+
+    def with_dt(self, dt: float) -> "SensorimotorLoop":
+        """Return the model for trials of another time step (s), with the network that its `with_dt` returns.
+
+        The body and the delays are in seconds and stay. So do the standard deviations of noise on senses and
+        command, which is drawn anew in each step.
+
+        **Raises:** `ValueError` if the network cannot be moved, as a `GRUNetwork`, or a delay is not a
+        multiple of `dt`.
+        """
+        return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
     def _delay_steps(self, name: str) -> int:
         return n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
@@ -156,7 +170,7 @@ class SensorimotorLoop(AbstractModel):
             buffer = state.delays[name]
             if buffer is not None:
                 own = channel.own_delay
-                n_back = None if own is None else jnp.round(own / self.dt).astype(int)
+                n_back = None if own is None else step_at(own, self.dt)
                 arriving, buffer = buffer.push(arriving, n_back)
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
             delays[name] = buffer
@@ -206,7 +220,7 @@ class SensorimotorLoop(AbstractModel):
             )
         if not isinstance(trials.init, HandState):
             raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trials.init)}.")
-        check_same_dt(trials.timeline.dt, self.dt, "model")
+        check_same_dt(trials.timeline.dt, self.dt, "model", advice_for_dt(trials.timeline.dt))
         for name, channel in self.channels.items():
             if self._delay_steps(name) >= trials.timeline.n_steps:
                 raise ValueError(
@@ -235,11 +249,11 @@ class SensorimotorLoop(AbstractModel):
 
     def _check_noise(self, trial: Trial) -> None:
         """Raise `ValueError` if the noise of a channel does not fit the shape of its features."""
-        sensed = jax.eval_shape(lambda trial: self.init(trial, key=jax.random.key(0)).feedback, trial)
+        sensed = jax.eval_shape(lambda trial: self.init(trial, key=seed_key(0)).feedback, trial)
         for name, channel in self.channels.items():
             shape = sensed[name].shape
             try:
-                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=jax.random.key(0)), sensed[name])
+                noisy = jax.eval_shape(lambda x, of=channel: of.noise(x, key=seed_key(0)), sensed[name])
             except (TypeError, ValueError) as error:
                 raise ValueError(
                     f"`channels[{name!r}].noise` must be for the {shape[0]} features that are sensed: {error}"
@@ -288,7 +302,7 @@ class SensorimotorLoop(AbstractModel):
         if reachable is not None and not reachable.all():
             worst = padded[reachable.argmin()]
             raise ValueError(
-                f"`{name}.position` of a trial must be within the plant's reach, got {worst.tolist()} m."
+                f"`{name}.position` of a trial must be within the plant's reach, got {shown(worst)} m."
             )
 
 

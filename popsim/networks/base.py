@@ -4,15 +4,16 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_like, check_positive_int, kind_of, naming_errors
+from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
 from popsim.ensemble import n_members
+from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
@@ -188,11 +189,43 @@ class AbstractNetwork(eqx.Module):
             )
         return eqx.tree_at(where_bias, self, where_bias(self).at[received.bias_rows].add(current))
 
+    def with_dt(self, dt: float) -> Self:
+        """Return the network for another time step (s); by default refused.
+
+        A network whose equation contains its time step, such as `LeakyRNN`, extends this. One without, such
+        as `GRUNetwork`, has learned a map from step to step, and is trained again.
+
+        **Raises:** `ValueError` if there is no such network.
+        """
+        raise ValueError(
+            f"`network` must have a time step in its equation to be moved to dt = {dt} s, got "
+            f"{kind_of(self)}: what it learned holds for the dt at which it was trained. Train it again."
+        )
+
     def check_dt(self, dt: float) -> None:  # noqa: B027
         """Check a time step, in seconds; by default every one is accepted.
 
         **Raises:** `ValueError` if the network was not built for this time step.
         """
+
+
+def check_network(network: Any) -> None:
+    """Raise `ValueError` unless `network` is a network."""
+    check_instance("network", network, AbstractNetwork, "a network such as GRUNetwork")
+
+
+def check_function(name: str, function: Any, example: str) -> None:
+    """Raise `ValueError` unless the argument called `name` is a function of an array."""
+    if not callable(function):
+        raise ValueError(f"`{name}` must be a function such as {example}, got {shown(function)}.")
+
+
+def advice_for_dt(dt: float) -> str:
+    """Return what to do with a model whose trials have another time step, in s."""
+    return (
+        f"A model of a network with a time step in its equation, such as LeakyRNN, is moved by "
+        f"model.with_dt({dt}); one without, such as GRUNetwork, is trained again."
+    )
 
 
 def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> None:
@@ -206,7 +239,7 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
     - `inputs`: shape and type of the input vector at a step.
     """
     try:
-        key = jax.eval_shape(lambda: jax.random.key(0))
+        key = jax.eval_shape(lambda: seed_key(0))
         jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
     except ValueError as error:
         if not _is_perhaps_ensemble(network):

@@ -10,9 +10,10 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import check_non_negative, is_traced
+from popsim._argument_shapes import check_one_or_each
+from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced
 from popsim._compilation import jit_quickly
-from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
+from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -28,10 +29,11 @@ class GRUNetwork(AbstractNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
-    - `noise_std`: the standard deviation of noise on the units after each step; 0 draws no random numbers.
+    - `noise_std`: the standard deviation of noise on the units after each step, one for all units or one per
+        unit; 0 draws no random numbers.
     - `output_fn`: applied to the linear readout, such as `jax.nn.sigmoid` for muscle excitations, or None.
-    - `output_bias`: added to the initial bias of the readout: with a sigmoid, -3 gives an untrained network
-        that hardly excites any muscle.
+    - `output_bias`: added to the initial bias of the readout, one number or one per output: with a sigmoid,
+        -3 gives an untrained network that hardly excites any muscle.
     - `key`: for the initial weights, drawn uniformly within 1 / sqrt(n_units).
 
     **Raises:** `ValueError` if a size is not a positive integer, or `noise_std` is negative.
@@ -52,11 +54,18 @@ class GRUNetwork(AbstractNetwork):
         *,
         noise_std: ArrayLike = 0.0,
         output_fn: Callable[[Array], Array] | None = None,
-        output_bias: float = 0.0,
+        output_bias: ArrayLike = 0.0,
         key: Key[Array, ""],
     ):
         n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
+        check_one_or_each("noise_std", noise_std, n_units, "units")
         check_non_negative("noise_std", noise_std)
+        if output_fn is not None:
+            check_function("output_fn", output_fn, "jax.nn.sigmoid")
+        check_one_or_each("output_bias", output_bias, n_outputs, "outputs")
+        check_finite("output_bias", output_bias)
+        if np.ndim(output_bias):
+            output_bias = as_float_array(output_bias)
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.output_fn = output_fn
@@ -126,7 +135,7 @@ class GRUNetwork(AbstractNetwork):
 
 @jit_quickly
 def _initial_layers(
-    n_inputs: int, n_units: int, n_outputs: int, output_bias: float, key: Key[Array, ""]
+    n_inputs: int, n_units: int, n_outputs: int, output_bias: ArrayLike, key: Key[Array, ""]
 ) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:
     cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
     readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))

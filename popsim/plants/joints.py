@@ -9,14 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_of_one_body,
-    check_positive,
-    is_traced,
-)
+from popsim._argument_shapes import check_of_one_body, check_one_or_each
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
 from popsim._elementwise import elementwise
 from popsim.parameters import Constants
 from popsim.plants.base import AbstractSkeleton, Position
@@ -77,6 +71,8 @@ class SoftJointLimit(AbstractJointLimit):
     width: Float[Array, "*members"] = eqx.field(converter=as_float_array, default=0.3)
 
     def __check_init__(self):
+        for name in ("stiffness", "damping", "width"):
+            check_one_or_each(name, getattr(self, name))
         check_non_negative("stiffness", self.stiffness)
         check_non_negative("damping", self.damping)
         check_positive("width", self.width)
@@ -158,7 +154,7 @@ def per_joint(
         )
     check_finite(name, array)
     if positive and not is_traced(array) and not np.all(np.asarray(array) > 0):
-        raise ValueError(f"`{name}` of an arm must be positive numbers, got {array.tolist()}.")
+        raise ValueError(f"`{name}` of an arm must be positive numbers, got {shown(array)}.")
     return array
 
 
@@ -166,5 +162,5 @@ def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "join
     """Return the limits of the joints as an array, or raise `ValueError`."""
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
     if not is_traced(limits) and not np.all(np.diff(np.asarray(limits)) > 0):
-        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {limits.tolist()}.")
+        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {shown(limits)}.")
     return limits

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_positive_int, is_traced
+from popsim._checks import check_positive_int, is_traced, shown
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
@@ -117,8 +117,8 @@ class NLinkArm(AbstractArm):
         limits, posture = np.asarray(self.joint_limits), np.asarray(self.posture)
         if not np.all((limits[:, 0] <= posture) & (posture <= limits[:, 1])):
             raise ValueError(
-                f"`posture` must be within `joint_limits`, {self.joint_limits.tolist()} rad, "
-                f"got {self.posture.tolist()}."
+                f"`posture` must be within `joint_limits`, {shown(self.joint_limits)} rad, "
+                f"got {shown(self.posture)}."
             )
 
     def _along(

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_non_negative, check_of_one_body, check_positive, check_positive_int
+from popsim._argument_shapes import check_of_one_body, check_one_or_each
+from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import AbstractSkeleton, Coordinates, Position
 
@@ -52,6 +53,8 @@ class PointMass(AbstractSkeleton):
         n_substeps: int = 1,
     ):
         check_of_one_body(mass=mass, damping=damping)
+        for name, value in (("mass", mass), ("damping", damping)):
+            check_one_or_each(name, value)
         check_positive("mass", mass)
         check_positive_int("n_substeps", n_substeps)
         check_non_negative("damping", damping)

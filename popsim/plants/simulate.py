@@ -9,7 +9,11 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_positive
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_positive,
+)
 from popsim.hand import HandState
 from popsim.plants._integrate import integrate
 from popsim.plants.base import (
@@ -87,7 +91,8 @@ def simulate_plant(
 
     **Returns:** the trajectory at the end of each time step.
 
-    **Raises:** `ValueError` if `dt` is not positive, or `commands` or `external_force` has a wrong shape.
+    **Raises:** `ValueError` if `dt` is not positive, `commands` or `external_force` has a wrong shape, or a
+    number is not finite.
     """
     return _simulate(plant, commands, initial_state, external_force, dt, advance)
 
@@ -159,6 +164,10 @@ def _simulate(
             f"`external_force` must have shape ({space},) or ({commands.shape[0]}, {space}), "
             f"got {force.shape}."
         )
+    check_finite("commands", commands)
+    check_finite("external_force", force)
+    for path, leaf in jax.tree.leaves_with_path(state):
+        check_finite(f"initial_state{jax.tree_util.keystr(path)}", leaf)
     forces = jnp.broadcast_to(force, (commands.shape[0], space))
 
     def step(state, driven_by):

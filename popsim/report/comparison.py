@@ -334,7 +334,9 @@ def _draw_speed(ax: Axes, each: ComparedRun) -> int:
     return speed.shape[1]
 
 
-def compare_runs(paths: Sequence[Path], out: Path, *, names: Sequence[str] | None = None) -> WrittenReport:
+def compare_runs(
+    paths: Sequence[Path], out: str | Path, *, names: Sequence[str] | None = None
+) -> WrittenReport:
     """Draw runs of one task together, and write comparison.html.
 
     Unfinished runs are included with their losses so far, and without figures of merit.
@@ -348,6 +350,7 @@ def compare_runs(paths: Sequence[Path], out: Path, *, names: Sequence[str] | Non
     **Raises:** `ValueError` if the runs cannot be compared, see `open_compared_runs`, or `out` holds
     something else; `SaveError` if something cannot be written.
     """
+    out = Path(out)
     check_report_folder(out, COMPARISON)
     runs = open_compared_runs(paths, names)
     settings, results = settings_table(runs), results_table(runs)

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
 
+from popsim._checks import check_instance
 from popsim.analysis.figures import (
     draw_change_spectrum,
     draw_explained_variance,
@@ -262,7 +263,7 @@ states = run.evaluate().states  # the validation trials: (member, trial, time, .
 untrained = run.models(batch=-1)  # the networks before training"""
 
 
-def report_run(run: Run, out: Path | None = None) -> WrittenReport:
+def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     """Draw all figures of a finished run as PNG and PDF, and write report.html.
 
     **Arguments:**
@@ -273,7 +274,8 @@ def report_run(run: Run, out: Path | None = None) -> WrittenReport:
     **Raises:** `ValueError` if the run is not finished, or `out` holds something else; `SaveError` if
     something cannot be written.
     """
-    out = run.folder.path if out is None else out
+    check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
+    out = run.folder.path if out is None else Path(out)
     check_report_folder(out, REPORT, run=run.folder)
     results = run.results()
     info = read_run_info(run.folder.path)
@@ -307,8 +309,8 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
         element("p", " ".join(about.partition("\n\n")[0].split())),
         element(
             "p",
-            f"{own.n_members} members, each trained for {own.n_batches} batches of {own.batch_size} "
-            f"trials, all random numbers from seed {own.seed}{_time_trained(info)}.",
+            f"{own.n_members} members{_numbers_trained(info)}, each trained for {own.n_batches} batches of "
+            f"{own.batch_size} trials, all random numbers from seed {own.seed}{_time_trained(info)}.",
         ),
     ]
     for held, why in (
@@ -320,6 +322,10 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
             note = f"Members that are {why}: {named}."
             said.append(element("p", note, attributes={"class": "note"}))
     return [*said, element("h2", "What was trained"), _settings(info)]
+
+
+def _numbers_trained(info: RunInfo) -> str:
+    return "" if info.n_trained is None else f" of {info.n_trained:,} trained numbers"
 
 
 def _time_trained(info: RunInfo) -> str:

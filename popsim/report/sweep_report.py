@@ -267,7 +267,7 @@ sweep.run(0)  # a cell, as popsim.open_run opens it"""
 
 
 def report_sweep(
-    opened: OpenedSweep, out: Path | None = None, *, score: str = "validation_loss"
+    opened: OpenedSweep, out: str | Path | None = None, *, score: str = "validation_loss"
 ) -> WrittenReport:
     """Draw a sweep, finished or not, as PNG and PDF, and write report.html.
 
@@ -281,7 +281,7 @@ def report_sweep(
     **Raises:** `ValueError` if there is no such score, no member has one yet, or `out` holds something else;
     `SaveError` if something cannot be written.
     """
-    out = opened.folder.path if out is None else out
+    out = opened.folder.path if out is None else Path(out)
     check_replaceable(out / REPORT, is_page, kind="a report", overwrite=True)
     if opened.index.members.get("validation_loss") is None:
         raise ValueError(

@@ -110,7 +110,7 @@ def write_array_file(
 
     described = {name: {**forms[name], "sha256": _digest(array)} for name, array in arrays.items()}
     content = {**content, "arrays": described}
-    data = save(dict(arrays), {_METADATA: json.dumps({**content, "sha256": _digest_of_json(content)})})
+    data = save(dict(arrays), {_METADATA: json.dumps({**content, "sha256": content_digest(content)})})
     if int.from_bytes(data[:8], "little") > MAX_HEADER_BYTES:
         raise ValueError(f"`details` and names must be shorter than {MAX_HEADER_BYTES} bytes.")
     write_file(path, [data])
@@ -151,7 +151,7 @@ def _content(path: Path, metadata: str, expected_format: int) -> dict[str, Any]:
     try:
         content = json.loads(metadata)
         found, digest = content.get("format"), content.pop("sha256", None)
-        if found == expected_format and digest == _digest_of_json(content) and _is_described(content):
+        if found == expected_format and digest == content_digest(content) and _is_described(content):
             return content
     except (AttributeError, RecursionError, ValueError):
         found = expected_format
@@ -192,6 +192,7 @@ def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(array.reshape(-1).view(np.uint8).data).hexdigest()
 
 
-def _digest_of_json(content: Mapping[str, Any]) -> str:
+def content_digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the content of a file, which has those of its arrays."""
     text = json.dumps(content, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

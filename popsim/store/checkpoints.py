@@ -5,10 +5,7 @@ import dataclasses
 import os
 import platform
 import re
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +20,16 @@ from popsim.store._array_file import (
     as_numpy,
     check_forms,
     check_storable,
+    content_digest,
     describe,
     open_array_file,
     read_array,
     write_array_file,
 )
+from popsim.store._background_write import BackgroundWrite
 from popsim.store.files import (
     CorruptDataError,
+    MismatchError,
     SaveError,
     check_plain_file,
     finished_name,
@@ -41,62 +41,9 @@ from popsim.version import __version__
 __all__ = ["Checkpoint", "Checkpoints"]
 
 FORMAT = 2
+BELONGS_TO = "belongs_to"
 _VERSIONS = {"popsim": __version__, "jax": jax.__version__, "python": platform.python_version()}
 _OWN_FILE = re.compile(r"(?P<step>\d{9,})\.safetensors")
-
-
-class BackgroundWrite:
-    """A write in a thread of its own, for which the next one waits.
-
-    Signals and interrupts reach only the main thread, so a write that has started runs to its end. A failure
-    that nobody waited for is printed when the process ends.
-    """
-
-    def __init__(self) -> None:
-        self._pending: list[Future] = []
-        weakref.finalize(self, _finish, self._pending)
-
-    def start(self, write: Callable[[], None]) -> None:
-        """Start `write` when the previous write has ended.
-
-        **Raises:** the error of the previous write; `write` is then not started.
-        """
-        self.wait()
-        self._pending.append(done := Future())
-        thread = threading.Thread(target=_run, args=(write, done), name="popsim background write")
-        try:
-            thread.start()
-        except BaseException:
-            if thread.ident is None:
-                self._pending.clear()
-            raise
-
-    @property
-    def is_running(self) -> bool:
-        """Whether a write is in progress."""
-        return any(not done.done() for done in self._pending)
-
-    def wait(self) -> None:
-        """Wait for the current write.
-
-        **Raises:** the error of that write, once.
-        """
-        _finish(self._pending)
-
-
-def _run(write: Callable[[], None], done: Future) -> None:
-    try:
-        done.set_result(write())
-    except BaseException as error:
-        done.set_exception(error)
-
-
-def _finish(pending: list[Future]) -> None:
-    while pending:
-        error = pending[0].exception()  # may be interrupted, and called again
-        pending.pop(0)
-        if error is not None:
-            raise error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,11 +53,13 @@ class Checkpoint:
     - `step`: the number of training batches.
     - `arrays`: numpy arrays, and JAX arrays of typed keys, by name.
     - `details`: further JSON values of the caller.
+    - `digest`: the SHA-256 of all that the file holds, see `Checkpoints.check`.
     """
 
     step: int
     arrays: dict[str, AnyArray]
     details: dict[str, Any]
+    digest: str = ""
 
 
 class Checkpoints:
@@ -126,7 +75,14 @@ class Checkpoints:
     Only one process at a time may save (see `lock_folder`); others may read meanwhile.
     """
 
-    def __init__(self, path: Path, *, n_kept: int = 3, run_id: str | None = None):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        n_kept: int = 3,
+        run_id: str | None = None,
+        belongs_to: Mapping[str, str | int] | None = None,
+    ):
         """
         **Arguments:**
 
@@ -134,12 +90,16 @@ class Checkpoints:
         - `n_kept`: how many to keep: the newest up to the one saved last. Later ones are kept as well.
         - `run_id`: the identity of the run, stored in each checkpoint; those of another run are rejected.
             None accepts all.
+        - `belongs_to`: what the checkpoints are of within the run, by name, such as the number of a cell;
+            stored in each checkpoint. Those of something else, or of another step than their name says, are
+            then rejected as those of another run are.
         """
         if n_kept < 1:
             raise ValueError(f"`n_kept` must be at least 1, got {n_kept}.")
         self.path = Path(path)
         self.n_kept = n_kept
         self._run_id = run_id
+        self._belongs_to = None if belongs_to is None else dict(belongs_to)
         self._background = BackgroundWrite()
 
     def steps(self) -> list[int]:
@@ -171,6 +131,7 @@ class Checkpoints:
             "format": FORMAT,
             "step": int(step),
             RUN_ID: self._run_id,
+            **({} if self._belongs_to is None else {BELONGS_TO: self._belongs_to}),
             "versions": _VERSIONS,
             "details": plain_json("details", details),
         }
@@ -248,13 +209,16 @@ class Checkpoints:
         """
         return self._verified(self._known(step))[0]["details"]
 
-    def check(self, step: int) -> None:
+    def check(self, step: int) -> str:
         """Check that a checkpoint has all its bytes and is of the run, without reading its arrays.
+
+        **Returns:** the SHA-256 of what it says it holds and belongs to; that its arrays are so is verified
+        when they are read.
 
         **Raises:** as `verify`.
         """
-        with self._opened(self._known(step)):
-            pass
+        with self._opened(self._known(step)) as (_, content):
+            return _digest(content)
 
     def file(self, step: int) -> Path:
         """Return the path of a checkpoint."""
@@ -272,7 +236,7 @@ class Checkpoints:
         check_forms(content["arrays"], wanted, source=source, subset=subset)
         kinds = {name: form["key"] for name, form in wanted.items()}
         found = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
-        return Checkpoint(step, found, content["details"])
+        return Checkpoint(step, found, content["details"], _digest(content))
 
     def _verified(self, step: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the content and the arrays of a file that is as it was written."""
@@ -287,11 +251,25 @@ class Checkpoints:
             check_plain_file(path)
             with open_array_file(path, FORMAT, "a checkpoint") as (file, content):
                 check_run_id(content.get(RUN_ID), self._run_id, path)
+                self._check_owner(path, step, content)
                 if (found := content.get("step")) != step:
                     raise CorruptDataError(f"{path} must be of step {step}, got step {found!r}.")
                 yield file, content
         except FileNotFoundError:
             raise CorruptDataError(f"there must be a file {path}; it is missing.") from None
+
+    def _check_owner(self, path: Path, step: int, content: Mapping[str, Any]) -> None:
+        """**Raises:** `MismatchError` naming what a checkpoint belongs to, if that is something else."""
+        if self._belongs_to is None:
+            return
+        stored = content.get(BELONGS_TO)
+        stored = {**(stored if isinstance(stored, dict) else {}), "step": content.get("step")}
+        expected = {**self._belongs_to, "step": step}
+        if differ := [name for name in expected if stored.get(name) != expected[name]]:
+            wanted, present = (
+                ", ".join(f"{name} {values.get(name)}" for name in differ) for values in (expected, stored)
+            )
+            raise MismatchError(f"{path} must be of {wanted}, got {present:.200}.")
 
     def _places(self) -> set[tuple[int, int]]:
         """Return step and inode number of each checkpoint; a replacement has another number."""
@@ -350,6 +328,11 @@ def _step(name: str) -> int | None:
     """Return the step in the name of a checkpoint; None for other names."""
     match = _OWN_FILE.fullmatch(name)
     return int(match["step"]) if match and name == f"{int(match['step']):09d}.safetensors" else None
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the content of a checkpoint, whichever versions of packages wrote it."""
+    return content_digest({name: value for name, value in content.items() if name != "versions"})
 
 
 def _copy_to_host(arrays: Mapping[str, AnyArray]) -> dict[str, np.ndarray]:

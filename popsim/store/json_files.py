@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from popsim._plain_values import check_finite_value, plain_value
 from popsim.store.files import CorruptDataError, append_plain, digest, read_plain, saving, write_file
 
 __all__ = [
@@ -67,14 +68,16 @@ def write_sealed_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def plain_json(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return JSON values as they will be read again, with text keys and lists in place of tuples.
+    """Return values as they will be read again from JSON, with lists in place of tuples and arrays.
 
-    **Raises:** `ValueError` naming the argument `name` if they are not finite JSON values.
+    **Raises:** `ValueError` naming the argument `name`, and the place in it, unless they are plain values by
+    name, see `plain_value`, and finite.
     """
-    try:
-        return json.loads(json.dumps(dict(values), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be finite JSON values by name: {error}.") from None
+    if not isinstance(values, Mapping):
+        raise ValueError(f"`{name}` must be values by name, got {values!r:.100}.")
+    plain = plain_value(name, values)
+    check_finite_value(name, plain)
+    return json.loads(json.dumps(plain))
 
 
 def parse_json(content: bytes | str) -> Any:

@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._checks import is_traced, warn_caller
+from popsim._named_parts import compared_parts, described_parts
 from popsim.store._array_file import (
     as_keys,
     as_numpy,
@@ -47,6 +49,7 @@ def _name(path: tuple[Any, ...]) -> str:
 
 FORMAT = 1
 KIND = "a model file"
+MOST_PARTS = 5000  # beside its arrays
 
 
 def save_model(
@@ -55,7 +58,8 @@ def save_model(
     """Write the arrays of a model, or of an ensemble, to a safetensors file.
 
     Arrays have the names of `leaf_names`, such as `network.cell.weight_hh`, also for other software such as
-    PyTorch. Random keys are stored as their key data; leaves that are not arrays are not written.
+    PyTorch. Random keys are stored as their key data. Leaves that are not arrays and static fields are
+    described, so that `load_model` can compare them, but not written.
 
     **Arguments:**
 
@@ -70,6 +74,10 @@ def save_model(
     """
     path = Path(path)
     check_model_path(path, overwrite=overwrite)
+    if is_traced(model):
+        raise ValueError(
+            "`model` must have numbers, got traced arrays: save it outside of jit, vmap and grad."
+        )
     leaves, forms = jax.tree.leaves(model), array_forms(model)
     for name, form in forms.items():
         check_storable(name, form)
@@ -78,8 +86,18 @@ def save_model(
         path,
         arrays,
         forms,
-        {"format": FORMAT, "popsim": __version__, "details": plain_json("details", details or {})},
+        {
+            "format": FORMAT,
+            "popsim": __version__,
+            "details": plain_json("details", details or {}),
+            "static": _static_parts(model),
+        },
     )
+
+
+def _static_parts(model: PyTree) -> dict[str, Any]:
+    """Describe all of a model but its arrays, at most `MOST_PARTS` parts."""
+    return described_parts("model", jax.tree.map(lambda x: None if _is_array(x) else x, model), MOST_PARTS)
 
 
 def load_model(path: str | Path, template: PyTree) -> PyTree:
@@ -89,23 +107,50 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
 
     - `path`: the file.
     - `template`: an untrained model of the same structure, or `equinox.filter_eval_shape` of what builds it.
-        All leaves that are not arrays, including Python numbers, are taken from it.
+        All leaves that are not arrays, including Python numbers, and static fields are taken from it; they
+        must be those of the model that was saved. There is a warning with the names of those that cannot be
+        compared, such as a lambda whose code differs, or if the file does not describe them.
 
     **Returns:** the template with the arrays of the file.
 
     **Raises:** `CorruptDataError` naming the file if it is missing, not a safetensors file, or changed since
     it was written. `MismatchError` if it was not written by popsim or has another format, or naming the array
-    if one is missing or unexpected, or has another shape, dtype or key implementation.
+    if one is missing or unexpected, or has another shape, dtype or key implementation, or naming the parts
+    that are others than those of the model that was saved, such as `dt`, a nonlinearity or a solver.
     """
     path = Path(path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
     with open_array_file(path, FORMAT, KIND) as (file, content):
         check_arrays(content["arrays"], template, source=str(path))
+        _check_static_parts(content, template, path)
         for name, index in names.items():
             array = read_array(path, file, name, content["arrays"][name])
             leaves[index] = _restored(array, leaves[index], f"array {name!r} of {path}")
     return jax.tree.unflatten(structure, leaves)
+
+
+def _check_static_parts(content: Mapping[str, Any], template: PyTree, path: Path) -> None:
+    """Check that the static parts of a template are those that a file describes; errors as `load_model`."""
+    if "static" not in content:
+        warn_caller(
+            f"{path} does not describe the model beside its arrays, as it was written by an earlier popsim: "
+            "`template` must have the same nonlinearities, dt, delays and solvers, which is not checked."
+        )
+        return
+    try:
+        compared = compared_parts(content["static"], _static_parts(template))
+    except ValueError as error:
+        raise CorruptDataError(f"{path} must describe a model as popsim writes it: {error}") from None
+    if compared.different:
+        raise MismatchError(
+            f"`template` must be the model saved in {path}, got another: {compared.different}."
+        )
+    if compared.unknown:
+        warn_caller(
+            f"`template` must be the model saved in {path}, which is not known of {compared.unknown}: there, "
+            "code, a module or a version is another one."
+        )
 
 
 def read_model_details(path: str | Path) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from popsim.store.plain_folder import PlainFolder
 
 __all__ = ["RunFolder"]
 
-FORMAT = 5
+FORMAT = 6
+READ_ONLY_FORMATS = (5,)  # their durations were rounded one by one, so some trials had other steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,8 +155,8 @@ class RunFolder(PlainFolder):
         - `restore`: whether to continue an existing training.
 
         **Raises:** `ValueError` if it holds a training with saved state and `restore` is False, or files of
-        the same names that no training wrote; `MismatchError` if its format is unknown; `CorruptDataError` if
-        `training.json` was changed, or there is a link.
+        the same names that no training wrote; `MismatchError` if its format is not the current one;
+        `CorruptDataError` if `training.json` was changed, or there is a link.
         """
         self.check_plain()
         if self.training.exists():
@@ -167,6 +168,7 @@ class RunFolder(PlainFolder):
                     f"`chkpt_dir` must not hold a training already, got {self.path}: "
                     "restore_checkpoint=True continues it."
                 )
+            check_resumable(self.training)
         elif present := self.present_of_training():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
@@ -234,12 +236,26 @@ def _described(path: Path) -> dict[str, Any]:
 def read_description(path: Path) -> dict[str, Any]:
     """Read `run.json` or `training.json`.
 
+    Those of `READ_ONLY_FORMATS` are read, too.
+
     **Raises:** `MismatchError` if it has another format; `CorruptDataError` if it is missing or was changed.
     """
     if "format" not in (described := _described(path)):
         raise CorruptDataError(
             f"{path} must be written by popsim; it is missing, damaged, or something else."
         )
-    if (found := described["format"]) != FORMAT:
-        raise MismatchError(f"{path} must have format {FORMAT}, got {found!r}: use another popsim.")
+    if (version := described["format"]) not in (FORMAT, *READ_ONLY_FORMATS):
+        raise MismatchError(f"{path} must have format {FORMAT}, got {version!r}: use another popsim.")
     return read_sealed_json(path)
+
+
+def check_resumable(path: Path) -> None:
+    """Check that the training of a `run.json` or `training.json` may be continued.
+
+    **Raises:** `MismatchError` if it has a format that is only read; otherwise as `read_description`.
+    """
+    if (version := read_description(path)["format"]) != FORMAT:
+        raise MismatchError(
+            f"{path} must have format {FORMAT} to be resumed, got {version!r}, which is only read: train "
+            "anew in another folder, or resume it with the popsim that began it."
+        )

@@ -14,7 +14,7 @@ from popsim._checks import warn_caller
 from popsim.store import open_arrays
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.index import CellLayout
+from popsim.sweeps.layouts import CellLayout
 from popsim.sweeps.sweep import Sweep
 
 MOST_OPEN = 64

@@ -1,5 +1,7 @@
 """Checks of the cells of a sweep: that each is what the plan says, and that no file of it is lost."""
 
+from typing import Any
+
 from popsim.experiments.described_run import differences_from_plan
 from popsim.store import Checkpoints, CorruptDataError, MismatchError
 from popsim.store._run_parts import (
@@ -12,10 +14,27 @@ from popsim.store._run_parts import (
 from popsim.store.arrays.inspection import check_arrays
 from popsim.store.json_files import log_lines
 from popsim.store.run_folder import read_description
-from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["check_cell", "visible_damage"]
+
+
+def read_cell_description(place: CellFolder, sweep_id: str, number: int) -> dict[str, Any]:
+    """Read the `run.json` of a cell, which must be this cell of this sweep.
+
+    **Raises:** `MismatchError` if the run is another cell; `CorruptDataError` if its `run.json` is missing or
+    was changed, or a part of it is a link.
+    """
+    place.check_plain()
+    if not place.description.exists():
+        raise CorruptDataError(f"there must be a file {place.description}; it is missing.")
+    described = read_description(place.description)
+    if (part_of := described.get("part_of")) != {"sweep": sweep_id, "cell": number}:
+        raise MismatchError(
+            f"{place.path} must be cell {number} of this sweep, got a part of {part_of!r:.200}."
+        )
+    return described
 
 
 def check_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> str:
@@ -27,14 +46,7 @@ def check_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) ->
     `CorruptDataError` if its `run.json` is missing or was changed, or a part of it is a link.
     """
     place = folder.cell(number)
-    place.check_plain()
-    if not place.description.exists():
-        raise CorruptDataError(f"there must be a file {place.description}; it is missing.")
-    described = read_description(place.description)
-    if (part_of := described.get("part_of")) != {"sweep": sweep_id, "cell": number}:
-        raise MismatchError(
-            f"{place.path} must be cell {number} of this sweep, got a part of {part_of!r:.200}."
-        )
+    described = read_cell_description(place, sweep_id, number)
     differences = differences_from_plan(described, sweep.cell(number).experiment, sweep.recording)
     batch_size = described.get("member_batch_size", sweep.member_batch_size)
     if batch_size != sweep.member_batch_size:

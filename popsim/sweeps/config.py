@@ -1,20 +1,21 @@
 """Sweeps as people write them: axes and seeds as typed, and files of YAML."""
 
-import contextlib
 import dataclasses
-import io
 import re
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tyro
-
+from popsim._plain_values import plain_value
 from popsim._text_checks import perhaps
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
+from popsim.experiments.settings import setting_types, types_in_words
 from popsim.store.run_folder import import_option
+from popsim.sweeps.bounded_yaml import quoted, read_yaml, yaml_text
+from popsim.sweeps.limits import MOST_VALUES
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
+from popsim.sweeps.typed_values import TRUTHS, typed_value
 
 __all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config"]
 
@@ -24,8 +25,10 @@ def parse_seeds(text: str) -> range:
 
     **Raises:** `ValueError` if it is neither.
     """
-    if not (match := re.fullmatch(r"(\d{1,9})(?::(\d{1,9}))?", text.strip())):
-        raise ValueError(f"`seeds` must be whole numbers such as 0:20, which leaves out 20, got {text!r}.")
+    if not (match := re.fullmatch(r"([0-9]{1,10})(?::([0-9]{1,10}))?", text.strip())):
+        raise ValueError(
+            f"`seeds` must be whole numbers such as 0:20, which leaves out 20, got {text!r:.100}."
+        )
     first = int(match[1])
     end = first + 1 if match[2] is None else int(match[2])
     if end <= first:
@@ -48,7 +51,7 @@ def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str
     for text in texts:
         name, equals, values = text.partition("=")
         if not equals or not values.strip():
-            raise ValueError(f"`grid` must be such as learning-rate=1e-3,3e-3, got {text!r}.")
+            raise ValueError(f"`grid` must be such as learning-rate=1e-3,3e-3, got {text!r:.100}.")
         name = name.strip().lstrip("-").replace("-", "_")
         if name in axes:
             raise ValueError(f"`grid` must have each axis once, got {name.replace('_', '-')} twice.")
@@ -76,61 +79,51 @@ def parse_values(
         option = name.replace("_", "-")
         why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
-            f"`{where}` must be of settings of {kind.name}, got {option!r}{why}.{perhaps(option, options)}"
+            f"`{where}` must be of settings of {kind.name}, got {option!r:.100}{why}."
+            f"{perhaps(option[:100], options)}"
         )
-    return tuple(_parsed(kind, name, value, where) for value in values)
+    if len(values) > MOST_VALUES:
+        raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")
+    allowed = setting_types(kind).get(name, ())
+    return tuple(_parsed(name, value, allowed, where) for value in values)
 
 
-def _parsed(kind: type[AbstractExperiment], name: str, value: Any, where: str) -> Any:
-    hint = typing.get_type_hints(kind, include_extras=True)[name]
-    if value is None and type(None) in typing.get_args(hint):
-        return None
-    words = (
-        list(map(str, value))
-        if isinstance(value, list | tuple)
-        else str("" if value is None else value).split()
-    )
-    if hint is bool:
-        words = [str(TRUTHS.get(word, word)) for word in words]
-    holder = dataclasses.make_dataclass("Value", [("value", hint)])  # checked with all settings, later
+def _parsed(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
     try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            return tyro.cli(holder, args=["--value", *words], config=(tyro.conf.OmitArgPrefixes,)).value
-    except SystemExit:
-        option, text = name.replace("_", "-"), " ".join(words)
-        told = repr(text) if text else "nothing"
-        raise ValueError(f"`{where}` must have {_expected(hint)} for {option}, got {told}.") from None
+        return typed_value(value, allowed)
+    except ValueError:
+        option = name.replace("_", "-")
+        shown = "nothing" if value is None or value == "" else f"{_unquoted(value)!r:.100}"
+        raise ValueError(f"`{where}` must have {_expected(allowed)} for {option}, got {shown}.") from None
 
 
-def _expected(hint: Any) -> str:
+def _unquoted(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _expected(allowed: tuple[Any, ...]) -> str:
     """Return in words what values a setting has."""
-    if typing.get_origin(hint) is typing.Annotated:
-        hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) is typing.Literal:
-        return f"one of {', '.join(map(str, typing.get_args(hint)))}"
-    words = {int: "whole numbers", float: "numbers", bool: "true or false"}
-    return words.get(hint, "values of this setting")
+    words = {int: "whole numbers", float: "numbers", bool: "true or false", str: "text"}
+    named = [words[kind] for kind in allowed if kind in words]
+    named += [types_in_words((kind,)) for kind in allowed if typing.get_origin(kind) is typing.Literal]
+    return " or ".join(named) or "values of this setting"
 
 
 KEYS = ("experiment", "settings", "grid", "seeds", "members_per_cell", "member_batch_size", "keep", "float16")
-LARGEST_BYTES = 2**20
-TRUTHS = {"true": True, "false": False}
 
 
 def config_text(sweep: Sweep) -> str:
-    """Return a sweep as YAML, with the settings that are not the default."""
-    import yaml
-
+    """Return a sweep as YAML, with the settings that are not the default; `read_config` gives it back."""
     settings = {
         field.name: getattr(sweep.experiment, field.name)
         for field in dataclasses.fields(sweep.experiment)
         if field.name not in {*NOT_AXES, *sweep.axes} - {*SHARED_SETTINGS}
-        and getattr(sweep.experiment, field.name) != field.default
+        and (field.default is dataclasses.MISSING or _differs(field, sweep.experiment))
     }
     config: dict[str, Any] = {
         "experiment": sweep.experiment.name,
-        "settings": _as_lists(settings),
-        "grid": _as_lists(dict(sweep.axes)),
+        "settings": quoted(settings),
+        "grid": quoted(dict(sweep.axes)),
         "seeds": f"{sweep.seeds.start}:{sweep.seeds.stop}",
         "members_per_cell": sweep.members_per_cell,
         "member_batch_size": sweep.member_batch_size,
@@ -138,14 +131,11 @@ def config_text(sweep: Sweep) -> str:
         "float16": sweep.recording.float16,
     }
     option = import_option(type(sweep.experiment).__module__)
-    head = f"# popsim {option}sweep --config FILE --out FOLDER\n"
-    return head + yaml.safe_dump(config, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    return f"# popsim {option}sweep --config FILE --out FOLDER\n{yaml_text(config)}"
 
 
-def _as_lists(values: Any) -> Any:
-    if isinstance(values, Mapping):
-        return {name: _as_lists(own) for name, own in values.items()}
-    return list(map(_as_lists, values)) if isinstance(values, list | tuple) else values
+def _differs(field: dataclasses.Field[Any], experiment: AbstractExperiment) -> bool:
+    return getattr(experiment, field.name) != plain_value(field.name, field.default)
 
 
 def read_config(path: Path) -> Sweep:
@@ -156,26 +146,22 @@ def read_config(path: Path) -> Sweep:
 
     **Raises:** `ValueError` naming the file and the entry that does not fit.
     """
-    import yaml
-
     try:
-        if path.stat().st_size > LARGEST_BYTES:
-            raise ValueError(f"`config` must be a file of at most {LARGEST_BYTES} bytes, got {path}.")
-        found = yaml.load(path.read_text(), Loader=_text_loader())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise ValueError(f"`config` must be a YAML file, got {path}: {error}") from None
+        found = read_yaml(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"`config` must be a YAML file, got {path}: {str(error).rstrip('.')}.") from None
     if not isinstance(found, dict) or "experiment" not in found:
         raise ValueError(f"`config` must have an entry `experiment`, got {path} without one.")
     for name in found:
         if name not in KEYS:
             raise ValueError(
-                f"`config` must have the entries {', '.join(KEYS)}, got {name!r} in {path}."
-                f"{perhaps(str(name), KEYS)}"
+                f"`config` must have the entries {', '.join(KEYS)}, got {name!r:.100} in {path}."
+                f"{perhaps(str(name)[:100], KEYS)}"
             )
     if not isinstance(name := found["experiment"], str) or name not in EXPERIMENTS:
         raise ValueError(
-            f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r}: name the module "
-            "of your own by popsim --import MODULE."
+            f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r:.100}: name "
+            "the module of your own by popsim --import MODULE."
         )
     kind = EXPERIMENTS[name]
     settings, grid = (_mapping(found, entry, path) for entry in ("settings", "grid"))
@@ -186,7 +172,7 @@ def read_config(path: Path) -> Sweep:
         for own, values in grid.items()
     }
     seeds = found.get("seeds", f"0:{experiment.n_members}")
-    if (float16 := found.get("float16") or "false") not in TRUTHS:
+    if not isinstance(float16 := found.get("float16") or "false", str) or float16 not in TRUTHS:
         raise ValueError(f"`float16` in {path} must be true or false, got {float16!r:.100}.")
     return Sweep(
         experiment,
@@ -198,27 +184,10 @@ def read_config(path: Path) -> Sweep:
     )
 
 
-def _text_loader() -> Any:
-    """Return a loader of YAML that leaves all values but null as text."""
-    import yaml
-
-    class TextLoader(yaml.SafeLoader):
-        yaml_implicit_resolvers = {
-            first: [
-                (tag, form)
-                for tag, form in own
-                if tag in ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")
-            ]
-            for first, own in yaml.SafeLoader.yaml_implicit_resolvers.items()
-        }
-
-    return TextLoader
-
-
 def _count(found: Mapping[str, Any], entry: str, path: Path) -> int | None:
     if (value := found.get(entry)) is None:
         return None
-    if not isinstance(value, str) or not re.fullmatch(r"\d{1,9}", value):
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,18}", value):
         raise ValueError(f"`{entry}` in {path} must be a whole number, got {value!r:.100}.")
     return int(value)
 
@@ -229,5 +198,5 @@ def _mapping(found: Mapping[str, Any], entry: str, path: Path) -> dict[str, Any]
         raise ValueError(f"`{entry}` in {path} must be values by name, got {values!r:.100}.")
     named = {name.replace("-", "_"): value for name, value in values.items()}
     if len(named) < len(values):
-        raise ValueError(f"`{entry}` in {path} must have each setting once, got {', '.join(values)}.")
+        raise ValueError(f"`{entry}` in {path} must have each setting once, got {', '.join(values):.200}.")
     return named

@@ -12,6 +12,7 @@ from popsim._checks import bytes_of
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.model import initial_state, simulate
 from popsim.per_member import of_member
+from popsim.randomness import seed_key
 from popsim.training.loop._batch_loop import STORED_PER_STATE, members_at_a_time
 from popsim.training.steps.train_state import select_trainables
 
@@ -21,6 +22,7 @@ SECONDS_PER_NUMBER = 5e-10
 SECONDS_PER_WEIGHT = 9e-11
 PROCESS_BYTES = 450_000_000
 N_CHECKPOINTS, COPIES = 3, 3  # a checkpoint holds the weights and two moments of Adam
+MOST_ESTIMATED = 64  # kinds of cells that are estimated each; of further ones as many, evenly spaced
 N_SELECTIONS = 4  # whose members are kept for the other cells of a population
 
 
@@ -38,6 +40,11 @@ class CellCost:
     disk_bytes: int
 
 
+def is_estimated(place: int, count: int) -> bool:
+    """Whether to estimate the cell at a place among so many, or to take the estimate of one before it."""
+    return place < MOST_ESTIMATED or place % -(-count // MOST_ESTIMATED) == 0
+
+
 def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     """Estimate what the training of an experiment takes, without training it."""
     kind = dataclasses.replace(experiment, n_members=math.prod([len(own) for _, own in experiment.grid]))
@@ -46,11 +53,11 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     trials = eqx.filter_eval_shape(lambda: of_member(experiment.build_task(), 0).validation_trials())
     n_steps = trials.timeline.n_steps
     trial = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trials)
-    state = eqx.filter_eval_shape(lambda m, t: initial_state(m, t, key=jax.random.key(0)), model, trial)
+    state = eqx.filter_eval_shape(lambda m, t: initial_state(m, t, key=seed_key(0)), model, trial)
     state_bytes = bytes_of(state)
     params, _ = select_trainables(model, experiment.where_train)
     weight_bytes = bytes_of(params)
-    run = eqx.filter_make_jaxpr(lambda model, trial: simulate(model, trial, key=jax.random.key(0)))
+    run = eqx.filter_make_jaxpr(lambda model, trial: simulate(model, trial, key=seed_key(0)))
     n_numbers = _numbers_made(run(model, trial)[0].jaxpr)
     seconds_per_step = SECONDS_PER_NUMBER * n_numbers + SECONDS_PER_WEIGHT * weight_bytes / 4
     n_trial_steps = experiment.batch_size * n_steps

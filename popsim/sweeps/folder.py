@@ -1,5 +1,6 @@
 """The folder of a sweep: its layout, and its description."""
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -152,25 +153,40 @@ class SweepFolder(PlainFolder):
         is_run = os.path.lexists(RunFolder(self.path).description)
         return os.path.lexists(self.description) or (self.cells.is_dir() and not is_run)
 
-    def command(self, verb: str, module: str | None = None) -> str:
-        """Return a command on the sweep, such as "popsim resume sweeps/lr"."""
-        return f"popsim {import_option(module)}{verb} {shlex.quote(str(self.path))}"
+    def command(self, verb: str, suffix: str = "") -> str:
+        """Return a command on the sweep or on a path in it, such as "popsim resume sweeps/lr".
 
-    def read(self) -> tuple[dict[str, Any], Sweep]:
-        """Read the description and rebuild the plan of the sweep.
+        It imports the module of an experiment from outside popsim, which `sweep.json` names.
+        """
+        described: Any = {}
+        if self.description.is_file():
+            with contextlib.suppress(ValueError, OSError):
+                described = read_json(self.description)
+        module = described.get("module") if isinstance(described, dict) else None
+        return f"popsim {import_option(module)}{verb} {shlex.quote(f'{self.path}{suffix}')}"
 
-        **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if
-        it has another format, or its experiment no longer trains cells such as its own; `CorruptDataError` if
-        it was changed, or a part of the folder is a link, a pipe or a device.
+    def described(self) -> dict[str, Any]:
+        """Read the description, without rebuilding the experiment.
+
+        **Raises:** `ValueError` if there is no sweep; `MismatchError` if it has another format;
+        `CorruptDataError` if it was changed, or a part of the folder is a link, a pipe or a device.
         """
         check_path("path", self.path)
         self.check_plain()
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        described = self._described()
+        return self._described()
+
+    def read(self) -> tuple[dict[str, Any], Sweep]:
+        """Read the description and rebuild the plan of the sweep.
+
+        **Raises:** as `described`; `ValueError` if its experiment is not registered; `MismatchError` if its
+        experiment no longer trains cells such as its own.
+        """
+        described = self.described()
         experiment = rebuild_experiment(described, self.description)
         try:
-            axes = {str(name): tuple(map(_plain, values)) for name, values in described["axes"].items()}
+            axes = {str(name): tuple(values) for name, values in described["axes"].items()}
             first, end = described["seeds"]
             sweep = Sweep(
                 experiment,
@@ -238,7 +254,3 @@ def describe_sweep(sweep: Sweep) -> dict[str, Any]:
         "member_batch_size": sweep.member_batch_size,
         "recording": dataclasses.asdict(sweep.recording),
     }
-
-
-def _plain(value: Any) -> Any:
-    return tuple(map(_plain, value)) if isinstance(value, list) else value

@@ -2,93 +2,53 @@
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from popsim.experiments import Run, read_run_info
+from popsim.experiments import read_run_info
+from popsim.experiments.info import LONGEST as MOST_SECONDS
 from popsim.experiments.info import RunInfo, last_losses, logged_losses
 from popsim.store import (
     CorruptDataError,
-    MismatchError,
     SaveError,
     as_json_numbers,
     read_sealed_json,
     write_sealed_json,
 )
 from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
-from popsim.store._run_parts import read_parts, stream_log
-from popsim.store.files import read_plain
+from popsim.store._run_parts import read_parts, read_summary, stream_log
+from popsim.store.files import check_plain_file, read_plain
 from popsim.store.identity import FolderHeldError, lock_folder
+from popsim.sweeps._derived import (
+    MISFITS,
+    as_count,
+    as_results,
+    as_seconds,
+    check_forms,
+    check_layout,
+    check_range,
+    check_results,
+    largest_note,
+    most_batches,
+)
+from popsim.sweeps._results import figures_of_merit
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.folder import CellFolder, SweepFolder
+from popsim.sweeps.layouts import Batches, CellLayout
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["CellLayout", "SweepIndex", "STATES"]
+__all__ = ["SweepIndex", "STATES"]
 
 INDEX_FORMAT = 1
 STATES = ("not started", "stopped", "damaged", "finished")
 NOT_STARTED, STOPPED, DAMAGED, FINISHED = range(len(STATES))
 PARTS = ("summary.json", "training.json", "run.json")  # one of which changes with a cell
 LONGEST = 300  # characters of a message
-
-
-@dataclasses.dataclass(frozen=True)
-class CellLayout:
-    """What the history of a cell holds.
-
-    - `rows`: by axis of rows, such as "batch", the numbers of its batches.
-    - `arrays`: by variable, its axes, the lengths of these, and its dtype.
-    - `terms`: the terms of the loss.
-    """
-
-    rows: Mapping[str, tuple[int, ...]]
-    arrays: Mapping[str, tuple[tuple[str, ...], tuple[int, ...], str]]
-    terms: tuple[str, ...]
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-    @functools.cached_property
-    def text(self) -> str:
-        """The layout as JSON."""
-        rows = {axis: _as_ranges(batches) for axis, batches in self.rows.items()}
-        return json.dumps({"rows": rows, "arrays": self.arrays, "terms": self.terms}, sort_keys=True)
-
-    @classmethod
-    def parse(cls, text: str) -> "CellLayout":
-        """Return the layout in a `text`."""
-        found = json.loads(text)
-        return cls(
-            {str(axis): tuple(_of_ranges(ranges)) for axis, ranges in found["rows"].items()},
-            {
-                str(name): (tuple(axes), tuple(shape), str(dtype))
-                for name, (axes, shape, dtype) in found["arrays"].items()
-            },
-            tuple(found["terms"]),
-        )
-
-
-def _as_ranges(numbers: tuple[int, ...]) -> list[list[int]]:
-    """Return increasing numbers as ranges: first, last and step."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and len(numbers) > 1 and ranges[-1][2] in (0, number - ranges[-1][1]):
-            ranges[-1][1:] = [number, number - ranges[-1][1]]
-        else:
-            ranges.append([number, number, 0])
-    return ranges
-
-
-def _of_ranges(ranges: list[list[int]]) -> Iterator[int]:
-    for first, last, step in ranges:
-        yield from range(first, last + 1, max(1, step))
 
 
 @dataclasses.dataclass
@@ -105,6 +65,7 @@ class SweepIndex:
     - `layouts`: the different layouts of histories.
     - `problems`: what is wrong with damaged cells.
     - `n_members`: the number of members of the sweep.
+    - `compared`: the cells whose results were compared with their runs, see `popsim.sweeps._comparison`.
     """
 
     state: Int[np.ndarray, " cell"]
@@ -116,6 +77,7 @@ class SweepIndex:
     layouts: list[CellLayout]
     problems: dict[int, str]
     n_members: int
+    compared: set[int] = dataclasses.field(default_factory=set, repr=False, kw_only=True)
 
     @classmethod
     def empty(cls, sweep: Sweep) -> "SweepIndex":
@@ -127,27 +89,42 @@ class SweepIndex:
 
     @classmethod
     def read(cls, folder: SweepFolder, sweep: Sweep, sweep_id: str) -> "SweepIndex":
-        """Read the index of a sweep; one that is missing, damaged or of another sweep is empty."""
-        index = cls.empty(sweep)
-        try:
+        """Read the index of a sweep; one that is missing, damaged, of another sweep or cannot be is empty."""
+        empty = cls.empty(sweep)
+        with contextlib.suppress(*MISFITS):
+            check_plain_file(folder.index)
             with open_array_file(folder.index, INDEX_FORMAT, "an index") as (file, content):
                 details, forms = content["details"], content["arrays"]
-                if details.get("sweep_id") != sweep_id:
-                    return index
-                found = {name: read_array(folder.index, file, name, form) for name, form in forms.items()}
-            columns = {name: found.pop(name) for name in _COLUMNS}
-            expected = {name: getattr(index, name).shape for name in _COLUMNS}
-            if {name: column.shape for name, column in columns.items()} != expected:
-                return index
-            layouts = [CellLayout.parse(text) for text in details["layouts"]]
-            problems = {int(number): str(said) for number, said in details["problems"].items()}
-            if any(column.shape != (sweep.n_members,) for column in found.values()):
-                return index
-            return cls(
-                **columns, members=found, layouts=layouts, problems=problems, n_members=sweep.n_members
+                if details["sweep_id"] != sweep_id:
+                    return empty
+                check_forms(forms, {name: getattr(empty, name) for name in _COLUMNS}, sweep.n_members)
+                arrays = {name: read_array(folder.index, file, name, form) for name, form in forms.items()}
+            index = cls(
+                *(arrays.pop(name) for name in _COLUMNS),
+                members=arrays,
+                layouts=[CellLayout.parse(text) for text in details["layouts"]],
+                problems={int(number): text for number, text in details["problems"].items()},
+                n_members=sweep.n_members,
             )
-        except (CorruptDataError, MismatchError, LookupError, TypeError, ValueError, OSError):
+            index._check(sweep)
             return index
+        return empty
+
+    def _check(self, sweep: Sweep) -> None:
+        """Raise `ValueError` if the values cannot be those of a sweep."""
+        n_batches, widths = most_batches(sweep), np.diff(sweep.first_members())
+        check_range("states", self.state, NOT_STARTED, FINISHED)
+        check_range("batches", self.n_batches, 0, n_batches)
+        check_range("seconds", self.seconds, 0, MOST_SECONDS)
+        check_range("layouts", self.layout, -1, len(self.layouts) - 1)
+        has_begun = np.repeat(np.isin(self.state, (STOPPED, FINISHED)), widths)
+        check_results({name: column[has_begun] for name, column in self.members.items()}, n_batches)
+        for layout, width in {*zip(self.layout.tolist(), widths.tolist(), strict=True)}:
+            if layout >= 0:
+                check_layout(self.layouts[layout], width, n_batches)
+        for number, text in self.problems.items():
+            if self.state[number] != DAMAGED or not isinstance(text, str) or len(text) > LONGEST:
+                raise ValueError(f"problems must be text by damaged cell, got {text!r:.100} of {number}.")
 
     def write(self, folder: SweepFolder, sweep_id: str) -> None:
         """Write the index, unless another process does so or the folder cannot be written."""
@@ -171,13 +148,20 @@ class SweepIndex:
         for number, seen in enumerate(map(tuple, self.stamp.tolist())):
             cell = folder.cell(number)
             stamp = stamp_of(str(cell.path)) if cell.path.name in present else (0, 0)
-            if stamp == seen:
+            if stamp == seen and _is_state(self.state[number], stamp[0]):
                 continue
             n_changed += 1
             self.stamp[number] = stamp
             entry = read_cell(folder, sweep, sweep_id, number) if stamp[0] else CellEntry()
             self._put(number, entry, slice(firsts[number], firsts[number + 1]), known)
         return n_changed
+
+    def read_again(self, folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> None:
+        """Enter what the run of a cell says, whatever its `cell.json` does."""
+        firsts = sweep.first_members()
+        known = {layout: place for place, layout in enumerate(self.layouts)}
+        entry = read_run(folder, sweep, sweep_id, number)
+        self._put(number, entry, slice(firsts[number], firsts[number + 1]), known)
 
     def _put(self, number: int, entry: "CellEntry", members: slice, known: dict[CellLayout, int]) -> None:
         """Enter what is known of a cell."""
@@ -212,6 +196,16 @@ class CellEntry:
     layout: CellLayout | None = None
     problem: str = ""
 
+    def check(self, n_members: int, n_batches: int) -> None:
+        """Raise `ValueError` if it cannot be of a cell of so many members and at most so many batches."""
+        check_range("batches", np.array([self.n_batches]), 0, n_batches)
+        check_range("seconds", np.array([self.seconds]), 0, MOST_SECONDS)
+        if any(len(numbers) != n_members for numbers in self.members.values()):
+            raise ValueError(f"results must be of {n_members} members.")
+        check_results({name: np.array(numbers) for name, numbers in self.members.items()}, n_batches)
+        if self.layout is not None:
+            check_layout(self.layout, n_members, n_batches)
+
 
 def stamp_of(folder: str) -> tuple[int, int]:
     """Return which parts of a cell exist, and a number that changes when one is written or put there."""
@@ -224,34 +218,55 @@ def stamp_of(folder: str) -> tuple[int, int]:
     return exist, changed
 
 
+def _is_state(state: int, parts: int) -> bool:
+    """Whether a cell of which some parts exist can be in a state; a damaged one is looked at each time."""
+    has_summary = bool(parts & 1)
+    return {NOT_STARTED: not parts, STOPPED: not has_summary, FINISHED: has_summary}.get(int(state), False)
+
+
 def read_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
-    """Read what the index holds of a cell, from its `cell.json` or, without it, from its run."""
-    with contextlib.suppress(ValueError, OSError, LookupError, TypeError):
-        return read_note(folder, sweep_id, number)
+    """Read what the index holds of a cell, from its `cell.json` or, if that does not fit, from its run."""
+    with contextlib.suppress(ValueError, OSError):
+        return read_note(folder, sweep, sweep_id, number)
+    return read_run(folder, sweep, sweep_id, number)
+
+
+def read_run(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
+    """Read what the index holds of a cell from its run, whatever `cell.json` says."""
     try:
         return look_at_cell(folder, sweep, sweep_id, number)
     except (ValueError, OSError) as error:
         return CellEntry(DAMAGED, problem=str(error))
 
 
-def read_note(folder: SweepFolder, sweep_id: str, number: int) -> CellEntry:
+def read_note(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> CellEntry:
     """Read what the index holds of a cell from its `cell.json`.
 
-    **Raises:** an error of some kind if it is missing, damaged, or not of this cell as it is now.
+    **Raises:** `ValueError` or `OSError` if it is missing, damaged, or not of this cell as it is now.
     """
-    return _entry_of(read_sealed_json(folder.entry(number)), sweep_id, number, folder.cell(number))
+    note, n_members = folder.entry(number), sweep.places_of(number).size
+    try:
+        if os.path.lexists(note) and note.lstat().st_size > largest_note(n_members):
+            raise ValueError("it is too large.")
+        entry = _entry_of(read_sealed_json(note), sweep_id, number, folder.cell(number))
+        entry.check(n_members, most_batches(sweep))
+    except MISFITS as error:
+        if isinstance(error, CorruptDataError | OSError):
+            raise
+        raise CorruptDataError(f"{note} must be what popsim writes of this cell: {error!s:.200}") from None
+    return entry
 
 
 def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: CellFolder) -> CellEntry:
-    """Return the entry in a `cell.json`; raises unless it is of this cell, its run and its summary."""
-    files = {name: found[name] for name in ("run", "summary")}
-    if (found["sweep"], found["cell"], files) != (sweep_id, number, _digests_of(cell)):
-        raise ValueError("it is of another cell, or of another run or summary.")
+    """Return the entry in a `cell.json`; raises unless it is of this cell and its present files."""
+    expected = {"sweep": sweep_id, "cell": number, **_digests_of(cell)}
+    if {name: found[name] for name in expected} != expected:
+        raise ValueError("it is of another cell, or of another run, summary or history.")
     return CellEntry(
         FINISHED,
-        int(found["n_batches"]),
-        float(found["seconds"]),
-        {name: np.asarray(values, float).tolist() for name, values in found["members"].items()},
+        as_count(found["n_batches"]),
+        as_seconds(found["seconds"]),
+        as_results(found["members"]),
         CellLayout.parse(found["layout"]),
     )
 
@@ -280,7 +295,8 @@ def write_entry(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -
 def _digests_of(cell: CellFolder) -> dict[str, str]:
     """Return the digests of the files on which a `cell.json` depends."""
     digests = {}
-    for name, path in (("run", cell.description), ("summary", cell.summary)):
+    files = {"run": cell.description, "summary": cell.summary, "history": cell.history / "zarr.json"}
+    for name, path in files.items():
         with read_plain(path) as file:
             digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
     return digests
@@ -315,11 +331,10 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
         members["training_loss"] = training.tolist()
         members["validation_loss"] = losses.validation.tolist()
     if info.is_finished:
-        results = Run(cell, experiment).results()
-        for column in results.columns:
-            name = f"{column.title}, {column.heading}" if column.heading else column.title
-            if results.has_members and (values := results.of_members(column)).size:
-                members[f"result.{name}"] = values.tolist()
+        if losses is None:
+            raise CorruptDataError(f"{cell.log} must have a line for each logging point; it is damaged.")
+        results = figures_of_merit(experiment, read_summary(cell, parts.run_id))
+        members |= {name: numbers.tolist() for name, numbers in results.items()}
     return CellEntry(
         FINISHED if info.is_finished else STOPPED,
         info.n_saved,
@@ -337,7 +352,7 @@ def _layout_of(cell: CellFolder, info: RunInfo) -> CellLayout | None:
 
     dataset = popsim.training.open_history(cell.path)
     rows = {
-        str(name): tuple(dataset[name].values.tolist())
+        str(name): Batches.of(dataset[name].values.tolist())
         for name in dataset.coords
         if dataset[name].dims == (name,) and (name == "batch" or str(name).endswith("_batch"))
     }

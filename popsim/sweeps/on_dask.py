@@ -7,35 +7,29 @@ one another are trained by as many processes as there are workers, each of which
 
 import contextlib
 import dataclasses
-import logging
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from popsim._checks import check_positive_int
 from popsim.experiments.run_experiment import RunStopped
+from popsim.sweeps._dask_cluster import accelerators, connected, cores, naming_loss
 from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.modules import module_of
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.running import CellsFailed, failure_text, unfinished_cells
 from popsim.version import __version__
 
 __all__ = ["run_on_dask"]
 
-SECONDS_TO_CONNECT = 10
-SECONDS_FOR_WORKERS = 60
 SECONDS_HELD = 60  # a lost worker's process notices that within a second or two, saves, and ends
 RETRIES = 5
 STOPPED = 75  # the exit code of popsim for a run that is saved and not finished, see popsim.cli
-NOT_IMPORTED = (
-    "`on` must be something that is installed, got dask without distributed: pip install popsim[dask]"
-)
 
 
 class CellStopped(RuntimeError):
@@ -104,23 +98,26 @@ def run_on_dask(
 
     **Raises:** `ValueError` if distributed is not installed, the scheduler is not reached or has no workers,
     or a worker has another popsim or does not see the folder; `CellsFailed` naming the cells that are not
-    finished; `RunStopped` if `stop` returned True.
+    finished, or saying that the scheduler was lost; `RunStopped` if `stop` returned True.
     """
     opened = open_sweep(path).examined(cells)
     wanted = unfinished_cells(opened, cells)
     if not wanted:
         return opened
-    with _connected(scheduler, n_workers) as (client, n_local):
+    with connected(scheduler, n_workers) as (client, n_local):
         tell(f"Dask: {client.dashboard_link}")
         folder = str(opened.folder.path.resolve())
-        _check_workers(client, folder)
-        modules, python_path = _of_experiment(opened)
+        with naming_loss(client, opened.folder):
+            _check_workers(client, folder)
+        module = module_of(opened.sweep.experiment)
+        modules, python_path = ((), ()) if module is None else ((module[0],), (str(module[1]),))
         options = ("--devices", str(1 if devices is None else devices))
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
         together = tuple(wanted) if opened.sweep.selects_across_cells else ()
         tasks = [CellTask(folder, own, together, *how) for own in wanted]
-        failed = _run_tasks(client, tasks, event, stop, tell)
+        with naming_loss(client, opened.folder):
+            failed = _run_tasks(client, tasks, event, stop, tell)
     now = open_sweep(path).examined(wanted)
     if failed is None:
         raise RunStopped(opened.folder.path, 0)
@@ -128,67 +125,6 @@ def run_on_dask(
     if left:
         raise CellsFailed(failure_text(now, left))
     return now
-
-
-@contextlib.contextmanager
-def _connected(scheduler: str | None, n_workers: int | None) -> Iterator[tuple[Any, int | None]]:
-    """Yield a client, and the number of workers if they are of this machine."""
-    try:
-        import distributed
-    except ImportError:
-        raise ValueError(NOT_IMPORTED) from None
-    if scheduler is None:
-        count = _default_workers() if n_workers is None else n_workers
-        check_positive_int("workers", count)
-        with (
-            distributed.LocalCluster(
-                n_workers=count, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
-            yield client, count
-        return
-    if n_workers is not None:
-        raise ValueError(f"`workers` must not be given with --scheduler, which has its own, got {n_workers}.")
-    how: Any = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    try:
-        client = distributed.Client(**how, timeout=SECONDS_TO_CONNECT)
-    except (OSError, ValueError) as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(
-            f"`scheduler` must be a Dask scheduler that answers, got {scheduler}: {said}"
-        ) from None
-    with client:
-        try:
-            client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
-        except TimeoutError:
-            raise ValueError(
-                f"`scheduler` must have workers, got {scheduler}, which had none for {SECONDS_FOR_WORKERS} s."
-            ) from None
-        yield client, None
-
-
-def _default_workers() -> int:
-    """Return the number of accelerators, or else of the cores that the process may use."""
-    return len(_accelerators()) or len(_cores())
-
-
-def _accelerators() -> list[str]:
-    """Return the names of the accelerators that the process may use, for `CUDA_VISIBLE_DEVICES`."""
-    if not (nvidia := shutil.which("nvidia-smi")):
-        return []
-    listed = subprocess.run([nvidia, "-L"], capture_output=True, text=True, check=False)
-    n_there = sum(line.startswith("GPU ") for line in listed.stdout.splitlines())
-    if (granted := os.environ.get("CUDA_VISIBLE_DEVICES")) is None:
-        return list(map(str, range(n_there)))
-    return [name for name in granted.split(",") if name.strip()] if n_there else []
-
-
-def _cores() -> list[int]:
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def _facts(folder: str) -> tuple[str, bool]:
@@ -210,21 +146,6 @@ def _check_workers(client: Any, folder: str) -> None:
             )
         if not sees:
             raise ValueError(f"`scheduler` must have workers that see {folder}: {worker} does not.")
-
-
-def _of_experiment(opened: OpenedSweep) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the module of the experiment if it is the user's own, and the folder in which it is found."""
-    name = type(opened.sweep.experiment).__module__
-    if name.startswith("popsim."):
-        return (), ()
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if name == "__main__" or file is None:
-        raise ValueError(
-            f"the experiment {opened.sweep.experiment.name} must be in a module, which the processes of the "
-            f"cells import, got {name}."
-        )
-    depth = name.count(".") + (Path(file).name == "__init__.py")
-    return (name,), (str(Path(file).resolve().parents[depth]),)
 
 
 def _run_tasks(
@@ -297,18 +218,18 @@ def _started(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
 
     paths = [*task.python_path, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    cores: set[int] = set()
+    share: set[int] = set()
     if task.n_local is not None:
         place = int(distributed.get_worker().name)
-        cores = set(_cores()[place % len(_cores()) :: task.n_local])
-        if accelerators := _accelerators():
-            env["CUDA_VISIBLE_DEVICES"] = accelerators[place % len(accelerators)]
+        share = set(cores()[place % len(cores()) :: task.n_local])
+        if names := accelerators():
+            env["CUDA_VISIBLE_DEVICES"] = names[place % len(names)]
     process = subprocess.Popen(
         task.command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors, env=env
     )
-    if cores and hasattr(os, "sched_setaffinity"):
+    if share and hasattr(os, "sched_setaffinity"):
         with contextlib.suppress(OSError):  # it has ended already
-            os.sched_setaffinity(process.pid, cores)
+            os.sched_setaffinity(process.pid, share)
     return process
 
 

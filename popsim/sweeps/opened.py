@@ -16,6 +16,7 @@ from popsim.experiments import Run
 from popsim.experiments._joined_models import joined
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
+from popsim.sweeps._comparison import compare_layouts, compare_results
 from popsim.sweeps.cells import check_cell, visible_damage
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
 from popsim.sweeps.index import DAMAGED, FINISHED, NOT_STARTED, STATES, SweepIndex
@@ -146,6 +147,8 @@ class OpenedSweep:
 
         if selection:
             return self.where(**selection).summary()
+        cells = np.unique(self.labels["cell"]).tolist()
+        compare_results(self.index, self.folder, self.sweep, self.sweep_id, cells)
         self._warn_of_damage()
         columns: dict[str, Any] = {}
         for name, values in self.labels.items():
@@ -176,6 +179,7 @@ class OpenedSweep:
         self._warn_of_damage()
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
+        compare_layouts(self.index, self.folder, self.sweep, self.sweep_id, cells.tolist())
         has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
         layout = np.where(has_some, self.index.layout, -1)[cells]
         open_cell = CellHistories(self.folder, self.sweep, self.sweep_id, cells)

@@ -84,6 +84,7 @@ def shared_population(
         tuple(map(sweep.places_of, cells)),
         run_id=sweep_id,
         keeps_waiting=keeps_waiting,
+        population=cells[0],
     )
 
 
@@ -121,11 +122,24 @@ def cells_in_turn(
                 continue
         n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
         if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
-            failed |= dict.fromkeys(left, "it waits for other cells of its population")
+            failed |= {number: _reason_to_wait(folder, sweep, number) for number in left}
             return
         if stop is not None and stop():
             raise RunStopped(folder.path, 0)
         time.sleep(SECONDS_BETWEEN_LOOKS)
+
+
+def _reason_to_wait(folder: SweepFolder, sweep: Sweep, number: int) -> str:
+    """Say for what a cell waits that does not come."""
+    cells = sweep.population_of(number)
+    others = [cell for cell in cells if cell != number]
+    if not all(folder.cell(cell).is_finished for cell in others):
+        return "it waits for other cells of its population"
+    return (
+        f"what {cells_text(others)} of its population, which are finished, offered in "
+        f"{folder.selections(cells)} is missing: if it cannot be restored, remove that folder and all of "
+        "these cells, which then begin again"
+    )
 
 
 def _cells_that_can_go_on(
@@ -137,7 +151,16 @@ def _cells_that_can_go_on(
         of_populations.setdefault(sweep.population_of(number), []).append(number)
     for cells, own in of_populations.items():
         population = shared_population(folder, sweep, sweep_id, cells[0], lambda missing: False)
-        newest = [population.newest(part) for part in range(len(cells))]
+        newest = [_newest_of(population, part) for part in range(len(cells))]
+        furthest_behind = min((batch for batch in newest if batch is not None), default=None)
         for number in own:
-            if newest[number - cells[0]] == min(newest) and not folder.holder(number):
+            if newest[number - cells[0]] in (None, furthest_behind) and not folder.holder(number):
                 yield number
+
+
+def _newest_of(population: SharedPopulation, part: int) -> int | None:
+    """Return the last selection to which a training has come; None if that is damaged, as it will say."""
+    try:
+        return population.newest(part)
+    except ValueError:
+        return None

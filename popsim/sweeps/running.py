@@ -12,16 +12,18 @@ from typing import Any
 import jax
 
 from popsim._checks import memory_of_machine, warn_caller
+from popsim._numeric_flags import numeric_flags
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.experiments import Run, run_or_resume
-from popsim.experiments.run_experiment import RunStopped, check_size, devices_of_run
+from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
 from popsim.store.files import finished_name, saving, write_file
 from popsim.store.identity import FolderHeldError, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.config import config_text
-from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
 from popsim.sweeps.index import read_note, write_entry
 from popsim.sweeps.opened import OpenedSweep, open_sweep
@@ -68,7 +70,11 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
             widest[tuple(cell.settings.items())] = cell
     n_bytes = 0
     per_kind = sweep.n_members // max(1, len(widest))
-    for cell in widest.values():
+    cost = CellCost(0.0, 0, 0)
+    for place, cell in enumerate(widest.values()):
+        if not is_estimated(place, len(widest)):
+            n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+            continue
         cost = cell_cost(cell.experiment, sweep.recording)
         if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
             raise ValueError(
@@ -90,7 +96,7 @@ def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
     described, _ = folder.read()
     given = describe_sweep(sweep)
-    goes_on = folder.command("resume", described["module"])
+    goes_on = folder.command("resume")
     there, here = _flat(described), _flat(plain_json("sweep", given))
     differ = [name for name, value in here.items() if there.get(name) != value]
     if differ:
@@ -121,6 +127,7 @@ def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
         "popsim": __version__,
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
+        FLAGS: numeric_flags(),
         "division": sweep.division.described(sweep.axes),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
@@ -173,10 +180,15 @@ def run_cell(
     `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process trains;
     otherwise as `run_or_resume`.
     """
-    folder = SweepFolder(Path(path))
+    folder, number = SweepFolder(Path(path)), plain_value("number", number)
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
+    if unknown := check_flags(described, folder.description):
+        warn_caller(
+            f"{folder.description} does not tell the {', '.join(unknown)} of JAX: cells trained under "
+            "others have other numbers."
+        )
     place = folder.cell(number)
     folder.check_trainable(described["format"])
     place.check_plain()
@@ -208,7 +220,7 @@ def run_cell(
             write_entry(folder, sweep, sweep_id, number)
         except RunStopped as stopped:
             if waiting.given_up:
-                command = folder.command("sweep run", described["module"])
+                command = folder.command("sweep run")
                 raise WaitsForOthers(place.path, stopped.n_batches, waiting.given_up, command) from None
             raise
         except Exception as error:
@@ -306,7 +318,7 @@ def _repair(opened: OpenedSweep) -> None:
             _complete(folder, sweep)
     for number in opened.cells_in("finished"):
         try:
-            read_note(folder, sweep_id, number)
+            read_note(folder, sweep, sweep_id, number)
         except (ValueError, LookupError, TypeError, OSError):
             with contextlib.suppress(ValueError, OSError), lock_folder(folder.cell(number).path):
                 write_entry(folder, sweep, sweep_id, number)

@@ -1,16 +1,20 @@
 """Job scripts that train a sweep on a cluster with SLURM, as an array of jobs and without Dask."""
 
 import dataclasses
+import os
 import re
 import shlex
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_positive_int
 from popsim._text_checks import check_path
+from popsim.experiments import AbstractExperiment
 from popsim.store.files import write_file
 from popsim.store.run_folder import import_option
+from popsim.sweeps.modules import module_of
 from popsim.sweeps.opened import OpenedSweep
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
@@ -139,6 +143,18 @@ def _environment() -> list[str]:
     return [f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this"]
 
 
+def _path_of_module(experiment: AbstractExperiment) -> list[str]:
+    """Return the line by which jobs find the module of an experiment of the user's own, if there is one."""
+    if (module := module_of(experiment)) is None or str(module[1]) in sysconfig.get_paths().values():
+        return []
+    folder = str(module[1])
+    if os.pathsep in folder:
+        return [f"cd {shlex.quote(folder)}  # with the module {module[0]}"]
+    return [
+        f"export PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}}  # with the module {module[0]}"
+    ]
+
+
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     """Return a script for sbatch that trains the cells of a sweep, each job several of them in turn.
 
@@ -147,6 +163,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     sweep, folder = opened.sweep, opened.folder.path.resolve()
     n_tasks = min(sweep.n_cells, options.max_tasks)
     place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    setup = (*options.setup, *_environment(), *_path_of_module(sweep.experiment))
     each = _EACH.format(n_cells=sweep.n_cells, n_tasks=n_tasks)
     parts = {
         "train": _TOGETHER if sweep.selects_across_cells else each,
@@ -156,7 +173,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "options": "".join(f"\n{line}" for line in options.lines()),
         "logs": f'"{place}/%a.txt"',
         "seconds": SIGNAL_SECONDS,
-        "setup": "".join(f"\n{line}" for line in (*options.setup, *_environment())),
+        "setup": "".join(f"\n{line}" for line in setup),
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
     }

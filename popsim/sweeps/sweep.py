@@ -4,16 +4,17 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._checks import check_instance, check_non_negative_int, check_positive_int
+from popsim._plain_values import plain_value
 from popsim._text_checks import perhaps
 from popsim.experiments import AbstractExperiment, Recording
-from popsim.experiments._joined_models import as_setting
 from popsim.sweeps.division import Division, cut, divide
+from popsim.sweeps.limits import as_axes, as_seeds, check_extent
 
 __all__ = ["Cell", "Sweep"]
 
@@ -106,29 +107,24 @@ class Sweep:
     division: Division = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self):
-        for name, values in self.axes.items():
-            if isinstance(values, str) or not isinstance(values, Iterable):
-                raise ValueError(f"`axes[{name!r}]` must be a list of values, got {values!r}.")
-        object.__setattr__(
-            self, "axes", {name: as_setting(tuple(values)) for name, values in self.axes.items()}
+        check_instance(
+            "experiment", self.experiment, AbstractExperiment, "an experiment, such as CenterOut()"
         )
-        seeds = self.seeds
-        if isinstance(seeds, list | tuple | np.ndarray):
-            first, end = (int(seeds[0]), int(seeds[0]) + len(seeds)) if len(seeds) else (0, 0)
-            if list(seeds) == list(range(first, end)):
-                seeds = range(first, end)
-                object.__setattr__(self, "seeds", seeds)
-        if not isinstance(seeds, range) or seeds.step != 1 or seeds.start < 0 or not seeds:
-            raise ValueError(f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r}.")
+        check_instance("axes", self.axes, Mapping, "the values of each setting by name")
+        object.__setattr__(self, "axes", as_axes(type(self.experiment), self.axes))
+        object.__setattr__(self, "seeds", as_seeds(self.seeds))
         for name in ("members_per_cell", "member_batch_size"):
-            if (number := getattr(self, name)) is not None:
+            if (number := plain_value(name, getattr(self, name))) is not None:
                 check_positive_int(name, number)
+            object.__setattr__(self, name, number)
         if self.experiment.grid:
             raise ValueError("`experiment` must have no grid of its own: the axes are the grid.")
-        for name, values in self.axes.items():
-            self._check_axis(name, tuple(values))
-        self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
+        for name in self.axes:
+            self._check_axis(name)
         divided = {name: self.axes[name] for name in self._divisible_axes()}
+        cell_axes = [name for name in self.axes if name not in divided]
+        check_extent(self.axes, cell_axes, self.seeds, self.members_per_cell)
+        self.recording.batches(self.experiment.n_batches, self.experiment.log_step)
         n_per_population = len(self.seeds) * math.prod(map(len, divided.values()))
         self.experiment.check_selection(divided, n_per_population)
         object.__setattr__(self, "division", divide(divided, self.seeds, self.members_per_cell))
@@ -148,7 +144,7 @@ class Sweep:
         object.__setattr__(sweep, "division", division)
         return sweep
 
-    def _check_axis(self, name: str, values: tuple[Any, ...]) -> None:
+    def _check_axis(self, name: str) -> None:
         known = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
         if name in NOT_AXES:
             raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
@@ -156,11 +152,6 @@ class Sweep:
             raise ValueError(
                 f"`axes` must be settings of {self.experiment.name}, got {name!r}.{perhaps(name, known)}"
             )
-        if not values:
-            raise ValueError(f"`axes[{name!r}]` must have at least one value, got none.")
-        for value in values:
-            if values.count(value) > 1:
-                raise ValueError(f"`axes[{name!r}]` must have different values, got {value!r} twice.")
 
     def check(self) -> None:
         """Check that every cell is an experiment; raises its `ValueError`, which names the setting."""

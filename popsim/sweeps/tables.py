@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.info_table import size_text
-from popsim.sweeps.cost import CellCost, cell_cost
+from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
@@ -21,12 +21,13 @@ TRAINED = "being trained"
 def plan_table(sweep: Sweep) -> str:
     """Return the cells of a sweep with their members and what each is expected to take, as text."""
     costs: dict[object, CellCost] = {}
-    rows, seconds, n_bytes = [], 0.0, 0
+    rows, seconds, n_bytes, cost = [], 0.0, 0, CellCost(0.0, 0, 0)
     for cell in sweep.cells():
         kind = (tuple(cell.settings.items()), cell.experiment.n_members)
-        if kind not in costs:
-            costs[kind] = cell_cost(cell.experiment, sweep.recording)
-        cost = costs[kind]
+        if kind in costs:
+            cost = costs[kind]
+        elif len(costs) < MOST_ESTIMATED or is_estimated(cell.number, sweep.n_cells):
+            cost = costs[kind] = cell_cost(cell.experiment, sweep.recording)
         seconds, n_bytes = seconds + cost.seconds, n_bytes + cost.disk_bytes
         if cell.number < MOST_ROWS:
             values = [cell.experiment.n_members, *_in_words(cost), str(cell)]

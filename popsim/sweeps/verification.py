@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from popsim.experiments import verify_run
-from popsim.store import Checkpoints
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
 from popsim.sweeps.cells import check_cell
@@ -22,6 +21,7 @@ from popsim.sweeps.index import (
     read_note,
     stamp_of,
 )
+from popsim.sweeps.populations import shared_population
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["verify_sweep"]
@@ -49,7 +49,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     index = SweepIndex.read(folder, sweep, sweep_id)
-    damage = _config(folder, sweep) | _failures(folder) | _selections(folder, sweep_id)
+    damage = _config(folder, sweep) | _failures(folder) | _selections(folder, sweep, sweep_id)
     if folder.index.exists() and not index.stamp.any():  # one is written only if there is something to say
         damage[folder.index.name] = "is damaged, or of another sweep: it is made again from the cells"
     for number in range(sweep.n_cells):
@@ -115,20 +115,17 @@ def _read_failure(file: Path) -> None:
         raise ValueError("must say why a cell failed, and on which host")
 
 
-def _selections(folder: SweepFolder, sweep_id: str) -> dict[str, str]:
+def _selections(folder: SweepFolder, sweep: Sweep, sweep_id: str) -> dict[str, str]:
     """Verify what the cells of populations offered one another."""
     damage = {}
-    populations = sorted(folder.all_selections.iterdir()) if folder.all_selections.is_dir() else []
-    for place in (
-        offers for population in populations if population.is_dir() for offers in population.iterdir()
-    ):
-        if not place.is_dir():
-            continue
-        files = Checkpoints(place, run_id=sweep_id)
-        for step in files.steps():
-            said = _complaint(lambda files=files, step=step: files.verify(step))
-            if said and step in files.steps():  # or it was removed meanwhile, for a later one
-                damage[f"{(place / f'{step:09d}.safetensors').relative_to(folder.path)}"] = said
+    for number in range(sweep.n_cells) if sweep.selects_across_cells else ():
+        cells = sweep.population_of(number)
+        place = folder.selections(cells)
+        if number == cells[0] and place.is_dir():
+            problems = shared_population(folder, sweep, sweep_id, number, lambda missing: False).damage()
+            damage |= {
+                (place / file).relative_to(folder.path).as_posix(): text for file, text in problems.items()
+            }
     return damage
 
 
@@ -154,7 +151,7 @@ def _cell(
         return {cell.description.name: str(error)}, None
     if entry.state != FINISHED or not has_note:
         return {}, entry
-    said = _complaint(lambda: _check_note(read_note(folder, sweep_id, number), entry))
+    said = _complaint(lambda: _check_note(read_note(folder, sweep, sweep_id, number), entry))
     again = f"{said} ({folder.command('resume')} writes it again)"
     return ({cell.entry.name: again} if said else {}), entry
 

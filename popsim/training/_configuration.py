@@ -3,90 +3,21 @@
 import dataclasses
 import functools
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._fingerprint import fingerprint, source_fingerprint
+from popsim._named_parts import differing_parts, named_parts
+from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
-from popsim.training._fingerprint import PLAIN, fingerprint, source_fingerprint
 from popsim.training._plan import TrainingPlan
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.version import __version__
-
-MOST_PARTS = 500
-MOST_TOLD = 3
-LONGEST = 100
-DEEPEST = 20
-
-
-def named_parts(name: str, value: Any) -> dict[str, str]:
-    """Return a text for each part of a value, by path, such as "task.loss.terms.0.weight"; at most 500.
-
-    Arrays of up to 4 numbers are written out; others give dtype, shape and digest, functions name and digest.
-    """
-    parts = {}
-    for path, text in _parts(name, value, 0):
-        parts[path] = text[:LONGEST]
-        if len(parts) == MOST_PARTS:
-            break
-    return parts
-
-
-def differing_parts(name: str, then: Any, now: Mapping[str, str]) -> str:
-    """Return a message on the parts that differ, with both texts; empty if none does.
-
-    **Arguments:**
-
-    - `name`: the name of the value.
-    - `then`: earlier results of `named_parts` by name, as read from a file; anything else counts as empty.
-    - `now`: the current result for this value.
-    """
-    then = then.get(name) if isinstance(then, dict) else None
-    if not isinstance(then, dict) or not then:
-        return ""
-    different = [path for path in {**now, **then} if then.get(path) != now.get(path)]
-    paths = [path for path in different if path.rpartition(".")[0] not in different]
-    told = [f"`{path}`, {_told(then, path)} then and {_told(now, path)} now" for path in paths[:MOST_TOLD]]
-    more = len(paths) - len(told)
-    return "; ".join(told) + (f"; and {more} more" if more else "")
-
-
-def _told(parts: Mapping[str, Any], path: str) -> str:
-    return str(parts.get(path, "nothing"))[:LONGEST]
-
-
-def _parts(path: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
-    inner: Mapping[Any, Any] = {}
-    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
-        yield path, _array_text(value)
-    elif isinstance(value, str):
-        yield path, value
-    elif isinstance(value, PLAIN):
-        yield path, repr(value)
-    elif isinstance(value, Mapping):
-        inner = value
-    elif isinstance(value, (tuple, list)):
-        inner = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield path, type(value).__qualname__
-        inner = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-    else:
-        called = getattr(value, "__qualname__", type(value).__qualname__)
-        yield path, f"{called} {fingerprint(value)[:8]}"
-    for key, own in inner.items() if depth < DEEPEST else ():
-        yield from _parts(f"{path}.{key}", own, depth + 1)
-
-
-def _array_text(array: Any) -> str:
-    if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.size <= 4:
-        told = ", ".join(map(str, np.ravel(np.asarray(array))))
-        return f"[{told}]" if array.ndim else told
-    return f"{array.dtype} {array.shape} {fingerprint(array)[:8]}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +66,7 @@ class Configuration:
             **({} if population is None else {"population": population.described}),
             "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
             "key implementation": str(jax.random.key_impl(training.key)),
+            **numeric_flags(),
             **{name: fingerprint(value) for name, value in self._compared.items()},
             **({"log_step": training.log_step} if self.plan.trainer.control else {}),
             "first numbers of model": _sample(plan.state.model),
@@ -181,9 +113,14 @@ def differences(
     parts_found: Any = None,
     parts_expected: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[str]:
-    """Return the differences between two configurations, one readable entry each, with their parts."""
+    """Return the differences between two configurations, one readable entry each, with their parts.
+
+    Flags of JAX come first, as other differences may follow from them. A flag that one of the configurations
+    lacks, as it was written or is read by another version, is unknown and no difference.
+    """
+    unknown = {name for name in NUMERIC_FLAGS if (name in found) != (name in expected)}
     said = []
-    for name in sorted({*found, *expected}):
+    for name in sorted({*found, *expected} - unknown, key=lambda name: (name not in NUMERIC_FLAGS, name)):
         before, now = found.get(name), expected.get(name)
         if before == now or _about_equal(before, now):
             continue

@@ -14,6 +14,7 @@ from popsim.ensemble import member
 from popsim.evaluation import members_in_a_row
 from popsim.loss import Loss
 from popsim.model import AbstractModel, simulate
+from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.task import AbstractTask, check_trials, checked_validation_trials
 from popsim.training.steps.member_step import MemberStep
@@ -44,7 +45,7 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     one_model.check(trials)
     trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
     try:
-        states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=jax.random.key(0)), trial)
+        states = jax.eval_shape(lambda trial: simulate(one_model, trial, key=seed_key(0)), trial)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         hint = "" if ensembled else " (If `model` is an ensemble, say `ensembled=True`.)"
         raise ValueError(f"`model` cannot be run on the trials of `task`: {error}{hint}") from error
@@ -114,7 +115,7 @@ def _raised_by(error: Exception) -> str:
 
 def _carry_of(update: AbstractModelUpdate) -> Callable[..., PyTree]:
     """Return the function from the state of an update to its next state."""
-    return lambda state, model, batch: update(model, batch, state, key=jax.random.key(0))[1]
+    return lambda state, model, batch: update(model, batch, state, key=seed_key(0))[1]
 
 
 def _mean_shape(leaf: Any) -> jax.ShapeDtypeStruct:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compilation import as_array
+from popsim._member_values import check_values_of_members
 from popsim.ensemble import member, n_members
 from popsim.evaluation import validation_trials
 from popsim.model import initial_state
@@ -24,6 +25,7 @@ from popsim.per_member import (
     of_member,
     with_member_values,
 )
+from popsim.randomness import seed_key
 from popsim.training._controlled import with_initial_control, with_no_stops
 from popsim.training._fit import check_changes, check_fit
 from popsim.training._hyperparameters import (
@@ -98,6 +100,9 @@ class TrainingPlan:
             check_of_one_member("post_step_fns", trainer.post_step_fns)
         else:
             check_n_members(training.task, self.count, "task")
+            check_values_of_members("task", training.task)
+            check_values_of_members("model_update_funcs", trainer.model_update_funcs)
+            check_values_of_members("post_step_fns", trainer.post_step_fns)
         if trainer.selection is not None:
             self._check_selection()
         elif training.population is not None:
@@ -125,7 +130,7 @@ class TrainingPlan:
                 "`selection` must be None but for an ensemble of two members or more, "
                 f"got {self.count or 'a single model'}."
             )
-        if not self.selections and self.trainer.selection is not None:
+        if not self.batches_before_selections and self.trainer.selection is not None:
             raise ValueError(
                 f"`every` of the selection must be below the {self.training.n_batches} batches, "
                 f"got {self.trainer.selection.every}."
@@ -155,24 +160,22 @@ class TrainingPlan:
         names = map(hyperparameter_of, self.trainer.control)
         return [name for name in names if name is not None]
 
-    @functools.cached_property
-    def control_batches(self) -> frozenset[int]:
+    @property
+    def control_batches(self) -> range:
         """The batches after which the controls act.
 
         Not after the last one unless it is due, so that a longer training goes on as if it had been longer.
         """
-        training = self.training
-        due = range(training.log_step - 1, training.n_batches, training.log_step)
-        return frozenset(due if self.trainer.control else ())
+        return self.regular_log_batches if self.trainer.control else range(0)
 
-    @functools.cached_property
-    def selections(self) -> frozenset[int]:
-        """The batches before which there is a selection."""
-        rule = self.trainer.selection
+    @property
+    def batches_before_selections(self) -> range:
+        """The batches after which there is a selection."""
+        rule, training = self.trainer.selection, self.training
         if rule is None:
-            return frozenset()
-        batches = range(rule.every, self.training.n_batches, rule.every)
-        return frozenset(batch for batch in batches if batch > self.training.start_batch)
+            return range(0)
+        first = (training.start_batch // rule.every + 1) * rule.every
+        return range(first - 1, training.n_batches - 1, rule.every)
 
     @functools.cached_property
     def count(self) -> int | None:
@@ -225,11 +228,14 @@ class TrainingPlan:
         phases.check_within(self.training.n_batches)
         return phases
 
-    @functools.cached_property
-    def log_batches(self) -> frozenset[int]:
-        """The batches after which there is a logging point."""
-        n_batches, interval = self.training.n_batches, self.training.log_step
-        return frozenset({*range(interval - 1, n_batches, interval), n_batches - 1})
+    @property
+    def regular_log_batches(self) -> range:
+        """The batches after which there is a logging point, but for the last one, which always has one."""
+        return range(self.training.log_step - 1, self.training.n_batches, self.training.log_step)
+
+    def is_logged(self, batch: int) -> bool:
+        """Whether there is a logging point after a batch."""
+        return batch in self.regular_log_batches or batch == self.training.n_batches - 1
 
     @property
     def shared_trials(self) -> bool:
@@ -307,6 +313,11 @@ class TrainingPlan:
         return with_no_stops(state) if self.trainer.control else state
 
     @functools.cached_property
+    def n_trained(self) -> int:
+        """The number of numbers of one member that the optimizer trains, in some phase."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.new_state.params)) // (self.count or 1)
+
+    @functools.cached_property
     def state(self) -> TrainState:
         """The initial state if no checkpoint is restored."""
         state = self.new_state
@@ -358,7 +369,7 @@ class TrainingPlan:
         def initial(model: Any, trials: Trial) -> PyTree:
             of_one = np.index_exp[0, 0] if self.trials_by_member else 0
             trial = jax.tree.map(lambda leaf: leaf[of_one], trials)
-            return initial_state(member(model, 0), trial, key=jax.random.key(0))
+            return initial_state(member(model, 0), trial, key=seed_key(0))
 
         state = eqx.filter_eval_shape(initial, training.model, self.first_trials)
         n_trials = training.batch_size // self.trainer.n_minibatches

@@ -10,7 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import as_float_array, check_positive, check_positive_int, is_traced, warn_caller
+from popsim._argument_shapes import check_fields
+from popsim._checks import (
+    as_float_array,
+    check_numbers,
+    check_positive,
+    check_positive_int,
+    is_traced,
+    warn_caller,
+)
 from popsim.parameters import picked_parameters
 from popsim.per_member import (
     PerMember,
@@ -209,6 +217,7 @@ class MaxNorm(AbstractConstraint):
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -264,6 +273,7 @@ class SpectralNorm(AbstractConstraint):
     max_norm: Float[Array, ""] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -292,6 +302,8 @@ class Range(AbstractConstraint):
     high: Float[Array, "*high"] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_numbers("low", self.low)
+        check_numbers("high", self.high)
         if any(is_traced(leaf) for leaf in jax.tree.leaves(self)):
             return
         n_members = max((node.values.shape[0] for node in per_member_nodes(self).values()), default=1)
@@ -438,6 +450,7 @@ class DalesLaw(AbstractConstraint):
     signs: Float[Array, " pre"] | PerMember = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_numbers("signs", self.signs)
         values = self.signs.values if isinstance(self.signs, PerMember) else self.signs[None]
         if values.ndim != 2:
             raise ValueError(

@@ -13,7 +13,14 @@ from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
-from popsim._checks import check_callables, check_positive, check_positive_int
+from popsim._checks import (
+    check_callables,
+    check_instance,
+    check_positive,
+    check_positive_int,
+    is_traced,
+    shown,
+)
 from popsim._text_checks import check_path
 from popsim.ensemble import Members
 from popsim.model import check_model
@@ -138,7 +145,7 @@ class TrainerOptions:
             check_devices(self.devices)
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
-                f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {self.optimizer}."
+                f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {shown(self.optimizer)}."
             )
         if not (self.selection is None or isinstance(self.selection, PopulationBasedTraining)):
             raise ValueError(f"`selection` must be a PopulationBasedTraining, got {self.selection!r}.")
@@ -263,6 +270,15 @@ class Training:
             raise ValueError(f"`population` must be a SharedPopulation, got {self.population!r}.")
         check_task(self.task)
         check_model("model", self.model)
+        if is_traced(self.model, self.task, self.key):
+            raise ValueError(
+                "a trainer must be called outside of jit, vmap and grad, got traced arrays: it compiles its "
+                "own loop, and trains an ensemble with `ensembled=True`."
+            )
+        if self.members is not None:
+            check_instance("members", self.members, Members, "the Members of a popsim.member_grid")
+        for name in ("ensembled", "ensemble_random_trials", "restore_checkpoint", "disable_tqdm"):
+            check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
             object.__setattr__(self, name, int(getattr(self, name)))  # numpy integers would be traced
@@ -273,6 +289,13 @@ class Training:
                 f"got {self.start_batch!r}."
             )
         object.__setattr__(self, "start_batch", int(self.start_batch))
+        if not (
+            self.where_train is None or isinstance(self.where_train, Mapping) or callable(self.where_train)
+        ):
+            raise ValueError(
+                "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
+                f"functions by batch number, got {shown(self.where_train)}."
+            )
         if self.trainables_dtype is not None and jnp.dtype(self.trainables_dtype).name not in KEPT_TYPES:
             raise ValueError(
                 f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._checks import check_callables
-from popsim.store import Checkpoints, CorruptDataError
-from popsim.store.files import saving
+from popsim.training._offers import MEMBERS, SCORES, Offers
 from popsim.training.steps.train_state import named_arrays, with_named_arrays
 
 __all__ = ["SharedPopulation"]
@@ -31,15 +30,21 @@ class SharedPopulation:
     one ensemble, bit for bit where their blocks (`member_batch_size`) are of one width and each training has
     two blocks or more.
 
+    Each file says which training of which population wrote it, for which members, and before which batch; and
+    its digest is noted when it is written. A file that was damaged, or that came from elsewhere (another
+    training, population, selection or sweep), is an error that names it. What a training has offered stays:
+    when it is repeated, perhaps with other roundings on another machine, its earlier offer is taken as it is.
+
     **Arguments:**
 
     - `folder`: a folder that all trainings see.
     - `part`: the number of this training among them, from 0.
     - `places`: for each training, the places of its members in the population, on which their draws depend.
-    - `run_id`: the identity of the population: files of another one in `folder` are an error.
+    - `run_id`: the identity of the population, or of several that share it, such as those of a sweep.
     - `keeps_waiting`: called several times a second with the numbers of the trainings that are not there yet;
         when it returns False the training is saved and ends, to be resumed later.
     - `n_kept`: the number of selections whose files are kept.
+    - `population`: the number of the population among those of this identity.
 
     **Raises:** `ValueError` if there is no such part, the places are not those of a population, or `n_kept`
     is below 2: one training may be a selection behind another.
@@ -51,6 +56,7 @@ class SharedPopulation:
     run_id: str
     keeps_waiting: Callable[[Sequence[int]], bool] = lambda missing: True
     n_kept: int = 4
+    population: int = 0
 
     def __post_init__(self):
         check_callables("keeps_waiting", [self.keeps_waiting])
@@ -74,19 +80,23 @@ class SharedPopulation:
         """The place of this training in the population, in words."""
         return f"part {self.part} of {len(self.places)}, with members {self.own_places.tolist()!s:.200}"
 
-    def _scores_of(self, part: int) -> Checkpoints:
-        return Checkpoints(self.folder / f"{part:06d}-scores", n_kept=self.n_kept, run_id=self.run_id)
-
-    def _rows_of(self, part: int) -> Checkpoints:
-        return Checkpoints(self.folder / f"{part:06d}-members", n_kept=self.n_kept, run_id=self.run_id)
+    def _offers_of(self, part: int) -> Offers:
+        return Offers(self.folder, self.run_id, self.population, part, self.places[part], self.n_kept)
 
     def newest(self, part: int) -> int:
-        """Return the batch of the last selection that a training has come to; -1 if to none."""
-        return max(self._scores_of(part).steps(), default=-1)
+        """Return the batch of the last selection that a training has come to; -1 if to none.
+
+        **Raises:** `MismatchError` or `CorruptDataError` naming the list of its selections, if that is of
+        another training or damaged.
+        """
+        return max(self._offers_of(part).complete(), default=-1)
 
     def has_offered(self, batch: int) -> bool:
-        """Return whether this training has written its members for the selection before a batch."""
-        return batch in self._scores_of(self.part).steps()
+        """Return whether this training has written its members for the selection before a batch.
+
+        **Raises:** `MismatchError` or `CorruptDataError` naming a file that is not as it wrote it.
+        """
+        return self._offers_of(self.part).has(batch)
 
     def offer(self, batch: int, scores: Float[Array, " member"], rows: PyTree[Array]) -> None:
         """Write the members of this training for the selection before a batch.
@@ -97,17 +107,11 @@ class SharedPopulation:
         - `scores`: the scores of the members.
         - `rows`: what others may inherit of them, with a leading member axis.
 
-        **Raises:** `SaveError` if it cannot be written.
+        **Raises:** `SaveError` if it cannot be written; `CorruptDataError` if it was offered before, is lost,
+        and was something else.
         """
-        with saving(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
-        scored = {SCORE: np.asarray(scores, float)}
-        for files, arrays in (  # the scores last: they tell others that all is there
-            (self._rows_of(self.part), named_arrays(ROWS, rows)),
-            (self._scores_of(self.part), scored),
-        ):
-            files.save(batch, arrays, {})
-            files.wait()
+        arrays = {SCORES: {SCORE: np.asarray(scores, float)}, MEMBERS: named_arrays(ROWS, rows)}
+        self._offers_of(self.part).write(batch, arrays)
 
     def missing(self, batch: int, among: Sequence[int] | None = None) -> list[int]:
         """Return the trainings that have not come to the selection before a batch yet.
@@ -117,32 +121,38 @@ class SharedPopulation:
         - `batch`: the batch.
         - `among`: the trainings to look at; None for all.
 
-        **Raises:** `CorruptDataError` if one has, and its file is gone.
+        **Raises:** `CorruptDataError` if one has, and its file is gone; also, as `MismatchError`, naming the
+        list of its selections, if that is of another training or damaged.
         """
         missing = []
         for part in range(len(self.places)) if among is None else among:
-            steps = self._scores_of(part).steps()
-            if batch in steps and batch in self._rows_of(part).steps():
-                continue  # a network file system may show the files of two folders at different times
-            if max(steps, default=-1) > batch:
-                raise CorruptDataError(
-                    f"the selection before batch {batch} cannot be repeated: part {part} of {self.folder} "
-                    f"has the members of batches {', '.join(map(str, steps))} only. If a training was lost, "
-                    "all of its population must begin again: remove that folder and theirs."
-                )
+            offers = self._offers_of(part)
+            if batch in offers.complete():
+                continue
+            offers.check_not_past(batch)
             missing.append(part)
         return missing
 
     def scores(self, batch: int) -> Float[Array, " member"]:
         """Return the scores of the population for the selection before a batch.
 
-        **Raises:** `CorruptDataError` naming a file that is damaged.
+        **Raises:** `CorruptDataError` naming a file that is damaged, or not the one that was offered;
+        `MismatchError` naming one of another training, population or selection.
         """
-        scores = np.empty(sum(own.size for own in self.places))
+        scores = np.empty(sum(places.size for places in self.places))
         for part, places in enumerate(self.places):
+            offers = self._offers_of(part)
+            offers.check(batch, MEMBERS)  # also where no member descends from them
             form = {SCORE: jax.ShapeDtypeStruct(places.shape, scores.dtype)}
-            scores[places] = _read(self._scores_of(part), batch, form)[SCORE]
+            scores[places] = offers.read(batch, SCORES, form)[SCORE]
         return jnp.asarray(scores)
+
+    def damage(self) -> dict[str, str]:
+        """Read all that the trainings offered, and return what is wrong, by file; empty if nothing."""
+        problems = {}
+        for part in range(len(self.places)):
+            problems |= self._offers_of(part).damage()
+        return problems
 
     def rows_of(self, batch: int, members: Int[np.ndarray, " member"], own: PyTree[Array]) -> PyTree[Array]:
         """Return what is inherited of some members of the population, with a leading member axis.
@@ -153,7 +163,7 @@ class SharedPopulation:
         - `members`: their places.
         - `own`: what can be inherited of the members of this training.
 
-        **Raises:** `CorruptDataError` naming a file that is damaged.
+        **Raises:** as `scores`.
         """
         mine = named_arrays(ROWS, own)
         found: list[Mapping[str, Array]] = []
@@ -168,18 +178,9 @@ class SharedPopulation:
                 name: jax.ShapeDtypeStruct((places.size, *leaf.shape[1:]), leaf.dtype)
                 for name, leaf in mine.items()
             }
-            arrays = mine if part == self.part else _read(self._rows_of(part), batch, forms)
+            arrays = mine if part == self.part else self._offers_of(part).read(batch, MEMBERS, forms)
             found.append({name: jnp.asarray(arrays[name])[at] for name in mine})
             order[wanted] = n_found + np.arange(wanted.size)
             n_found += wanted.size
         rows = {name: jnp.concatenate([arrays[name] for arrays in found])[order] for name in mine}
         return with_named_arrays(ROWS, own, rows)
-
-
-def _read(
-    files: Checkpoints, batch: int, forms: Mapping[str, jax.ShapeDtypeStruct]
-) -> Mapping[str, np.ndarray | Array]:
-    """Return arrays that a training wrote for a selection."""
-    read = files.restore(lambda details: forms, step=batch)
-    assert read is not None  # or it is an error that there is none
-    return read.arrays

@@ -10,9 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
-from popsim._checks import check_callables, check_one_number, check_positive, check_positive_int
+from popsim._argument_shapes import check_one_number
+from popsim._checks import check_callables, check_positive, check_positive_int
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside
+from popsim.randomness import as_key
 
 __all__ = [
     "AbstractExploit",
@@ -75,7 +77,7 @@ class Truncation(AbstractExploit):
         n_replaced = max(1, int(self.fraction * n_members + 1e-9))  # 0.29 x 100 is a little less than 29
         order = jnp.argsort(scores)
         n_best = jnp.clip(jnp.isfinite(scores).sum(), 1, n_replaced)
-        drawn = order[jax.random.randint(key, (n_members,), 0, n_best)]
+        drawn = order[jax.random.randint(as_key(key), (n_members,), 0, n_best)]
         worst = jnp.zeros(n_members, bool).at[order[n_members - n_replaced :]].set(True)
         return jnp.where(worst, drawn, jnp.arange(n_members))
 
@@ -86,7 +88,7 @@ class BinaryTournament(AbstractExploit):
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
         own = jnp.arange(scores.shape[0])
-        other = (own + jax.random.randint(key, own.shape, 1, scores.shape[0])) % scores.shape[0]
+        other = (own + jax.random.randint(as_key(key), own.shape, 1, scores.shape[0])) % scores.shape[0]
         return jnp.where(scores[other] < scores, other, own)
 
 
@@ -132,7 +134,7 @@ class Perturb(AbstractExplore):
             check_positive(name, getattr(self, name))
 
     def __call__(self, value: Shaped[Array, "..."], *, key: Key[Array, ""]) -> Shaped[Array, "..."]:
-        rises = jax.random.bernoulli(key, 0.5, value.shape)
+        rises = jax.random.bernoulli(as_key(key), 0.5, value.shape)
         return value * jnp.where(rises, self.high, self.low).astype(value.dtype)
 
 
@@ -238,7 +240,7 @@ def parents_in(
     - `key`: for all draws of the selection.
     """
     comparable = jnp.where(jnp.isfinite(scores), scores, jnp.inf)
-    return rule.exploit.parents(comparable, key=jax.random.split(key)[0])
+    return rule.exploit.parents(comparable, key=jax.random.split(as_key(key))[0])
 
 
 def explored(
@@ -259,7 +261,7 @@ def explored(
     - `places`: the places of the members in the population; their draws depend on them.
     - `parents`: the places of their parents.
     """
-    of_explore = jax.random.split(key)[1]
+    of_explore = jax.random.split(as_key(key))[1]
     after = {}
     for number, (name, values) in enumerate(sorted(own.items())):
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)

@@ -120,7 +120,13 @@ class TaskTrainer(TrainerOptions):
         events, figures = self.tensorboard_logdir, self.validation_figures
         written = [] if events is None else [TensorBoardWriter(events, figures, first_batch=first_batch)]
         saved = [] if store is None else [Saving(store, plan.layout, began)]
-        bar = ProgressBar(plan.training.n_batches, first_batch, disable=plan.training.disable_tqdm)
+        of_members = "" if plan.count is None else f" in each of {plan.count} members"
+        bar = ProgressBar(
+            plan.training.n_batches,
+            first_batch,
+            f"training {plan.n_trained:,} numbers{of_members}",
+            disable=plan.training.disable_tqdm,
+        )
         return [BatchCallbacks(plan.callbacks), *saved, bar, LogFunctions(self.log_fns), *written]
 
 

@@ -67,11 +67,8 @@ class HostLoop:
         calls = CallSchedule(
             int(state.step),
             plan.training.n_batches,
-            {
-                *plan.log_batches,
-                *plan.callbacks,
-                *(batch - 1 for batch in (*plan.resets, *plan.selections, *self.loops)),
-            },
+            {*plan.callbacks, *(batch - 1 for batch in (*plan.resets, *self.loops))},
+            intervals=[plan.regular_log_batches, plan.batches_before_selections],
             capacity=next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
@@ -119,7 +116,7 @@ class HostLoop:
     def _meets(self, state: TrainState, batch: int) -> bool:
         """Wait for other trainings of the population before a selection; whether all have come to it."""
         population = self.plan.training.population
-        if population is None or batch not in self.plan.selections:
+        if population is None or batch - 1 not in self.plan.batches_before_selections:
             return True
         self._tell(self.observers, lambda observer: observer.on_rendezvous())
         offer(self.plan, state, batch)
@@ -134,7 +131,7 @@ class HostLoop:
         self, state: TrainState, batch: int, frozen_from: Int[np.ndarray, "*member"]
     ) -> tuple[TrainState, Int[np.ndarray, "*member"]]:
         """Make the selection before a batch, if there is one; those frozen may be replaced by others."""
-        if batch not in self.plan.selections:
+        if batch - 1 not in self.plan.batches_before_selections:
             return state, frozen_from
         state, record = select(self.plan, state, batch)
         for observer in self.observers:
@@ -179,7 +176,7 @@ class HostLoop:
             trainables=self._filled(buffers.trainables, kept.size),
             state=state,
             frozen_from=frozen_from,
-            logs=ended or first + count - 1 in plan.log_batches,
+            logs=ended or plan.is_logged(first + count - 1),
         )
         calls.made(count, time.perf_counter() - began)
         return state, batches

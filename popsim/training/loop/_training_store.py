@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import warn_caller
+from popsim._numeric_flags import unknown_flags
 from popsim.loss import LossValues
 from popsim.store import (
     Checkpoints,
@@ -134,6 +135,11 @@ class TrainingStore:
             raise MismatchError(
                 f"the checkpoint after batch {details['step'] - 1} in {self.folder.path} must be of this "
                 f"training, got another one: they differ in {'; '.join(different)}."
+            )
+        if unknown := unknown_flags(details["configuration"]):
+            warn_caller(
+                f"the training in {self.folder.path} does not say under which {', '.join(unknown)} of JAX it "
+                "began: it continues under the present ones, which may change its numbers."
             )
         if told := differences(details["made_by"], self._configuration.made_by):
             warn_caller(
@@ -282,7 +288,8 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             like=plan.rows_like,
             by_member=by_member | ({TRIALS} if plan.trials_by_member else frozenset()),
             fixed=member_axis(plan.count),
-            attributes=member_labels(training.members if training.ensembled else None),
+            attributes=member_labels(training.members if training.ensembled else None)
+            | {"n_trained": plan.n_trained},
         )
         try:
             yield store

@@ -272,10 +272,10 @@ Losses = Float[Array | np.ndarray, "*member"] | np.floating
 class ProgressBar(Observer):
     """A progress bar of loss, batches per second and time left, with the losses of logging points above it.
 
-    `disable` hides it.
+    `title` is written above it; `disable` hides it.
     """
 
-    def __init__(self, n_batches: int, first_batch: int, *, disable: bool):
+    def __init__(self, n_batches: int, first_batch: int, title: str, *, disable: bool):
         self._bar = tqdm(
             total=n_batches,
             initial=first_batch,
@@ -284,6 +284,8 @@ class ProgressBar(Observer):
             desc="compiling",
             dynamic_ncols=True,
         )
+        if not disable:
+            self._bar.write(title, file=self._bar.fp)
         self._columns: tuple[str, ...] = ()
 
     def on_batches(self, batches: FinishedBatches) -> None:

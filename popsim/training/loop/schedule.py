@@ -70,6 +70,11 @@ def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, "
     return np.unique(numbers.astype(int))
 
 
+def _from(batches: range, batch: int) -> range:
+    """Return those of regular batches that are not before a batch."""
+    return batches[max(0, -(-(batch - batches.start) // batches.step)) :]
+
+
 class CallSchedule:
     """A division of a training into calls of the compiled loop.
 
@@ -84,10 +89,12 @@ class CallSchedule:
         n_batches: int,
         stops_after: Iterable[int],
         *,
+        intervals: Sequence[range] = (),
         capacity: int,
         seconds: float = 1.0,
     ):
         self._ends = np.asarray(sorted({*stops_after, n_batches - 1}), int) + 1
+        self._intervals = intervals  # not listed: a long training has millions of logging points
         self._capacity = capacity
         self._seconds = seconds
         self._paced = 1
@@ -102,7 +109,9 @@ class CallSchedule:
 
     def next_count(self) -> int:
         """Return the number of batches of the next call."""
-        end = self._ends[np.searchsorted(self._ends, self.next_batch, side="right")]
+        listed = self._ends[np.searchsorted(self._ends, self.next_batch, side="right")]
+        regular = (_from(batches, self.next_batch)[:1] for batches in self._intervals)
+        end = min([listed, *(last[0] + 1 for last in regular if last)])
         return int(min(end - self.next_batch, self._capacity, self._paced))
 
     def made(self, count: int, seconds: float) -> None:

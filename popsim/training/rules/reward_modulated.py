@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_fraction, check_positive
 from popsim.model import AbstractModel
 from popsim.training.rules.hebbian import RunningAverage
@@ -65,6 +66,7 @@ class RunningBaseline(AbstractRewardBaseline):
     time_constant: Float[Array, ""] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        check_fields(self)
         check_positive("time_constant", self.time_constant)
 
     def init(self) -> RunningAverage:

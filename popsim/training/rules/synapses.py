@@ -9,7 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._checks import as_float_array, check_non_negative, check_one_number
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_non_negative
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork, NetworkStep, Projection
 from popsim.parameters import picked_parameters
@@ -176,7 +177,7 @@ class AbstractSynapticRule(AbstractModelUpdate):
     rate: Float[Array, ""] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
-        check_one_number("rate", self.rate)
+        check_fields(self)
         check_non_negative("rate", self.rate)
 
 

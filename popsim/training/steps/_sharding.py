@@ -264,9 +264,10 @@ class MemberLayout:
         return dataclasses.replace(state, **self.gather(parts(state, OWN)))
 
 
-def check_devices(devices: Sequence[Any]) -> None:
+def check_devices(devices: Any) -> None:
     """Raise `ValueError` unless `devices` are one or more different JAX devices."""
-    are_devices = len(devices) > 0 and all(isinstance(device, jax.Device) for device in devices)
+    is_listed = isinstance(devices, Sequence | np.ndarray) and len(devices) > 0
+    are_devices = is_listed and all(isinstance(device, jax.Device) for device in devices)
     if not are_devices or len(set(devices)) < len(devices):
         raise ValueError(
             f"`devices` must be different JAX devices, such as jax.local_devices(), got {devices}."

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
+from popsim._checks import shown
 from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 from popsim.trial import Trial
 
 __all__ = ["TrainedBatch", "AbstractModelUpdate"]
@@ -180,7 +181,7 @@ def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: Tra
         if delta is None:
             return jax.tree.map(lambda _: False, leaf)
         if not hasattr(leaf, "shape") or (leaf.shape, leaf.dtype) != (delta.shape, delta.dtype):
-            raise ValueError(f"it would add {delta} to {leaf}.")
+            raise ValueError(f"it would add {shown(delta)} to {shown(leaf)}.")
         return True
 
     change, _ = eqx.filter_eval_shape(_first_update, update, model, batch)
@@ -206,7 +207,7 @@ def first_carry(update: AbstractModelUpdate, model: AbstractModel) -> PyTree[Arr
 def _first_update(
     update: AbstractModelUpdate, model: AbstractModel, batch: TrainedBatch
 ) -> tuple[PyTree, PyTree]:
-    result = update(model, batch, first_carry(update, model), key=jax.random.key(0))
+    result = update(model, batch, first_carry(update, model), key=seed_key(0))
     if not isinstance(result, tuple) or len(result) != 2:
         raise ValueError(
             f"{type(update).__name__} of `model_update_funcs` must return the pair (update, state), "

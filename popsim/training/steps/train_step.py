@@ -120,7 +120,7 @@ class TrainStep(eqx.Module):
 
     def __call__(self, train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, PyTree]:
         """Return the next state, and the `outputs` of the loss function."""
-        rng = jax.random.fold_in(train_state.root_rng, train_state.step)
+        rng = jax.random.fold_in(as_key(train_state.root_rng, "root_rng"), train_state.step)
 
         def loss_of(params):
             model = eqx.combine(params, train_state.model_without_params)

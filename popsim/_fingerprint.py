@@ -30,6 +30,7 @@ class _Source:
     """A placeholder for the source text of a function, read only where it counts."""
 
     code: types.CodeType
+    module: str | None
 
 
 def fingerprint(value: Any) -> str:
@@ -54,7 +55,9 @@ def fingerprint(value: Any) -> str:
 def source_fingerprint(value: Any) -> str:
     """Return the SHA-256 of the source of the functions in a value, without comments and docstrings.
 
-    A function without available source, such as one typed at a prompt, does not count.
+    A lambda, whose source is the whole statement around it, and a function without available source, such as
+    one typed at a prompt, count by their compiled code, which differs between versions of Python; those of
+    packages do not.
 
     **Arguments:**
 
@@ -62,7 +65,26 @@ def source_fingerprint(value: Any) -> str:
 
     **Returns:** 64 hexadecimal digits.
     """
-    return _digest(_source(part.code).encode() for part in _parts(value, ()) if isinstance(part, _Source))
+    return _digest(_text(part).encode() for part in _parts(value, ()) if isinstance(part, _Source))
+
+
+def source_of_class(kind: type) -> str:
+    """Return the SHA-256 of the source of the functions that a class has from classes not installed."""
+    functions = _own_functions(kind)
+    return _digest(_text(_Source(own.__code__, own.__module__)).encode() for own in functions)
+
+
+def _text(part: _Source) -> str:
+    text = _source(part.code)
+    has_source = text and part.code.co_name != "<lambda>"
+    return text if has_source or is_installed(part.module) else _compiled(part.code)
+
+
+def _compiled(code: types.CodeType) -> str:
+    """Return compiled code as a text, the same in every process."""
+    constants = [_compiled(value) if isinstance(value, types.CodeType) else value for value in code.co_consts]
+    texts = [repr(sorted(value, key=repr) if isinstance(value, frozenset) else value) for value in constants]
+    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {texts}"
 
 
 def _digest(parts: Iterable[bytes]) -> str:
@@ -112,7 +134,7 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
 def _wrapped(value: Any) -> Any:
     """Return the function wrapped by `jax.jit` and the like, whose own type differs between versions."""
     known = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
-    is_users = not _is_installed(type(value).__module__)  # its attributes count
+    is_users = not is_installed(type(value).__module__)  # its attributes count
     if isinstance(value, known) or dataclasses.is_dataclass(value) or is_users:
         return None
     return getattr(value, "__wrapped__", None)
@@ -135,10 +157,10 @@ def _array_parts(array: Any) -> Iterator[bytes]:
 
 def _function_parts(function: types.FunctionType, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
     yield _name(function).encode()
-    yield _Source(function.__code__)
+    yield _Source(function.__code__, function.__module__)
     enclosed = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     yield from _all_parts((function.__defaults__, function.__kwdefaults__, enclosed), within)
-    if not _is_installed(function.__module__):
+    if not is_installed(function.__module__):
         named = _names_in(function.__code__) & function.__globals__.keys()
         values = {name: function.__globals__[name] for name in sorted(named)}
         counted = {name: value for name, value in values.items() if _is_constant(value)}
@@ -206,7 +228,7 @@ def _own_functions(kind: type) -> list[types.FunctionType]:
     """Return the functions that a class has from classes that are not installed."""
     functions = []
     for base in kind.__mro__:
-        if _is_installed(base.__module__):
+        if is_installed(base.__module__):
             continue
         for name in sorted(vars(base)):
             function = inspect.unwrap(inspect.getattr_static(base, name), stop=inspect.isfunction)
@@ -215,7 +237,7 @@ def _own_functions(kind: type) -> list[types.FunctionType]:
     return functions
 
 
-def _is_installed(module: str | None) -> bool:
+def is_installed(module: str | None) -> bool:
     """Return whether a module belongs to Python, a package or popsim, rather than to the user."""
     module = module or ""
     file = getattr(sys.modules.get(module), "__file__", None) or ""

@@ -1,0 +1,224 @@
+"""Checks of the values of members, one member at a time: while JAX traces, a check sees no value."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+from jax.interpreters import partial_eval
+from jaxtyping import Array, Int, Key, PyTree, Shaped
+
+from popsim._checks import is_traced, shown, warn_caller
+from popsim._compilation import as_array, is_tracing
+from popsim.per_member import PerMember, is_per_member, per_member_nodes
+
+N_CHECKED = 32
+"""The most members that are checked: more of them, with other values each, are sampled."""
+RANDOM = ("random_bits", "threefry2x32", "random_gamma", "rng_bit_generator", "rng_uniform")
+
+Columns = Sequence[Shaped[np.ndarray, "member ..."]]
+Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
+
+
+def members_to_check(columns: Columns, n_members: int) -> list[int]:
+    """Return the first member of each combination of values, in order.
+
+    Of more than `N_CHECKED` combinations these are those with the lowest and the highest number of each
+    column, a NaN before all, and others at even distances.
+
+    **Arguments:**
+
+    - `columns`: the values by member; without columns, all members are alike.
+    - `n_members`: the number of members.
+    """
+    tables = [np.asarray(column).reshape(n_members, -1) for column in columns]
+    rows: dict[tuple[bytes, ...], int] = {}
+    for place in range(n_members):
+        rows.setdefault(tuple(table[place].tobytes() for table in tables), place)
+    first = list(rows.values())
+    if len(first) <= N_CHECKED:
+        return first
+    extremes = {int(pick(table)) for table in tables if table.size for pick in (_lowest, _highest)}
+    n_others = max(N_CHECKED - len(extremes), 2)
+    others = np.linspace(0, len(first) - 1, n_others).astype(int)
+    return sorted(extremes | {first[index] for index in others})
+
+
+def _lowest(table: Shaped[np.ndarray, "member value"]) -> np.intp:
+    return np.argmin(table.min(axis=1))
+
+
+def _highest(table: Shaped[np.ndarray, "member value"]) -> np.intp:
+    return np.argmax(table.max(axis=1))
+
+
+def check_builds(
+    build: Callable[..., Any], key: Key[Array, ""], ids: Int[np.ndarray, " member"], settings: Settings
+) -> None:
+    """Build a model for each combination of settings by itself, so that every check in it sees numbers.
+
+    Checked are the members of `members_to_check`. Nothing is built where JAX traces the key or a setting.
+
+    **Arguments:**
+
+    - `build`: makes one model, `build(key, **settings)`.
+    - `key`, `ids`: a member is built from `fold_in(key, its id)`.
+    - `settings`: the values of each setting, by member.
+
+    **Raises:** `ValueError` as `build` does, with the settings.
+    """
+    if is_tracing() or is_traced(key, dict(settings)):
+        return
+    for place in members_to_check(list(settings.values()), len(ids)):
+        values = {name: column[place] for name, column in settings.items()}
+        arrays = {name: as_array(value, jnp.result_type(value)) for name, value in values.items()}
+        try:
+            build(jax.random.fold_in(key, int(ids[place])), **arrays)
+        except ValueError as error:
+            if not settings:
+                raise
+            given = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+            raise ValueError(f"{error} (`build` was called with {given}.)") from error
+
+
+def warn_if_key_is_ignored(
+    build: Callable[..., Any],
+    key: Key[Array, ""],
+    ids: Int[np.ndarray, " member"],
+    settings: Settings,
+) -> None:
+    """Warn if members of different ids and equal settings draw the same numbers.
+
+    This is so if the program of `build` draws random numbers for the model, and its key has no part in them.
+    Weights that are not drawn there, such as those of a trained model, may be equal.
+
+    **Arguments:**
+
+    - `build`: makes one model, `build(key, **settings)`.
+    - `key`: of one member.
+    - `ids`: of all members.
+    - `settings`: the values of each setting.
+    """
+    if is_tracing() or is_traced(key, dict(settings)) or not _members_alike_but_for_ids(ids, settings):
+        return
+    values = {name: as_array(column[0], jnp.result_type(column[0])) for name, column in settings.items()}
+    closed, _, _ = eqx.filter_make_jaxpr(lambda key, values: _numbers_of(build(key, **values)))(key, values)
+    needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    if _draws(needed) and not used[0]:
+        warn_caller(
+            "`build` ignores its `key`: it draws the same numbers for members of different ids, which start "
+            "equal. Draw from the key that `build` gets, or, if all members should be the same, draw before "
+            "`build` is called."
+        )
+
+
+def _members_alike_but_for_ids(ids: Int[np.ndarray, " member"], settings: Settings) -> bool:
+    """Return whether two members have different ids and the same settings."""
+    id_of: dict[tuple[bytes, ...], int] = {}
+    for place, number in enumerate(ids.tolist()):
+        row = tuple(np.asarray(column[place]).tobytes() for column in settings.values())
+        if id_of.setdefault(row, number) != number:
+            return True
+    return False
+
+
+def _numbers_of(model: Any) -> PyTree[Array]:
+    """Return the floating-point arrays of a model."""
+    return eqx.filter(model, eqx.is_inexact_array)
+
+
+def _draws(jaxpr: Any) -> bool:
+    """Return whether a program draws random numbers."""
+    return any(
+        operation.primitive.name in RANDOM
+        or any(map(_draws, jax.extend.core.jaxprs_in_params(operation.params)))
+        for operation in jaxpr.eqns
+    )
+
+
+def check_values_of_members(name: str, tree: PyTree) -> None:
+    """Check what differs between members as if each had a task, a loss or an optimizer to itself.
+
+    `__check_init__` of each module that holds a `PerMember` is called with the values of one member, for the
+    members of `members_to_check`. This includes values that were put in after the module was made.
+
+    **Arguments:**
+
+    - `name`: the name of the argument.
+    - `tree`: the task, loss or the like.
+
+    **Raises:** `ValueError` naming the argument, and the first member whose values are refused.
+    """
+    for path, module in _modules(tree):
+        check_module_of_members(f"`{name}{path}`", module)
+
+
+def check_module_of_members(name: str, module: eqx.Module) -> None:
+    """Check one module as `check_values_of_members` does, but not those in it.
+
+    Values that JAX traces, or that are not of the same members, are left to other checks.
+    """
+    nodes = list(per_member_nodes(module).values())
+    if not nodes or is_traced([node.values for node in nodes]) or len({len(n.values) for n in nodes}) > 1:
+        return
+    columns = [np.asarray(node.values) for node in nodes]
+    for place in members_to_check(columns, len(columns[0])):
+        try:
+            _check_again(_of_member(module, place))
+        except ValueError as error:
+            raise ValueError(f"{name} of member {place}: {error}") from error
+
+
+def check_modules(name: str, tree: PyTree) -> None:
+    """Check every module in a PyTree again, after values were put into it without its constructors.
+
+    **Arguments:**
+
+    - `name`: what the PyTree is, for the error message.
+    - `tree`: a task or the like; modules that hold a `PerMember` are checked with the values of members.
+
+    **Raises:** `ValueError` as the constructors do.
+    """
+    if is_traced(tree):
+        return
+    for path, module in _modules(tree):
+        if per_member_nodes(module):
+            check_module_of_members(f"{name}{path}", module)
+            continue
+        try:
+            _check_again(module)
+        except ValueError as error:
+            raise ValueError(f"{name}{path}: {error}") from error
+
+
+def _check_again(module: eqx.Module) -> None:
+    """Call every `__check_init__` of a module, as when it was made."""
+    for kind in type(module).__mro__:
+        if "__check_init__" in vars(kind):
+            vars(kind)["__check_init__"](module)
+
+
+def _of_member(module: eqx.Module, place: int) -> Any:
+    def value(node: Any) -> Any:
+        if not isinstance(node, PerMember):
+            return node
+        return as_array(np.asarray(node.values)[place], node.values.dtype)
+
+    return jax.tree.map(value, module, is_leaf=is_per_member)
+
+
+def _modules(tree: PyTree, path: str = "") -> Iterator[tuple[str, eqx.Module]]:
+    """Yield the modules in a PyTree, outermost first, with their paths; not what is a `PerMember`."""
+    if isinstance(tree, PerMember):
+        return
+    if isinstance(tree, eqx.Module):
+        yield path, tree
+    children = jax.tree.leaves_with_path(
+        tree, is_leaf=lambda node: node is not tree and isinstance(node, eqx.Module)
+    )
+    for steps, child in children:
+        if isinstance(child, eqx.Module) and child is not tree:
+            yield from _modules(child, path + jax.tree_util.keystr(steps))

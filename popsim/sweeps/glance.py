@@ -1,0 +1,113 @@
+"""What can be said of a sweep whose experiment is not known here: nothing of the user's is imported."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from popsim.experiments import read_run_info, verify_run
+from popsim.store import CorruptDataError
+from popsim.store.identity import is_run_id
+from popsim.sweeps.cells import read_cell_description
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.limits import MOST_CELLS
+
+__all__ = ["SweepGlance", "glance_at_sweep"]
+
+MOST_LINES = 20
+WIDTH = 80  # characters of the values of an axis
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepGlance:
+    """The state of the cells of a sweep, from `sweep.json` and the folders of the cells alone.
+
+    - `folder`: the folder.
+    - `described`: the content of `sweep.json`.
+    - `states`: for each cell "not started", "stopped", "being trained", "damaged" or "finished".
+    - `problems`: what is wrong with damaged cells.
+    """
+
+    folder: SweepFolder
+    described: Mapping[str, Any]
+    states: tuple[str, ...]
+    problems: Mapping[int, str]
+
+    def __str__(self) -> str:
+        """Describe the sweep as `popsim info` prints it."""
+        described, counts = self.described, collections.Counter(self.states)
+        first, end = described["seeds"]
+        lines = [
+            f"sweep       {self.folder.path}",
+            f"experiment  {described['experiment']}, of the module {described['module']}",
+            f"networks    {described['n_members']}, in {len(self.states)} cells",
+            *(
+                f"axis        {name}: {', '.join(map(str, values)):.{WIDTH}}"
+                for name, values in described["axes"].items()
+            ),
+            f"seeds       {first} to {end - 1}",
+            f"cells       {', '.join(f'{count} {state}' for state, count in counts.items())}",
+        ]
+        begun = [
+            number for number, state in enumerate(self.states) if state not in ("not started", "finished")
+        ]
+        if begun:
+            lines += ["", "not finished", *map(self._line, begun[:MOST_LINES])]
+        if len(begun) > MOST_LINES:
+            lines.append(f"  and {len(begun) - MOST_LINES} more")
+        if counts["finished"] < len(self.states):
+            lines.append(f"{self.folder.command('resume')} trains them")
+        return "\n".join("".join(mark if mark.isprintable() else "?" for mark in line) for line in lines)
+
+    def _line(self, number: int) -> str:
+        problem = self.problems.get(number, "")
+        return f"  cell {number}: {self.states[number]}{f': {problem:.300}' if problem else ''}"
+
+    def verify(self) -> dict[int, str]:
+        """Read all files of the cells, and return what is damaged, by cell."""
+        damaged = dict(self.problems)
+        for number, state in enumerate(self.states):
+            if state in ("finished", "stopped") and (damage := verify_run(self.folder.cell(number).path)):
+                damaged[number] = "; ".join(f"{file}: {problem}" for file, problem in damage.items())
+        return damaged
+
+
+def glance_at_sweep(folder: SweepFolder) -> SweepGlance:
+    """Look at the cells of a sweep without its experiment.
+
+    **Raises:** as `SweepFolder.described`; `CorruptDataError` if the description is not of a sweep.
+    """
+    described = folder.described()
+    try:
+        n_cells, (first, end) = described["n_cells"], described["seeds"]
+        is_sound = all(type(number) is int for number in (n_cells, first, end, described["n_members"]))
+        is_sound = is_sound and 0 < n_cells <= MOST_CELLS and is_run_id(described["sweep_id"])
+        is_sound = is_sound and all(isinstance(values, list) for values in described["axes"].values())
+        is_sound = is_sound and isinstance(described["module"], str)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        is_sound = False
+    if not is_sound:
+        raise CorruptDataError(f"{folder.description} must describe a sweep; it is damaged.")
+    problems: dict[int, str] = {}
+    states = []
+    for number in range(described["n_cells"]):
+        try:
+            states.append(_state(folder, described["sweep_id"], number))
+        except (ValueError, OSError) as error:
+            problems[number] = " ".join(str(error).split())
+            states.append("damaged")
+    return SweepGlance(folder, described, tuple(states), problems)
+
+
+def _state(folder: SweepFolder, sweep_id: str, number: int) -> str:
+    """Return the state of a cell; raises what its parts raise if they are damaged."""
+    cell = folder.cell(number)
+    if not cell.is_started:
+        return "not started"
+    read_cell_description(cell, sweep_id, number)
+    info = read_run_info(cell.path)
+    if info.history_damage:
+        raise CorruptDataError(info.history_damage)
+    if info.is_finished:
+        return "finished"
+    return "being trained" if info.writer else "stopped"

@@ -1,0 +1,127 @@
+"""The axes and seeds of a sweep as plain values, and how large a sweep may be.
+
+Everything is counted by arithmetic before members or cells are listed, as a few letters ask for billions.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from popsim._plain_values import check_finite_value, plain_value
+from popsim.experiments import AbstractExperiment
+from popsim.experiments.experiment import LARGEST, MOST_MEMBERS
+from popsim.experiments.settings import as_setting, setting_types
+
+__all__ = ["MOST_AXES", "MOST_CELLS", "MOST_VALUES", "as_axes", "as_seeds", "check_extent"]
+
+MOST_AXES = 16
+MOST_VALUES = 2000  # of an axis
+MOST_CELLS = 20_000
+
+
+def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each axis as settings of an experiment, see `as_setting`.
+
+    **Raises:** `ValueError` naming an axis with no list of values, more than 2,000 of them, one twice, or
+    one that is not of the type of the setting.
+    """
+    if not isinstance(axes, Mapping):
+        raise ValueError(f"`axes` must be lists of values by setting, got {axes!r:.100}.")
+    if len(axes) > MOST_AXES:
+        raise ValueError(f"`axes` must be at most {MOST_AXES} settings, got {len(axes)}.")
+    types = setting_types(kind)
+    return {str(name): _axis(name, values, types.get(name, ())) for name, values in axes.items()}
+
+
+def _axis(name: str, values: Any, allowed: tuple[Any, ...]) -> tuple[Any, ...]:
+    argument = f"axes[{name!r}]"
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
+    listed = list(itertools.islice(_iterated(argument, values), MOST_VALUES + 1))  # it may be without end
+    if len(listed) > MOST_VALUES:
+        raise ValueError(f"`{argument}` must have at most {MOST_VALUES} values, got more.")
+    settings = tuple(as_setting(f"{argument}[{at}]", value, allowed) for at, value in enumerate(listed))
+    check_finite_value(argument, settings)
+    if not settings:
+        raise ValueError(f"`{argument}` must have at least one value, got none.")
+    seen: set[Any] = set()
+    for value in settings:
+        if (key := _hashable(value)) in seen:
+            raise ValueError(f"`{argument}` must have different values, got {value!r:.100} twice.")
+        seen.add(key)
+    return settings
+
+
+def _iterated(argument: str, values: Iterable[Any]) -> Any:
+    try:
+        return iter(values)
+    except TypeError:  # an array with no axis
+        raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.") from None
+
+
+def _hashable(value: Any) -> Any:
+    """Return what is equal for equal values."""
+    if isinstance(value, dict):
+        return frozenset((name, _hashable(each)) for name, each in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+
+
+def as_seeds(seeds: Any) -> range:
+    """Return the seeds of a sweep, a range or whole numbers in order, as a range.
+
+    **Raises:** `ValueError` if they are anything else, have gaps, or are negative or from 2**31 on.
+    """
+    numbers: Any = seeds
+    if not isinstance(seeds, range):
+        if isinstance(seeds, str | bytes | Mapping) or not hasattr(seeds, "__len__"):
+            raise _refusal(seeds)
+        numbers = plain_value("seeds", seeds)
+        if not isinstance(numbers, tuple) or not all(type(number) is int for number in numbers):
+            raise _refusal(seeds)
+        first = numbers[0] if numbers else 0
+        if numbers != tuple(range(first, first + len(numbers))):
+            raise _refusal(seeds)
+        numbers = range(first, first + len(numbers))
+    if numbers.step != 1 or numbers.start < 0 or not numbers:
+        raise _refusal(seeds)
+    if numbers.stop > LARGEST:
+        raise ValueError(f"`seeds` must be below 2**31, got {numbers.stop - 1}.")
+    return numbers
+
+
+def _refusal(seeds: Any) -> ValueError:
+    return ValueError(f"`seeds` must be whole numbers without gaps, such as range(20), got {seeds!r:.100}.")
+
+
+def check_extent(
+    axes: Mapping[str, Sequence[Any]],
+    cell_axes: Iterable[str],
+    seeds: range,
+    members_per_cell: int | None,
+) -> None:
+    """Check how many members and cells a sweep has.
+
+    **Arguments:**
+
+    - `axes`: the values of each axis.
+    - `cell_axes`: the axes of which each value is trained in cells of its own.
+    - `seeds`: the seeds.
+    - `members_per_cell`: the largest number of members of a cell; None for no limit.
+
+    **Raises:** `ValueError` with the number, if there are more than a million members, or 20,000 cells.
+    """
+    n_members = math.prod(map(len, axes.values())) * (seeds.stop - seeds.start)
+    if n_members > MOST_MEMBERS:
+        raise ValueError(
+            f"a sweep must have at most {MOST_MEMBERS} members, got {n_members}: give fewer values of "
+            f"`axes` (--grid), or fewer `seeds`."
+        )
+    n_combinations = math.prod(len(axes[name]) for name in cell_axes)
+    width = n_members // n_combinations
+    n_cells = n_combinations * -(-width // (members_per_cell or width))
+    if n_cells > MOST_CELLS:
+        raise ValueError(
+            f"a sweep must have at most {MOST_CELLS} cells, got {n_cells}: give a larger "
+            "`members_per_cell`, or fewer values of the settings that are trained in separate cells."
+        )

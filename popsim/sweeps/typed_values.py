@@ -1,0 +1,114 @@
+"""Values of settings from text, as people write them on the command line and in YAML."""
+
+import enum
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from popsim.experiments.settings import alternatives
+from popsim.sweeps.bounded_yaml import QuotedText
+
+__all__ = ["typed_value"]
+
+TRUTHS = {"true": True, "false": False, "True": True, "False": False}
+WORDS: dict[Any, Mapping[str, Any]] = {bool: TRUTHS, type(None): {"None": None}}
+SCALARS: tuple[Any, ...] = (bool, type(None), int, float, str)
+"""What a text may be where a setting has no type, in this order."""
+
+
+def typed_value(value: Any, allowed: tuple[Any, ...]) -> Any:
+    """Return the value that a text, or a list or mapping of texts, has for a setting.
+
+    A text in quotes (`QuotedText`) is a text wherever the setting may be one; `None`, `true` and numbers
+    without quotes are texts only where the setting can be nothing else. Words are the values of a tuple.
+
+    **Arguments:**
+
+    - `value`: texts as read from YAML or the command line; other plain values are returned as they are.
+    - `allowed`: the types of the setting, see `setting_types`; empty if it has none.
+
+    **Raises:** `ValueError`, without a message, if it is a value of none of the types.
+    """
+    kinds = SCALARS if not allowed or {Any, object} & set(allowed) else allowed
+    if value is None:
+        return _first_of(kinds, _none)
+    if isinstance(value, str):
+        if isinstance(value, QuotedText) and str in kinds:
+            return str(value)
+        return _first_of(sorted(kinds, key=lambda kind: kind is str), lambda kind: _from_text(value, kind))
+    if isinstance(value, Mapping):
+        return _first_of(allowed or (dict,), lambda kind: _from_mapping(value, kind))
+    if isinstance(value, list | tuple):
+        return _first_of(allowed or (tuple,), lambda kind: _from_list(value, kind))
+    return value
+
+
+def _first_of(kinds: Sequence[Any], parse: Callable[[Any], Any]) -> Any:
+    """Return what the first type makes of a value that does not raise `ValueError`."""
+    for kind in kinds:
+        try:
+            return parse(kind)
+        except ValueError:
+            continue
+    raise ValueError
+
+
+def _none(kind: Any) -> None:
+    if kind is not type(None):
+        raise ValueError
+
+
+def _from_text(text: str, kind: Any) -> Any:
+    """Return the value of one type for a text; raise `ValueError` if it has none."""
+    origin = typing.get_origin(kind) or kind
+    if kind in (int, float):
+        return kind(text)
+    if kind is bool or kind is type(None):
+        if text not in WORDS[kind]:
+            raise ValueError
+        return WORDS[kind][text]
+    if origin is typing.Literal:
+        return _first_of(typing.get_args(kind), lambda choice: _chosen(text, choice))
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return _first_of(tuple(kind), lambda choice: _chosen(text, choice.name) and choice.value)
+    if kind is str or isinstance(kind, type) and issubclass(kind, PurePath):
+        if not text:
+            raise ValueError
+        return str(text)
+    words = text.split()
+    if _is_mapping(origin):
+        return _from_mapping(dict(zip(words[::2], words[1::2], strict=True)), kind)
+    return _from_list(words, kind)
+
+
+def _chosen(text: str, choice: Any) -> Any:
+    if str(choice) != text:
+        raise ValueError
+    return choice
+
+
+def _is_mapping(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _from_list(values: Sequence[Any], kind: Any) -> tuple[Any, ...]:
+    origin, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if kind in (Any, object):
+        parts = ()
+    elif not (isinstance(origin, type) and issubclass(origin, Sequence)) or origin is str:
+        raise ValueError
+    if origin is not tuple or parts[1:] == (...,):
+        parts = parts[:1] * len(values)
+    if parts and len(parts) != len(values) or parts == ((),):
+        raise ValueError
+    of_each = [alternatives(part) for part in parts] if parts else [()] * len(values)
+    return tuple(typed_value(value, own) for value, own in zip(values, of_each, strict=True))
+
+
+def _from_mapping(values: Mapping[Any, Any], kind: Any) -> dict[str, Any]:
+    origin, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if kind not in (Any, object) and not _is_mapping(origin):
+        raise ValueError
+    of_values = alternatives(parts[1]) if len(parts) == 2 else ()
+    return {str(name): typed_value(value, of_values) for name, value in values.items()}

@@ -1,0 +1,302 @@
+"""Arguments of another kind than expected are refused in one line that names the argument."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_training import KEY, OPTIMIZER, RunningSum, build, train
+
+import popsim
+from popsim import losses, networks, plants, schedules
+from popsim.experiments import AbstractExperiment, CenterOut, register_experiment
+from popsim.report import report_run
+from popsim.store import save_model
+from popsim.sweeps import Sweep
+from popsim.training import TaskTrainer
+from popsim.trial import schedule_intervention
+
+TIMELINE = popsim.Timeline(dt=0.01, n_steps=6)
+SIGNAL = jnp.zeros((6, 1))
+TASK = RunningSum()
+ONE_TRIAL = TASK.trial(batch=0, key=KEY)
+ENSEMBLE = popsim.make_ensemble(build, 2, key=KEY)
+MODEL = popsim.member(ENSEMBLE, 0)
+
+
+class NoTrials(RunningSum):
+    """A task that is not validated."""
+
+    def validation_trials(self):
+        return jax.tree.map(lambda leaf: leaf[:0], super().validation_trials())
+
+
+class Unfinished(AbstractExperiment):
+    """An experiment without most of its methods."""
+
+    name = "unfinished"
+
+    def build_task(self):
+        return TASK
+
+
+def evaluated(task=TASK, model=MODEL, **arguments):
+    return popsim.evaluate(model, task, **{"key": KEY, **arguments})
+
+
+def two(*terms):
+    return losses.PositionError() + losses.PositionError()
+
+
+ENSEMBLES = {
+    "text as values": (lambda: popsim.PerMember(["left"]), "`values` of PerMember must be numbers"),
+    "nothing as values": (lambda: popsim.PerMember(None), "`values` of PerMember must be numbers"),
+    "ragged values": (lambda: popsim.PerMember([[1, 2], [3]]), "`values` of PerMember must be numbers"),
+    "ragged settings": (
+        lambda: popsim.member_grid(2, tau=[[1, 2], [3]]),
+        "`tau` must be a list of .* all of one shape",
+    ),
+    "a model to build": (
+        lambda: popsim.make_ensemble(MODEL, 2, key=KEY),
+        "`build` must be a function that makes one model from a key, such as .* got a NetworkModel",
+    ),
+    "a name to build": (
+        lambda: popsim.make_ensemble("gru", 2, key=KEY),
+        "`build` must be a func.* got 'gru'",
+    ),
+    "nothing built": (
+        lambda: popsim.make_ensemble(lambda key: None, 2, key=KEY),
+        "`build` must return a model, got a NoneType",
+    ),
+    "nothing built from settings": (
+        lambda: popsim.build_members(lambda key, tau: None, popsim.member_grid(2, tau=[0.1, 0.2]), key=KEY),
+        "`build` must return a model, got a NoneType",
+    ),
+    "a build without a key": (
+        lambda: popsim.make_ensemble(lambda: MODEL, 2, key=KEY),
+        "`build` must take a key",
+    ),
+    "a number of members as members": (
+        lambda: popsim.build_members(build, 3, key=KEY),
+        "`members` must be the Members of a popsim.member_grid.* got 3",
+    ),
+    "a name as settings": (
+        lambda: popsim.build_members(build, popsim.member_grid(2, tau=[0.1]), settings="tau", key=KEY),
+        r"`settings` must be a list of names, such as \['tau'\]",
+    ),
+    "half a member": (lambda: popsim.member(ENSEMBLE, 1.5), "`index` must be a member .* got 1.5"),
+    "a name of a member": (lambda: popsim.member(ENSEMBLE, "a"), "`index` must be a member .* got 'a'"),
+    "a list as ensemble": (lambda: popsim.n_members([ENSEMBLE]), "`ensemble` must be an ensemble of models"),
+    "too many members": (
+        lambda: popsim.make_ensemble(build, 2**40, key=KEY),
+        r"`n_members` must be below 2\*\*31, got 1099511627776",
+    ),
+    "too high a member": (
+        lambda: popsim.make_ensemble(build, 2, first_member=2**40, key=KEY),
+        r"`first_member` must be below 2\*\*31",
+    ),
+}
+TRIALS = {
+    "steps as timeline": (
+        lambda: popsim.Trial((), SIGNAL, SIGNAL, 6),
+        "`timeline` must be a Timeline.* got 6",
+    ),
+    "a list of conditions": (
+        lambda: popsim.Trial((), SIGNAL, SIGNAL, TIMELINE, conditions=["left"]),
+        "`conditions` must be a mapping of conditions by name",
+    ),
+    "text as condition": (
+        lambda: popsim.Trial((), SIGNAL, SIGNAL, TIMELINE, conditions={"side": "left"}),
+        r"`conditions\['side'\]` of a trial must be a number, got 'left'",
+    ),
+    "an array as intervention": (
+        lambda: popsim.Trial((), SIGNAL, SIGNAL, TIMELINE, interventions={"push": SIGNAL}),
+        r"`interventions\['push'\]` must be a schedule, got",
+    ),
+    "an epoch in seconds": (
+        lambda: popsim.Timeline(0.01, 6, epochs={"hold": (0.0, 0.03)}),
+        r"`epochs\['hold'\]` must be whole numbers",
+    ),
+    "a list of epochs": (
+        lambda: popsim.Timeline(0.01, 6, epochs=["hold"]),
+        "`epochs` must be time steps by name",
+    ),
+    "trials in a list": (
+        lambda: evaluated(trials=[ONE_TRIAL, ONE_TRIAL]),
+        r"`trials` must be stacked trials, .* got a list of 2: stack them by jax.tree.map",
+    ),
+    "one trial of many": (
+        lambda: evaluated(trials=ONE_TRIAL),
+        "`trials` must be stacked trials, .* got one trial",
+    ),
+    "a number of trials": (lambda: evaluated(trials=5), "`trials` must be stacked trials"),
+    "trials of an ensemble in a list": (
+        lambda: popsim.evaluate_ensemble(ENSEMBLE, TASK, trials=[ONE_TRIAL], key=KEY),
+        "`trials` must be stacked trials",
+    ),
+    "stacked trials that are simulated": (
+        lambda: popsim.simulate(MODEL, TASK.validation_trials(), key=KEY),
+        "`trial` must be one trial, got 4 stacked ones: popsim.evaluate runs them all",
+    ),
+    "one trial that is repeated": (
+        lambda: popsim.repeat_trials(ONE_TRIAL, 2),
+        "`trials` must be stacked trials",
+    ),
+    "one trial with a force": (
+        lambda: schedule_intervention(ONE_TRIAL, "push", 1.0),
+        "`trials` must be stacked",
+    ),
+    "a force in words": (
+        lambda: schedule_intervention(TASK.validation_trials(), "push", "strong"),
+        "`parameters of push` must be a number, finite, got 'strong'",
+    ),
+    "no validation trials": (
+        lambda: evaluated(NoTrials()),
+        "`validation_trials` of `task` must return at least one trial, got none",
+    ),
+    "no validation trials in training": (
+        lambda: train(1, task=NoTrials()),
+        "`validation_trials` of `task` must",
+    ),
+    "a model as task": (lambda: evaluated(MODEL, TASK), r"`task` must be a task, .* got a NetworkModel\.$"),
+    "too high a member id": (
+        lambda: evaluated(member_id=2**40),
+        "`member_id` must be whole numbers from 0 to",
+    ),
+    "half a member id": (lambda: evaluated(member_id=1.5), "`member_id` must be whole numbers from 0 to"),
+    "names as member ids": (
+        lambda: popsim.evaluate_ensemble(ENSEMBLE, TASK, member_ids=["a", "b"], key=KEY),
+        "`member_ids` must be whole numbers",
+    ),
+    "a class to describe": (lambda: popsim.describe_task(RunningSum), "`task` must be a task, not its class"),
+    "arrays as targets": (lambda: popsim.choice_accuracy(SIGNAL, SIGNAL), "`target` must be an OutputTarget"),
+}
+MODELS = {
+    "a body as network": (
+        lambda: popsim.NetworkModel(plants.PointMass(), dt=0.01),
+        r"`network` must be a network such as GRUNetwork, got a PointMass\.$",
+    ),
+    "a class as network": (
+        lambda: popsim.NetworkModel(networks.GRUNetwork, dt=0.01),
+        "`network` must be a network",
+    ),
+    "a name as output function": (
+        lambda: networks.GRUNetwork(3, 4, 2, output_fn="sigmoid", key=KEY),
+        "`output_fn` must be a function such as jax.nn.sigmoid, got 'sigmoid'",
+    ),
+    "a name as nonlinearity": (
+        lambda: networks.LeakyRNN(3, 4, 2, nonlinearity="relu", key=KEY),
+        "`nonlinearity` must be a function such as jnp.tanh, got 'relu'",
+    ),
+    "text as noise": (lambda: popsim.GaussianNoise("a"), "`std` must be a number, .* got 'a'"),
+    "no noise": (lambda: popsim.GaussianNoise(None), "`std` must be a number, .* got None"),
+    "text as motor noise": (lambda: popsim.MotorNoise("a", 1), "`signal_dependent` must be a number"),
+    "text as corner": (lambda: popsim.Workspace("a", "b"), "`low` must be a number"),
+    "text in a schedule": (
+        lambda: schedules.LinearSchedule("a", 1.0, last_batch=4),
+        "`start` must be a number",
+    ),
+    "a bound of text": (
+        lambda: popsim.training.constraints.Range(lambda m: m.network, "a", 1.0),
+        "`low` must be a number",
+    ),
+    "two terms of one name": (two, "must have different names, .* by `name=`, such as"),
+    "a loss of a vector": (lambda: np.ones(3) * losses.Effort(), r"`weights\['effort'\]` must be one number"),
+    "weights in a list": (
+        lambda: popsim.Loss((losses.Effort(),), [1.0]),
+        r"`weights` must be a dict of the weight of each term by name, got \[1.0\]",
+    ),
+    "a term that is swapped": (
+        lambda: popsim.FunctionTerm(two, "error"),
+        "`name` must be the name of the term",
+    ),
+    "a term without a function": (
+        lambda: popsim.FunctionTerm("error", 3),
+        r"`function` must be a function \(states",
+    ),
+}
+TRAININGS = {
+    "a number as folder": (lambda: TaskTrainer(OPTIMIZER, chkpt_dir=3), "`chkpt_dir` must be a path, got 3"),
+    "a list as folder": (
+        lambda: TaskTrainer(OPTIMIZER, chkpt_dir=["a"]),
+        r"`chkpt_dir` must be a path, got \['a'\]",
+    ),
+    "one device": (lambda: TaskTrainer(OPTIMIZER, devices=1), "`devices` must be different JAX devices"),
+    "a number of members": (lambda: train(1, members=2), "`members` must be the Members of"),
+    "text for ensembled": (lambda: train(1, ensembled="yes"), "`ensembled` must be True or False"),
+    "text for where_train": (
+        lambda: train(1, where_train="network"),
+        "`where_train` must be a function such as",
+    ),
+    "too many batches": (lambda: train(2**31), r"`n_batches` must be below 2\*\*31, got 2147483648"),
+    "too many trials": (lambda: train(1, batch_size=2**31), r"`batch_size` must be below 2\*\*31"),
+    "a number as update": (
+        lambda: train(1, trainer=TaskTrainer(OPTIMIZER, model_update_funcs=[lambda model, states: 3.0])),
+        "must return a PyTree like the model, .* would add 3.0 to a NetworkModel",
+    ),
+    "a list of keys": (lambda: train(1, key=[KEY]), "`key` must be one key"),
+    "jit around a trainer": (
+        lambda: jax.jit(lambda key: train(1, key=key)[1].loss.total)(KEY),
+        "a trainer must be called outside of jit, vmap and grad",
+    ),
+    "grad around a trainer": (
+        lambda: eqx.filter_grad(lambda model: jnp.sum(train(1, ensemble=model)[1].loss.total))(ENSEMBLE),
+        "a trainer must be called outside of jit, vmap and grad",
+    ),
+    "jit around saving": (
+        lambda: eqx.filter_jit(lambda model: save_model("model.safetensors", model))(ENSEMBLE),
+        "`model` must have numbers, got traced arrays",
+    ),
+    "a class of experiments in a sweep": (
+        lambda: Sweep(CenterOut, {"n_units": [3]}, range(2)),
+        r"`experiment` must be an experiment, such as CenterOut\(\), got <class",
+    ),
+    "a list of axes": (
+        lambda: Sweep(CenterOut(), ["n_units"], range(2)),
+        "`axes` must be the values of each",
+    ),
+    "a path to report": (lambda: report_run("runs/a"), "`run` must be a run, such as popsim.open_run"),
+    "an unfinished experiment": (
+        lambda: register_experiment(Unfinished),
+        "`experiment` must define all methods of AbstractExperiment, got Unfinished without build_model, ",
+    ),
+}
+MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_it_is_named_in_one_line(mistake, as_users_run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=message) as refused:
+        make()
+    assert "\n" not in str(refused.value)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_name_that_is_not_there_is_suggested():
+    with pytest.raises(AttributeError, match="make_ensemble"):
+        _ = popsim.make_ensembles
+
+
+def test_masks_of_stacked_trials_have_a_row_for_each():
+    timeline = popsim.Timeline(
+        0.01, 6, epochs={"hold": jnp.array([[0, 2], [1, 4]])}, events={"go": jnp.array([2, popsim.NEVER])}
+    )
+    for mask in (lambda line: line.since("go", 0.01), lambda line: line.in_epoch("hold")):
+        rows = [mask(jax.tree.map(lambda leaf, i=i: leaf[i], timeline)) for i in range(2)]
+        np.testing.assert_array_equal(mask(timeline), rows)
+
+
+def test_a_loss_shows_its_weights_and_names():
+    loss = losses.PositionError() + 1e-6 * losses.Effort(name="work")
+    assert "'position error': 1 * PositionError()" in repr(loss)
+    assert "'work': 1e-06 * Effort(name='work')" in repr(loss)
+    assert [*sum([losses.PositionError(), losses.Effort()]).weights] == ["position error", "effort"]
+
+
+def test_a_training_of_any_length_begins_at_once():
+    n_calls = []
+    trainer = TaskTrainer(OPTIMIZER, stop=lambda: n_calls.append(0) or True)
+    _, history = train(2**31 - 1, log_step=2, trainer=trainer)
+    assert n_calls and history.batch.size <= 2

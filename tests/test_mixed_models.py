@@ -1,0 +1,153 @@
+"""Mixed models against closed forms of balanced designs, and how often their intervals hold the truth."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from popsim.analysis.statistics import fit_mixed_model
+
+pytest.importorskip("statsmodels")
+
+
+def trials_of_members(generator, *, n_members=10, n_trials=20, between=1.0, slopes=0.0, noise=1.0):
+    """Columns of a balanced table without effects: half of the members in each group, of the trials in each
+    condition; and the error [member, trial]."""
+    group = np.repeat([0.0, 1.0], [n_members - n_members // 2, n_members // 2])
+    condition = np.tile([0.0, 1.0], n_trials // 2)
+    error = between * generator.normal(size=(n_members, 1))
+    error = error + slopes * generator.normal(size=(n_members, 1)) * condition
+    error = error + noise * generator.normal(size=(n_members, n_trials))
+    columns = {
+        "error": error.ravel(),
+        "group": np.repeat(group, n_trials),
+        "condition": np.tile(condition, n_members),
+        "member": np.repeat(np.arange(n_members), n_trials),
+    }
+    return columns, error
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-5, 1e6])
+@pytest.mark.parametrize("noise", [1e-4, 1e-3, 0.1, 1.0])
+def test_a_difference_between_members_is_the_t_test_of_their_means(noise, unit):
+    columns, error = trials_of_members(np.random.default_rng(0), noise=noise)
+    columns["error"] = unit * columns["error"]
+    found = fit_mixed_model("error ~ group", columns)
+    means = unit * error.mean(axis=1)
+    exact = stats.ttest_ind(means[5:], means[:5])
+    np.testing.assert_allclose(found.p[1], exact.pvalue, rtol=1e-5)
+    np.testing.assert_allclose([found.low[1], found.high[1]], exact.confidence_interval(), rtol=1e-5)
+    np.testing.assert_allclose(found.degrees_of_freedom, 8, rtol=1e-5)
+    assert found.warnings == ()
+
+
+@pytest.mark.parametrize("slopes", [0.5, 2.0])
+def test_a_difference_within_members_is_the_t_test_of_their_differences(slopes):
+    columns, error = trials_of_members(np.random.default_rng(3), slopes=slopes)
+    found = fit_mixed_model("error ~ condition", columns, random_effects="condition")
+    exact = stats.ttest_1samp(error[:, 1::2].mean(axis=1) - error[:, ::2].mean(axis=1), 0)
+    np.testing.assert_allclose(found.p[1], exact.pvalue, rtol=1e-4)
+    np.testing.assert_allclose([found.low[1], found.high[1]], exact.confidence_interval(), rtol=1e-4)
+    np.testing.assert_allclose(found.degrees_of_freedom[1], 9, rtol=1e-4)
+
+
+@pytest.mark.parametrize("between", [0.0, 0.1, 0.3])
+def test_members_that_hardly_differ_never_give_a_smaller_p_than_their_means(between):
+    at_bound = []
+    for seed in range(30):
+        columns, error = trials_of_members(np.random.default_rng(seed), between=between)
+        found = fit_mixed_model("error ~ group", columns)
+        means = error.mean(axis=1)
+        exact = stats.ttest_ind(means[5:], means[:5]).pvalue
+        at_bound.append(bool(found.warnings))
+        assert found.p[1] >= exact * (1 - 1e-5)
+        assert at_bound[-1] == (found.group_covariance[0, 0] < 1e-8)
+        if not at_bound[-1]:
+            np.testing.assert_allclose(found.p[1], exact, rtol=1e-5)
+    assert any(at_bound) or between == 0.3
+
+
+def test_unequal_numbers_of_trials_are_fitted_as_by_statsmodels():
+    models, pandas = pytest.importorskip("statsmodels.formula.api"), pytest.importorskip("pandas")
+    generator = np.random.default_rng(5)
+    columns, _ = trials_of_members(generator, n_members=12, slopes=2.0)
+    rows = pandas.DataFrame(columns).sample(frac=0.6, random_state=1)
+    found = fit_mixed_model("error ~ group * condition", rows, random_effects="condition")
+    model = models.mixedlm("error ~ group * condition", rows, groups=rows.member, re_formula="condition")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its first optimizers do not converge
+        reference = model.fit(reml=True, method=["bfgs", "powell"])
+    np.testing.assert_allclose(found.estimate, reference.fe_params, atol=1e-4)
+    np.testing.assert_allclose(found.standard_error, reference.bse_fe, rtol=0.01)
+    np.testing.assert_allclose(found.group_covariance, reference.cov_re, atol=2e-3)
+    np.testing.assert_allclose(found.residual_variance, reference.scale, rtol=1e-3)
+    assert np.all((found.degrees_of_freedom > 5) & (found.degrees_of_freedom < 12))
+
+
+TABLES = [
+    ("error ~ group", "1", {"between": 0.0}),
+    ("error ~ group", "1", {"between": 0.2}),
+    ("error ~ group", "1", {"between": 1.0}),
+    ("error ~ group", "1", {"n_members": 5, "between": 0.3}),
+    ("error ~ group * condition", "1", {"between": 0.2}),
+    ("error ~ condition", "condition", {"between": 0.2, "slopes": 0.1}),
+    ("error ~ condition", "condition", {"between": 1.0, "slopes": 0.5}),
+    ("error ~ group * condition", "condition", {"between": 0.3, "slopes": 0.3}),
+]
+
+
+def check_coverage(formula, random_effects, options, n_tables):
+    """95 % intervals hold the truth, 0, in 95 % of tables, or more where a variance is at its bound."""
+    generator = np.random.default_rng(11)
+    holds = []
+    for _ in range(n_tables):
+        columns, _ = trials_of_members(generator, **options)
+        found = fit_mixed_model(formula, columns, random_effects=random_effects)
+        holds.append((found.low <= 0) & (found.high >= 0))
+        np.testing.assert_array_equal(holds[-1], found.p >= 0.05)
+    share = np.mean(holds, axis=0)
+    assert np.all(share > 0.95 - 3.5 * (0.05 * 0.95 / n_tables) ** 0.5), share
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES)
+def test_intervals_hold_the_truth_as_often_as_they_say(formula, random_effects, options):
+    check_coverage(formula, random_effects, options, 20)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("formula", "random_effects", "options"), TABLES)
+def test_intervals_hold_the_truth_as_often_as_they_say_in_full(formula, random_effects, options):
+    check_coverage(formula, random_effects, options, 1000)
+
+
+def without_noise(**changes):
+    columns, _ = trials_of_members(np.random.default_rng(0), slopes=0.3, noise=0.0)
+    return columns | changes
+
+
+LABELS = np.repeat(np.arange(10), 20)
+
+
+@pytest.mark.parametrize(
+    ("formula", "columns", "random_effects", "message"),
+    [
+        ("error ~ condition", without_noise(), "1", "equal .* analyse the mean of each member"),
+        ("error ~ group * condition", without_noise(), "condition", "equal .* analyse the mean"),
+        (
+            "error ~ group",
+            without_noise(error=LABELS + 1e-7 * np.random.default_rng(0).normal(size=200)),
+            "1",
+            "analyse the mean of each member",
+        ),
+        ("error ~ group", without_noise(member=np.arange(200)), "1", "cannot be told apart"),
+        ("error ~ group + I(2 * group)", without_noise(), "1", "`formula` must have predictors"),
+        ("error ~ nothing", without_noise(), "1", "must be formulas of the columns"),
+        ("error ~", without_noise(), "1", "must be formulas of the columns"),
+        ("error ~ group", without_noise(error=np.full(200, np.nan)), "1", "200 of 200 rows|formulas"),
+    ],
+)
+def test_what_cannot_be_estimated_is_refused_with_what_to_do(formula, columns, random_effects, message):
+    with pytest.raises(ValueError, match=message):
+        fit_mixed_model(formula, columns, random_effects=random_effects)
