@@ -5,11 +5,11 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
+from popsim._compilation import jit
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream
 from popsim.schedules import LAST_BATCH
@@ -228,7 +228,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
     )
 
 
-@eqx.filter_jit
+@jit
 def sample_trials(
     task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: PRNGKeyArray
 ) -> Trial:

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact, PyTree
 
 from popsim._checks import check_positive
+from popsim._compilation import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
@@ -56,10 +57,15 @@ def received_inputs(
     if given != {count}:
         raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(given)}.")
 
+    return np.asarray(_received(ensemble, states, trials), np.float64)
+
+
+@jit
+def _received(ensemble: Any, states: PyTree[Array], trials: Trial) -> Array:
     def of_member(model, own):
         return jax.vmap(model.received)(own, trials)
 
-    return np.asarray(eqx.filter_jit(eqx.filter_vmap(of_member))(ensemble, states), np.float64)
+    return eqx.filter_vmap(of_member)(ensemble, states)
 
 
 Dynamics = Callable[..., Array]
@@ -202,7 +208,7 @@ def _differentiated(
         return np.asarray(_jacobians(by, dynamics, *given))
 
 
-@eqx.filter_jit
+@jit
 def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Array | None) -> Array:
     def of_member(model, own, received):
         def differentiate(state):

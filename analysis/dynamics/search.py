@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim._compilation import jit
 from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
@@ -72,7 +73,7 @@ class _Searches(eqx.Module):
     n_iterations: Int[Array, " row"]
 
 
-@eqx.filter_jit
+@jit
 def run_searches(
     dynamics: Dynamics,
     ensemble: Any,
