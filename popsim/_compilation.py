@@ -15,6 +15,8 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
+from popsim._programs import NestedPrograms, Programs
+
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -24,15 +26,22 @@ COMPACT = {"xla_cpu_use_fusion_emitters": False}
 QUICK = {**COMPACT, "xla_backend_optimization_level": 1}
 
 
+def jit(
+    function: Callable[Given, Result], donate: Literal["none", "all-except-first"] = "none"
+) -> Callable[Given, Result]:
+    """Compile a function like `equinox.filter_jit`, to shared programs that are let go, see `Programs`."""
+    return _jit(function, {}, donate)
+
+
 def jit_compactly(
     function: Callable[Given, Result], donate: Literal["none", "all-except-first"] = "none"
 ) -> Callable[Given, Result]:
-    """Compile a function like `equinox.filter_jit`, on a CPU in half the memory, to a program as fast."""
+    """Compile a function like `jit`, on a CPU in half the memory, to a program as fast."""
     return _jit(function, COMPACT, donate)
 
 
 def jit_quickly(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Compile a function like `equinox.filter_jit`, on a CPU in less time, to a slower program.
+    """Compile a function like `jit`, on a CPU in less time, to a slower program.
 
     For programs that run a few times, not for the training loop.
     """
@@ -47,19 +56,24 @@ def _jit(
     What the user sets in `XLA_FLAGS` stays, and a function that is called within another program is compiled
     like that program. What is returned has `lower`, like that of `equinox.filter_jit`.
     """
-    jit: Any = eqx.filter_jit
-    within = jit(function)
+    nested = NestedPrograms(function)
+    filter_jit: Any = eqx.filter_jit
 
     @functools.cache  # made at the first call, as the backend is not chosen before
-    def outside() -> Any:
-        return jit(function, donate=donate, compiler_options=compiler_options(options))
+    def outside() -> tuple[Programs, Any]:
+        known = compiler_options(options)
+        programs = Programs(function, known, donates_rest=donate != "none")
+        return programs, filter_jit(function, donate=donate, compiler_options=known)
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return (within if is_tracing() else outside())(*args, **kwargs)
+        if is_tracing():
+            return nested.call(args, kwargs)
+        programs, ordinary = outside()
+        return programs.call(ordinary, args, kwargs)
 
     compiled: Any = call
-    compiled.lower = lambda *args, **kwargs: outside().lower(*args, **kwargs)
+    compiled.lower = lambda *args, **kwargs: outside()[1].lower(*args, **kwargs)
     return compiled
 
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import shown
+from popsim._compilation import jit
 from popsim.randomness import as_key, key_stream
 from popsim.trial import StepInput, Trial, check_one_trial
 
@@ -111,7 +112,7 @@ def initial_state(model: AbstractModel, trial: Trial, *, key: PRNGKeyArray) -> P
     return model.init(trial, key=key_stream(key, "initial state"))
 
 
-@eqx.filter_jit
+@jit
 def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PRNGKeyArray) -> PyTree[Array]:
     """Run a model through one trial.
 

@@ -5,12 +5,12 @@ import inspect
 from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import check_instance, check_positive_int, shown
+from popsim._compilation import jit
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
@@ -232,7 +232,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
     )
 
 
-@eqx.filter_jit
+@jit
 def sample_trials(
     task: MakesTrials, n_trials: int, *, batch: int | Int[Array, ""], key: PRNGKeyArray
 ) -> Trial:

@@ -18,7 +18,7 @@ from popsim._checks import (
     check_positive_int,
     n_steps_in,
 )
-from popsim._compilation import jit_quickly
+from popsim._compilation import jit, jit_quickly
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
 from popsim.loss import Loss
@@ -235,7 +235,7 @@ def trials_of_conditions(
     return _stacked(trial, shared, conditions, keys)
 
 
-@eqx.filter_jit
+@jit
 def _stacked(
     trial: Callable[..., Trial],
     shared: tuple,

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from popsim._checks import check_positive, check_positive_int
+from popsim._compilation import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints
@@ -54,7 +55,7 @@ def rollout(
         return np.asarray(_followed(dynamics, *given, n_steps))
 
 
-@eqx.filter_jit
+@jit
 def _followed(
     dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:

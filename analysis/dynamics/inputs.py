@@ -1,6 +1,7 @@
 """The inputs of networks, by name."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -8,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from popsim._compilation import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
@@ -52,14 +54,21 @@ def received_inputs(
     if given != {count}:
         raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(given)}.")
 
-    def of_member(model, own):
-        return jax.vmap(model.received)(own, trials)
-
-    received = np.asarray(eqx.filter_jit(eqx.filter_vmap(of_member))(ensemble, states), np.float64)
+    received = np.asarray(_received(ensemble, states, trials), np.float64)
     first = member(ensemble, 0)
     sizes = network_input_names(trials, getattr(first, "plant", None), getattr(first, "channels", None))
     ends = np.cumsum(list(sizes.values()))[:-1]
     return dict(zip(sizes, np.split(received, ends, axis=-1), strict=True))
+
+
+@jit
+def _received(
+    ensemble: Any, states: PyTree[Array], trials: Trial
+) -> Float[Array, "member trial time inputs"]:
+    def of_member(model, states_of_member):
+        return jax.vmap(model.received)(states_of_member, trials)
+
+    return eqx.filter_vmap(of_member)(ensemble, states)
 
 
 def composed_inputs(model: eqx.Module, inputs: Mapping[str, Array] | Array) -> Float[Array, " inputs"]:

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact
 
 from popsim._checks import check_positive
+from popsim._compilation import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.inputs import (
@@ -181,7 +182,7 @@ def _differentiated(
         return jax.tree.map(np.asarray, _jacobians(by, dynamics, *arrays))
 
 
-@eqx.filter_jit
+@jit
 def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None) -> Any:
     def of_member(model, own, received):
         def differentiate(state):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim._compilation import jit
 from popsim.analysis.dynamics.inputs import Constants
 from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
 
@@ -74,7 +75,7 @@ class _Searches(eqx.Module):
     n_iterations: Int[Array, " row"]
 
 
-@eqx.filter_jit
+@jit
 def run_searches(
     dynamics: Dynamics,
     ensemble: Any,

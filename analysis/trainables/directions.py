@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
+from popsim._compilation import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis.trainables.recorded import arrays_by_name, grouped, recorded_arrays, with_arrays
 from popsim.ensemble import n_members
@@ -59,8 +60,12 @@ def over_members(
         return function(lambda model: mean_loss(model, own_task, own_trials, key, member_id), arrays)
 
     in_axes = (eqx.if_array(0), 0, 0 if each_its_own else None, 0)
-    compiled = eqx.filter_jit(eqx.filter_vmap(one_member, in_axes=in_axes))
-    return lambda arrays: compiled(arrays, own_values, drawn, jnp.arange(count))
+    return lambda arrays: _mapped(one_member, in_axes, arrays, own_values, drawn, jnp.arange(count))
+
+
+@jit
+def _mapped(function: Callable[..., Any], in_axes: tuple[Any, ...], *arguments: PyTree[Array]) -> Any:
+    return eqx.filter_vmap(function, in_axes=in_axes)(*arguments)
 
 
 def mean_loss(

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from matplotlib.figure import Figure
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim._compilation import jit
 from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.tasks import draw_named_times
 from popsim.evaluation import evaluate_ensemble
@@ -99,8 +100,12 @@ N_TRIALS = 1000
 
 def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> Trial:
     """Draw trials as in the last batch of a training."""
-    keys = jax.random.split(as_key(key), n_trials)
-    return jax.jit(jax.vmap(lambda key: task.trial(batch=LAST_BATCH, key=key)))(keys)
+    return _drawn_trials(task, jax.random.split(as_key(key), n_trials))
+
+
+@jit
+def _drawn_trials(task: AbstractTask, keys: Key[Array, " trial"]) -> Trial:
+    return jax.vmap(lambda key: task.trial(batch=LAST_BATCH, key=key))(keys)
 
 
 N_SHOWN = 4

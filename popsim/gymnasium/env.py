@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import equinox as eqx
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -12,6 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array
+from popsim._compilation import jit
 from popsim.gymnasium.agent import AgentModel, agent_alone, default_limits, with_agent
 from popsim.gymnasium.episode import (
     Episode,
@@ -198,12 +198,12 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         return info
 
 
-@eqx.filter_jit
+@jit
 def _draw(task: AbstractTask, batch: Int[Array, ""], key: Key[Array, ""]) -> Trial:
     return task.trial(batch=batch, key=key_stream(key, "specification"))
 
 
-@eqx.filter_jit
+@jit
 def _losses(loss: Loss, episode: Episode, model: AgentModel) -> dict[str, Float[Array, ""]]:
     terms: dict = loss(episode.states, episode.trial, model).terms
     return terms

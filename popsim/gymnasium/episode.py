@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._compilation import jit
 from popsim.gymnasium.agent import AgentModel, act_out, acting
 from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm, Loss
@@ -132,7 +133,7 @@ def terms_paid_each_step(
     return tuple(names)
 
 
-@eqx.filter_jit
+@jit
 def _exchanged(
     term: AbstractLossTerm, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
 ) -> tuple[Float[Array, "course trial"], Float[Array, "course trial"]]:
@@ -188,7 +189,7 @@ class Episode(eqx.Module):
     paid: Float[Array, ""]
 
 
-@eqx.filter_jit
+@jit
 def begin_episode(
     model: AgentModel, trial: Trial, *, key: PRNGKeyArray
 ) -> tuple[Episode, Float[Array, " observation"]]:
@@ -207,7 +208,7 @@ def begin_episode(
     return episode, observation(model, episode)
 
 
-@eqx.filter_jit
+@jit
 def advance_episode(
     model: AgentModel, rewards: StepRewards, episode: Episode, action: Float[Array, " output"]
 ) -> tuple[Episode, Float[Array, " observation"], Float[Array, ""]]:

@@ -13,6 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_like, kind_of, known, naming_errors
+from popsim._compilation import jit
 from popsim.hand import HandState, Workspace
 from popsim.parameters import Constants
 
@@ -320,7 +321,7 @@ def _at_rest(plant: AbstractPlant, load: Load) -> tuple[PyTree[Array], PyTree[Ar
     return body, plant.vector_field(0.0, body, command, load)
 
 
-@eqx.filter_jit
+@jit
 def _carries_mass(plant: AbstractPlant) -> Bool[Array, ""]:
     """Compare accelerations along each axis with and without one kilogram."""
 
@@ -334,7 +335,7 @@ def _carries_mass(plant: AbstractPlant) -> Bool[Array, ""]:
     return jnp.any(freely != laden)
 
 
-@eqx.filter_jit
+@jit
 def _feels_torque(plant: AbstractPlant) -> Bool[Array, ""]:
     """Compare derivatives at rest with and without one N m on each coordinate."""
     loads = Load(), Load(on_coordinates=lambda coordinates, velocities: jnp.ones_like(coordinates))

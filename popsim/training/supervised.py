@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
+from popsim._compilation import jit
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key
 from popsim.senses import network_input
@@ -81,7 +82,7 @@ def _batches(
         yield np.array(inputs), np.array(targets), np.array(mask)
 
 
-@eqx.filter_jit
+@jit
 def _as_arrays(trials: Trial) -> tuple[Float[Array, "..."], Float[Array, "..."], Float[Array, "..."]]:
     """Return inputs, targets and mask of stacked trials, time first."""
 

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -18,6 +19,8 @@ from popsim._compilation import jit_quickly
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
 __all__ = ["inject_hyperparams", "adam", "sgd"]
+
+MOST_OPTIMIZERS = 64
 
 
 def inject_hyperparams(
@@ -211,8 +214,11 @@ def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Sche
     - `n_batches`: the number of batches after which it is zero.
     """
     if isinstance(learning_rate, PerMember):
-        return learning_rate * optax.cosine_decay_schedule(1.0, n_batches)
-    return optax.cosine_decay_schedule(learning_rate, n_batches)
+        return learning_rate * _cosine_decay(1.0, n_batches)
+    return _cosine_decay(learning_rate, n_batches)
+
+
+_cosine_decay = functools.lru_cache(MOST_OPTIMIZERS, typed=True)(optax.cosine_decay_schedule)
 
 
 def adam(
@@ -249,12 +255,26 @@ def _clipped(
     elif not callable(learning_rate):
         check_one_number("learning_rate", learning_rate)
         check_positive("learning_rate", learning_rate)
+    if clip_norm is not None:
+        check_one_number("clip_norm", clip_norm)
+        check_positive("clip_norm", clip_norm)
+    hashable = float | int | types.FunctionType | None
+    if isinstance(learning_rate, hashable) and isinstance(clip_norm, hashable):
+        return _shared_chain(optimizer, learning_rate, clip_norm)
+    return _chain(optimizer, learning_rate, clip_norm)
+
+
+def _chain(
+    optimizer: Callable[..., optax.GradientTransformation],
+    learning_rate: ScheduleOrRate,
+    clip_norm: float | PerMember | None,
+) -> optax.GradientTransformationExtraArgs:
     injected = inject_hyperparams(optimizer)(learning_rate=learning_rate)
-    if clip_norm is None:
-        return optax.chain(injected)
-    check_one_number("clip_norm", clip_norm)
-    check_positive("clip_norm", clip_norm)
-    return optax.chain(_clip(clip_norm), injected)
+    return optax.chain(injected) if clip_norm is None else optax.chain(_clip(clip_norm), injected)
+
+
+# A training with an optimizer that is the same object is not traced again.
+_shared_chain = functools.lru_cache(MOST_OPTIMIZERS, typed=True)(_chain)
 
 
 def _clip(clip_norm: float | PerMember) -> optax.GradientTransformation:

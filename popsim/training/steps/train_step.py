@@ -1,6 +1,7 @@
 """The training step: gradients, optionally accumulated over parts of a batch, and the optimizer."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int, is_traced
+from popsim._compilation import jit
 from popsim.randomness import as_key
 from popsim.training.steps._sharding import ShardedStep, StepShardings
 from popsim.training.steps.train_state import TrainState, optimizer_step
@@ -178,9 +180,8 @@ def build_train_step_fn(
         return step
     shardings = StepShardings(train_state_shardings, input_kwarg_shardings, aux_output_shardings)
     if not jax.tree.leaves(shardings):
-        return _donating(step) if donate_params_and_state else eqx.filter_jit(step)
-    sharded = ShardedStep(step, shardings)
-    compiled = _donating(sharded) if donate_params_and_state else eqx.filter_jit(sharded)
+        return _compiled(step, donate_params_and_state)
+    compiled = _compiled(ShardedStep(step, shardings), donate_params_and_state)
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))
@@ -191,21 +192,29 @@ def build_train_step_fn(
     return train_step
 
 
-def _donating(step: Callable[..., tuple[TrainState, Any]]) -> Callable[..., tuple[TrainState, Any]]:
-    """Return the compiled step, which reuses the memory of all that it changes."""
-
-    @eqx.filter_jit(donate="all-except-first")
-    def donating(kept, params, opt_state, loss_fn_state):
-        rest, inputs = kept
-        state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
-        return step(state, **inputs)
+def _compiled(step: Callable[..., tuple[TrainState, Any]], donates: bool) -> Callable[..., Any]:
+    """Return the compiled step, which reuses the memory of all that it changes if `donates`."""
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
+        if not donates:
+            return _stepped(step, train_state, inputs)
         rest = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
         donated = (train_state.params, train_state.opt_state, train_state.loss_fn_state)
-        return donating((rest, inputs), *donated)
+        return _stepped_in_place((step, rest, inputs), *donated)
 
     return train_step
+
+
+@jit
+def _stepped(step: Callable[..., Any], train_state: TrainState, inputs: dict[str, PyTree]) -> Any:
+    return step(train_state, **inputs)
+
+
+@functools.partial(jit, donate="all-except-first")
+def _stepped_in_place(kept: tuple[Any, ...], params: PyTree, opt_state: PyTree, loss_fn_state: PyTree) -> Any:
+    step, rest, inputs = kept
+    state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
+    return step(state, **inputs)
 
 
 def _delete(donated: PyTree) -> None:

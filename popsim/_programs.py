@@ -1,0 +1,239 @@
+"""Compiled programs: equal ones are shared, and those that were not used for long are let go.
+
+`jax.jit` compiles anew for every function object that it meets, and keeps each program for as long as the
+process lives: a new optimizer, or a new closure in a task, is another program of tens of megabytes.
+"""
+
+import functools
+import hashlib
+import threading
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, PyTree
+
+MOST_PROGRAMS = 16  # of one function
+# Flags with which JAX does more than to run a program: it runs Python again, or passes constants apart.
+UNUSUAL_FLAGS = (
+    "jax_disable_jit",
+    "jax_debug_nans",
+    "jax_debug_infs",
+    "jax_use_simplified_jaxpr_constants",
+)
+
+Value = TypeVar("Value")
+
+
+class RecentValues(Generic[Value]):
+    """The values that were used last, by key.
+
+    **Arguments:**
+
+    - `most`: the largest number of values.
+    """
+
+    def __init__(self, most: int):
+        self._most = most
+        self._values: OrderedDict[Hashable, Value] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get_or_make(self, key: Hashable, make: Callable[[], Value]) -> Value:
+        """Return the value of a key, made if it is missing; those unused for longest are let go."""
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
+        value = make()  # without the lock: it takes long, and may come here again
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+        return value
+
+
+class _Executable:
+    """A compiled program, from donated and other arrays to a list of arrays."""
+
+    def __init__(self, compiled: jax.stages.Compiled):
+        self.run = compiled
+
+
+class _Program(NamedTuple):
+    """A compiled program with what a function returns beside arrays.
+
+    - `executable`: the program, which equal functions share; None for a function that `jax.jit` must run.
+    - `structure`: the structure of the arrays that the function returns.
+    - `static`: what it returns that is no array, elsewhere None.
+    """
+
+    executable: _Executable | None
+    structure: Any
+    static: PyTree
+
+
+class _ArrayKind(NamedTuple):
+    """What a program depends on of an array that it is called with."""
+
+    type: Any
+    sharding: Any
+    is_committed: bool
+
+
+class Programs:
+    """The compiled programs of a function.
+
+    If all that is no array equals that of an earlier call, its program is called. Else the function is
+    traced, and takes the program of an earlier call that computes the same: the text of what XLA is to
+    compile, with every constant, is the key. So equal closures share a program, and those that hold or read
+    other values never do.
+
+    **Arguments:**
+
+    - `function`: the function.
+    - `options`: the options of XLA; None for none.
+    - `donates_rest`: whether the arrays of all arguments but the first are donated.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], options: Mapping[str, Any] | None, *, donates_rest: bool
+    ):
+        self._function = function
+        self._options = None if options is None else dict(options)
+        self._donates_rest = donates_rest
+        self._programs: RecentValues[_Program] = RecentValues(MOST_PROGRAMS)
+        self._executables: weakref.WeakValueDictionary[Hashable, _Executable] = weakref.WeakValueDictionary()
+
+    def call(self, ordinary: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call the program for these arguments.
+
+        **Arguments:**
+
+        - `ordinary`: the function compiled by `equinox.filter_jit`, for programs that call back into Python,
+            which only JAX can run, and under flags with which it does more than to run a program.
+        - `args`, `kwargs`: the arguments.
+        """
+        if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
+            return ordinary(*args, **kwargs)
+        leaves, structure = jax.tree.flatten((args, dict(kwargs)))
+        n_first = len(jax.tree.leaves(args[:1])) if self._donates_rest else len(leaves)
+        kinds = (tuple(map(_kind, leaves)), _context())
+        try:
+            hash(key := (structure, n_first, kinds))
+        except TypeError:  # raised again by JAX, which names the argument
+            return ordinary(*args, **kwargs)
+        program = self._programs.get_or_make(key, lambda: self._program(leaves, structure, n_first, kinds))
+        if program.executable is None:
+            return ordinary(*args, **kwargs)
+        out = jax.block_until_ready(program.executable.run(*_arrays(leaves, n_first)))
+        return eqx.combine(jax.tree.unflatten(program.structure, out), program.static)
+
+    def _program(self, leaves: Sequence[Any], structure: Any, n_first: int, kinds: Hashable) -> _Program:
+        """Trace the function, and compile it unless there is a program that computes the same."""
+        of_arrays, results = _of_arrays(self._function, leaves, structure)
+        donated = (1,) if self._donates_rest else ()
+        # Else a program would not tell which of the arrays it takes.
+        jitted = jax.jit(of_arrays, donate_argnums=donated, keep_unused=True)
+        with warnings.catch_warnings():
+            if self._donates_rest:
+                warnings.filterwarnings("ignore", message="Some donated buffers were not usable*")
+            lowered = jitted.lower(*_arrays(leaves, n_first))
+        text = lowered.as_text()
+        if "callback" in text:  # it names a place in a list of Python functions, not the function
+            return _Program(None, *results[0])
+        key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _without_static(kinds))
+        executable = self._executables.get(key)
+        if executable is None:
+            executable = self._executables[key] = _Executable(lowered.compile(self._options))
+        return _Program(executable, *results[0])
+
+
+def _arrays(leaves: Sequence[Any], n_first: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the arrays of the first argument and those of the rest, with None for what is no array."""
+    arrays = tuple(leaf if eqx.is_array(leaf) else None for leaf in leaves)
+    return arrays[:n_first], arrays[n_first:]
+
+
+def _kind(leaf: Any) -> Hashable:
+    if isinstance(leaf, jax.Array):
+        return _ArrayKind(jax.typeof(leaf), leaf.sharding, leaf.committed)
+    if eqx.is_array(leaf):
+        return _ArrayKind(jax.typeof(leaf), None, False)
+    return type(leaf), leaf
+
+
+def _without_static(kinds: Any) -> Hashable:
+    of_leaves, context = kinds
+    return tuple(kind for kind in of_leaves if isinstance(kind, _ArrayKind)), context
+
+
+def _context() -> Hashable:
+    """Return what a program depends on beside its arguments: the flags of JAX, and the mesh in use."""
+    flags = tuple(getattr(jax.config, name) for name in _flags())
+    return flags, jax.sharding.get_abstract_mesh()
+
+
+@functools.cache
+def _flags() -> tuple[str, ...]:
+    return tuple(name for name in sorted(jax.config.values) if hasattr(jax.config, name))
+
+
+class NestedPrograms:
+    """The programs of a function that is called within another program, traced once for equal arguments.
+
+    **Arguments:**
+
+    - `function`: the function.
+    """
+
+    def __init__(self, function: Callable[..., Any]):
+        self._function = function
+        self._programs: RecentValues[tuple[Callable[..., Any], list[Any]]] = RecentValues(MOST_PROGRAMS)
+
+    def call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Call the function, compiled as a part of the other program."""
+        leaves, structure = jax.tree.flatten((args, dict(kwargs)))
+        kinds = tuple(jax.typeof(leaf) if eqx.is_array(leaf) else (type(leaf), leaf) for leaf in leaves)
+
+        def traced() -> tuple[Callable[..., Any], list[Any]]:
+            of_arrays, results = _of_arrays(self._function, leaves, structure)
+            return jax.jit(of_arrays), results
+
+        try:
+            hash(key := (structure, kinds, _context()))
+            jitted, results = self._programs.get_or_make(key, traced)
+        except TypeError:  # something that is no array has no hash
+            jitted, results = traced()
+        out = jitted(*_arrays(leaves, len(leaves)))
+        returned_structure, beside = results[-1]
+        return eqx.combine(jax.tree.unflatten(returned_structure, out), beside)
+
+
+def _of_arrays(
+    function: Callable[..., Any], leaves: Sequence[Any], structure: Any
+) -> tuple[Callable[..., list[Array]], list[tuple[Any, PyTree]]]:
+    """Return a function of the arrays among its arguments alone, which returns arrays.
+
+    It is a new object, with which JAX lets go what it keeps for it.
+
+    **Returns:** the function, and a list that holds, once it is traced, the structure of the arrays
+    that it returns, and what else it returns.
+    """
+    static = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
+    results: list[tuple[Any, PyTree]] = []
+
+    def of_arrays(first: Sequence[Any], rest: Sequence[Any]) -> list[Array]:
+        arrays = (*first, *rest)
+        both = [fixed if array is None else array for fixed, array in zip(static, arrays, strict=True)]
+        args, kwargs = jax.tree.unflatten(structure, both)
+        returned, beside = eqx.partition(function(*args, **kwargs), eqx.is_array)
+        leaves, returned_structure = jax.tree.flatten(returned)
+        results[:] = [(returned_structure, beside)]
+        return leaves
+
+    of_arrays.__name__ = of_arrays.__qualname__ = function.__name__
+    return of_arrays, results
