@@ -117,7 +117,7 @@ def test_a_history_of_another_cell_is_not_read(copied):
         shutil.move(opened.folder.cell(number).history, copied / str(number))
     for number in (0, 1):
         shutil.move(copied / str(number), opened.folder.cell(1 - number).history)
-    with pytest.warns(UserWarning, match="a cell is damaged, and NaN where it cannot be read: .* of the run"):
+    with pytest.warns(UserWarning, match="are damaged, and NaN: 0, 1; the first: .* of the run"):
         assert opened.total_loss.isnull().all()
     assert {Path(name).parts[1] for name in verify_sweep(copied)} == {"000000", "000001"}
 

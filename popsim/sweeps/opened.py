@@ -176,10 +176,10 @@ class OpenedSweep:
         """
         from popsim.sweeps._history import CellHistories, joined_history
 
-        self._warn_of_damage()
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
         compare_layouts(self.index, self.folder, self.sweep, self.sweep_id, cells.tolist())
+        self._warn_of_damage()
         has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
         layout = np.where(has_some, self.index.layout, -1)[cells]
         open_cell = CellHistories(self.folder, self.sweep, self.sweep_id, cells)

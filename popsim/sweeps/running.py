@@ -184,13 +184,13 @@ def run_cell(
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
+    folder.check_trainable(described["format"])
     if unknown := check_flags(described, folder.description):
         warn_caller(
             f"{folder.description} does not tell the {', '.join(unknown)} of JAX: cells trained under "
             "others have other numbers."
         )
     place = folder.cell(number)
-    folder.check_trainable(described["format"])
     place.check_plain()
     if place.is_started:
         check_cell(folder, sweep, sweep_id, number)

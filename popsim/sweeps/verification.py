@@ -10,7 +10,7 @@ from popsim.experiments import verify_run
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
 from popsim.sweeps.cells import check_cell
-from popsim.sweeps.config import config_text
+from popsim.sweeps.config import config_text, read_config
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
 from popsim.sweeps.index import (
     FINISHED,
@@ -87,6 +87,7 @@ def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
     try:
         with read_plain(folder.config) as file:
             is_same = file.read(LARGEST_CONFIG) == config_text(sweep).encode()
+        is_same = is_same or read_config(folder.config) == sweep  # of a popsim that writes it otherwise
     except FileNotFoundError:
         return {
             folder.config.name: f"must be there; it is missing: {folder.command('resume')} writes it again"
