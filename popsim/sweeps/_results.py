@@ -67,6 +67,28 @@ def agrees(cell: RunFolder, experiment: AbstractExperiment, members: Members, se
     )
 
 
+def check_losses(cell: RunFolder, losses: LoggedLosses) -> None:
+    """Check losses of the log, which has no checksum, against the history, which has.
+
+    **Raises:** `CorruptDataError` naming the log if they are others; what is not finite is not compared.
+    """
+    import popsim.training
+
+    dataset = popsim.training.open_history(cell.path) if cell.history.is_dir() else {}
+    for name, axis, logged in (
+        ("loss", "batch", losses.training),
+        ("validation_loss", "validation_batch", losses.validation),
+    ):
+        if name not in dataset or losses.batch not in dataset[axis].values:
+            continue
+        stored = dataset[name].sel({axis: losses.batch}).values.astype(float).sum(axis=-1)
+        known = (
+            np.isfinite(stored) & np.isfinite(logged) if stored.shape == logged.shape else np.ones(1, bool)
+        )
+        if stored.shape != logged.shape or not np.allclose(logged[known], stored[known], rtol=1e-9, atol=0):
+            raise CorruptDataError(f"{cell.log} must have the losses of {cell.history}; it is damaged.")
+
+
 def _have_losses(members: Members, losses: LoggedLosses | None, unknown: np.ndarray) -> bool:
     """Whether results have these losses; where a member was stopped, its last one in training is earlier."""
     validation, training = (members.get(f"{kind}_loss", unknown) for kind in ("validation", "training"))

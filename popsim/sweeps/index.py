@@ -36,7 +36,7 @@ from popsim.sweeps._derived import (
     largest_note,
     most_batches,
 )
-from popsim.sweeps._results import figures_of_merit
+from popsim.sweeps._results import check_losses, figures_of_merit
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.layouts import Batches, CellLayout
@@ -321,7 +321,10 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     losses, parts = info.losses, read_parts(cell)
     if not info.is_finished:  # the log may be ahead of what is saved
         losses, _ = last_losses(cell.log, parts.n_log_lines)
+    if losses is None and parts.n_log_lines:
+        raise CorruptDataError(f"{cell.log} must have a line for each logging point; it is damaged.")
     if losses is not None:
+        check_losses(cell, losses)
         training = losses.training.copy()
         if info.stopped:  # their last losses are earlier ones
             for line in stream_log(cell, parts):
