@@ -24,6 +24,7 @@ from popsim.store._array_file import describe, open_array_file, read_array, writ
 from popsim.store._run_parts import read_parts, read_summary, stream_log
 from popsim.store.files import check_plain_file, read_plain
 from popsim.store.identity import FolderHeldError, lock_folder
+from popsim.store.json_files import log_lines
 from popsim.sweeps._derived import (
     MISFITS,
     as_count,
@@ -321,7 +322,8 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     losses, parts = info.losses, read_parts(cell)
     if not info.is_finished:  # the log may be ahead of what is saved
         losses, _ = last_losses(cell.log, parts.n_log_lines)
-    if losses is None and parts.n_log_lines:
+    n_whole = sum(line.endswith(b"\n") for line in log_lines(cell.log)) if parts.n_log_lines else 0
+    if n_whole < parts.n_log_lines or (losses is None and n_whole):
         raise CorruptDataError(f"{cell.log} must have a line for each logging point; it is damaged.")
     if losses is not None:
         check_losses(cell, losses)
