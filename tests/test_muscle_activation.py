@@ -5,11 +5,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import muscle_references
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from popsim.muscles import FirstOrderActivation
+from popsim.muscles import BrownLoebMuscle, FirstOrderActivation, LinearActivation, li_todorov_muscles
+from popsim.plants import li_todorov_arm
 
 pytestmark = pytest.mark.slow
 
@@ -18,8 +20,21 @@ NOW, DRIVE = (grid.ravel() for grid in np.meshgrid(LEVELS, LEVELS))
 TIMES = [0.0, 1e-6, 1e-3, 0.01, 0.05, 0.3, 10.0]
 
 
+KINDS = {"first order": FirstOrderActivation, "linear": LinearActivation}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request):
+    return KINDS[request.param]
+
+
 @pytest.fixture
-def dynamics(float64):
+def dynamics(float64, kind):
+    return kind()
+
+
+@pytest.fixture
+def thelen(float64):
     return FirstOrderActivation()
 
 
@@ -27,19 +42,27 @@ def after(dynamics, t, activation: Any = NOW, excitation: Any = DRIVE):
     return eqx.filter_jit(dynamics.after)(jnp.asarray(t), jnp.asarray(activation), jnp.asarray(excitation))
 
 
-def rate(a, u):
-    tau = np.where(u > a, 0.015 * (0.5 + 1.5 * a), 0.05 / (0.5 + 1.5 * a))
-    return (u - a) / tau
+def rate_of(dynamics):
+    """The equation in numpy, with the constants of its source."""
+
+    def thelen(a, u):
+        tau = np.where(u > a, 0.015 * (0.5 + 1.5 * a), 0.05 / (0.5 + 1.5 * a))
+        return (u - a) / tau
+
+    return (
+        thelen if isinstance(dynamics, FirstOrderActivation) else muscle_references.li_todorov_activation_rate
+    )
 
 
 @pytest.mark.parametrize("t", TIMES[1:6])
 def test_it_is_the_solution_of_its_equation(dynamics, t):
+    rate = rate_of(dynamics)
     exact = solve_ivp(lambda _, a: rate(a, DRIVE), (0, t), NOW, "DOP853", rtol=1e-12, atol=1e-14).y[:, -1]
     np.testing.assert_allclose(after(dynamics, t), exact, atol=2e-12)
 
 
 @pytest.mark.parametrize("t", TIMES)
-def test_rising_is_solved_to_the_last_digits(dynamics, t):
+def test_rising_is_solved_to_the_last_digits(thelen, t):
     rising = DRIVE > NOW
     a0, u = NOW[rising], DRIVE[rising]
     low, high = np.zeros_like(u), np.full_like(u, t / 0.015 / 0.5 + 1)
@@ -47,12 +70,12 @@ def test_rising_is_solved_to_the_last_digits(dynamics, t):
         g = (low + high) / 2
         too_far = (0.5 + 1.5 * u) * g + 1.5 * (u - a0) * np.expm1(-g) > t / 0.015
         low, high = np.where(too_far, low, g), np.where(too_far, g, high)
-    np.testing.assert_allclose(after(dynamics, t)[rising], u - (u - a0) * np.exp(-low), atol=1e-13)
+    np.testing.assert_allclose(after(thelen, t)[rising], u - (u - a0) * np.exp(-low), atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_it_never_overshoots(float64, dtype):
-    dynamics = jax.tree.map(lambda x: x.astype(dtype), FirstOrderActivation())
+def test_it_never_overshoots(dynamics, dtype):
+    dynamics = jax.tree.map(lambda x: x.astype(dtype), dynamics)
     a, u = jnp.asarray(NOW, dtype), jnp.asarray(DRIVE, dtype)
     for t in np.geomspace(1e-7, 100, 40):
         later = after(dynamics, jnp.asarray(t, dtype), a, u)
@@ -88,8 +111,8 @@ def test_rise_and_fall_times_are_those_given(float64):
     np.testing.assert_allclose(left, gap * np.exp(-1), rtol=2e-6)
 
 
-def test_each_muscle_may_have_its_own_times(float64):
-    dynamics = FirstOrderActivation(rise_time=jnp.array([0.01, 0.02]), lowest=jnp.array([0.0, 0.1]))
+def test_each_muscle_may_have_its_own_times(float64, kind):
+    dynamics = kind(rise_time=jnp.array([0.01, 0.02]), lowest=jnp.array([0.0, 0.1]))
     risen = after(dynamics, 0.01, np.zeros(2), np.ones(2))
     assert risen[0] > risen[1]
     np.testing.assert_allclose(after(dynamics, 9.0, np.ones(2), np.zeros(2)), [0.0, 0.1], atol=1e-12)
@@ -101,8 +124,7 @@ def test_gradients_agree_with_central_differences(dynamics, getkey):
     constants = jnp.array([0.015, 0.05])
 
     def one(point, constants):
-        dynamics = FirstOrderActivation(*constants)
-        return dynamics.after(point[0], point[1:2], point[2:3])[0]
+        return type(dynamics)(*constants).after(point[0], point[1:2], point[2:3])[0]
 
     both = jax.jit(jax.vmap(jax.jacrev(one, argnums=(0, 1)), (0, None)))(inputs, constants)
     values = jax.jit(jax.vmap(one, (0, None)))
@@ -136,8 +158,8 @@ def test_second_derivatives_are_right_too(dynamics):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("t", TIMES)
-def test_gradients_are_finite_everywhere(float64, dtype, t):
-    dynamics = jax.tree.map(lambda x: x.astype(dtype), FirstOrderActivation(lowest=0.001))
+def test_gradients_are_finite_everywhere(float64, kind, dtype, t):
+    dynamics = jax.tree.map(lambda x: x.astype(dtype), kind(lowest=0.001))
     a, u = jnp.asarray(NOW, dtype), jnp.asarray(DRIVE, dtype)
 
     def total(dynamics, t, a, u):
@@ -147,8 +169,8 @@ def test_gradients_are_finite_everywhere(float64, dtype, t):
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(gradients))
 
 
-def test_excitation_is_held_in_bounds(float64):
-    dynamics = FirstOrderActivation(lowest=0.1)
+def test_excitation_is_held_in_bounds(float64, kind):
+    dynamics = kind(lowest=0.1)
     drive = jnp.array([-1.0, 0.05, 0.1, 1.0, 1.5])
 
     def later(u):
@@ -172,6 +194,32 @@ def test_excitation_is_held_in_bounds(float64):
         ({"rise_time": [[0.01, 0.02]]}, "rise_time"),
     ],
 )
-def test_bad_numbers_are_refused_by_name(options, name):
+def test_bad_numbers_are_refused_by_name(kind, options, name):
     with pytest.raises(ValueError, match=f"`{name}`"):
-        FirstOrderActivation(**{key: np.asarray(value) for key, value in options.items()})
+        kind(**{key: np.asarray(value) for key, value in options.items()})
+
+
+@pytest.mark.parametrize(
+    "muscle",
+    [
+        lambda: BrownLoebMuscle.li_todorov(1.0, 1.0),
+        li_todorov_muscles,
+        lambda: li_todorov_arm().muscle,
+    ],
+    ids=["muscle", "set", "arm"],
+)
+def test_muscles_of_li_and_todorov_are_filtered_as_in_their_model(float64, muscle):
+    """To 63 % of an excitation of .3 in 61 ms, and back in 66 ms; by small steps of Euler's method."""
+    own, steps = muscle().activation, np.full(4000, 1e-5)
+    a = np.zeros(2)  # of excitations .3 and 1
+    for dt in steps:
+        a = a + dt * muscle_references.li_todorov_activation_rate(a, np.array([0.3, 1.0]))
+    np.testing.assert_allclose(own.after(0.04, jnp.zeros(2), jnp.array([0.3, 1.0])), a, rtol=1e-3)
+    risen = own.after(0.0612, jnp.zeros(1), jnp.array([0.3]))
+    np.testing.assert_allclose(risen, 0.3 * (1 - np.exp(-1)), rtol=1e-12)
+    np.testing.assert_allclose(own.after(0.066, jnp.ones(1), jnp.zeros(1)), np.exp(-1), rtol=1e-12)
+
+
+def test_options_replace_the_constants_of_li_and_todorov():
+    muscle = BrownLoebMuscle.li_todorov(1.0, 1.0, activation=FirstOrderActivation(), push=(-0.1, -10.0, 0.5))
+    assert isinstance(muscle.activation, FirstOrderActivation) and float(muscle.push[1]) == -10.0

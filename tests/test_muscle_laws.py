@@ -77,7 +77,7 @@ def test_no_force_at_the_greatest_shortening_velocity(float64, name):
 
 @each_law
 def test_plateau_in_lengthening(float64, name):
-    push = -0.02 * np.exp(-18.7 * 0.21) if name in muscle_references.BROWN else 0.0
+    push = muscle_references.push_of(name, 1.0) if name in muscle_references.BROWN else 0.0
     isometric = shares(name, 1.0, 1.0, 0.0)
     recruited = isometric / (1 + push)
     fast = shares(name, 1.0, 1.0, [1e3, 1e9])

@@ -1,5 +1,6 @@
 """Muscle activation driven by excitation."""
 
+import abc
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
@@ -14,7 +15,7 @@ from popsim._argument_shapes import check_of_one_body
 from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, is_traced
 from popsim.parameters import Constants
 
-__all__ = ["FirstOrderActivation"]
+__all__ = ["AbstractActivation", "FirstOrderActivation", "LinearActivation"]
 
 ModuleType = TypeVar("ModuleType", bound=eqx.Module)
 
@@ -90,10 +91,86 @@ def _n_muscles(muscles: eqx.Module) -> int:
     return max(leaf.shape[0] if leaf.ndim else 1 for leaf in jax.tree.leaves(muscles))
 
 
+class AbstractActivation(eqx.Module):
+    """Base class of activation dynamics, of one muscle or of all muscles of a plant.
+
+    **Fields:**
+
+    - `lowest`: the minimal activation, from zero to one. Excitation is clipped to [lowest, 1].
+
+    !!! example
+
+        ```python
+        >>> import jax.numpy as jnp, popsim
+        >>> class Instant(popsim.muscles.AbstractActivation):
+        ...     lowest: jnp.ndarray
+        ...     def after(self, t, activation, excitation):
+        ...         return jnp.clip(excitation, self.lowest, 1.0)
+        >>> arm = popsim.plants.li_todorov_arm(activation=Instant(jnp.array(0.0)))
+
+        ```
+    """
+
+    constants: ClassVar[Constants] = "all"
+    lowest: eqx.AbstractVar[Float[Array, "..."]]
+
+    @abc.abstractmethod
+    def after(
+        self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
+    ) -> Float[Array, " muscles"]:
+        """Return the activation after `t` seconds of constant excitation.
+
+        **Arguments:**
+
+        - `t`: the time in seconds, zero or more.
+        - `activation`: the initial activation, from zero to one.
+        - `excitation`: constant over that time, clipped to [lowest, 1]. Its gradient is zero outside, and
+            halved at a bound.
+
+        **Returns:** the activation, which lies between its initial value and the excitation.
+        """
+
+
+class LinearActivation(AbstractActivation):
+    """Activation dynamics that are linear under constant excitation, the faster the stronger it is.
+
+    da/dt = (u - a) / T, with T = fall_time + u (rise_time - fall_time) if u > a, otherwise T = fall_time: the
+    filter of Li & Todorov 2004, Proc ICINCO 1:222-229 (and Todorov & Li 2005, Proc ACC 300-306), with 50 and
+    66 ms; equation and constants as in three public copies of their model, not checked against the papers.
+    `after` solves this exactly, as T does not change while the activation approaches the excitation.
+
+    **Arguments:**
+
+    - `rise_time`: the time constant of rising at full excitation, in seconds.
+    - `fall_time`: that of falling, and the limit of that of rising at low excitation, in seconds.
+    - `lowest`: the minimal activation, from zero to one. Excitation is clipped to [lowest, 1].
+
+    Each is a scalar or of shape (muscles,).
+
+    **Raises:** `ValueError` if a time is not positive, `lowest` is outside [0, 1], or shapes disagree.
+    """
+
+    rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
+    fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.066)
+    lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
+
+    def __check_init__(self):
+        check_fraction("lowest", self.lowest)
+        check_parameters(self, positive=("rise_time", "fall_time"))
+
+    def after(
+        self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
+    ) -> Float[Array, " muscles"]:
+        excitation = jnp.clip(excitation, self.lowest, 1.0)
+        gap = excitation - activation
+        rising = self.fall_time + excitation * (self.rise_time - self.fall_time)
+        return excitation - gap * jnp.exp(-(t / jnp.where(gap > 0, rising, self.fall_time)))
+
+
 N_NEWTON_STEPS = 4  # the error of the activation is then below 2e-15 (with 3 steps: 5e-8)
 
 
-class FirstOrderActivation(eqx.Module):
+class FirstOrderActivation(AbstractActivation):
     """First-order activation dynamics with a fast rise and a slow fall.
 
     da/dt = (u - a) / T, with T = rise_time (0.5 + 1.5 a) if u > a, otherwise T = fall_time / (0.5 + 1.5 a)
@@ -111,7 +188,6 @@ class FirstOrderActivation(eqx.Module):
     **Raises:** `ValueError` if a time is not positive, `lowest` is outside [0, 1], or shapes disagree.
     """
 
-    constants: ClassVar[Constants] = "all"
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.015)
     fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
     lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
@@ -123,19 +199,10 @@ class FirstOrderActivation(eqx.Module):
     def after(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
     ) -> Float[Array, " muscles"]:
-        """Return the activation after `t` seconds of constant excitation.
+        """Return the activation after `t` seconds of constant excitation, see `AbstractActivation`.
 
         Falling is a logistic equation with a closed form. Rising satisfies
         (0.5 + 1.5 u) g - 1.5 (u - a) (1 - exp(-g)) = t / rise_time, where u - a(t) = (u - a) exp(-g).
-
-        **Arguments:**
-
-        - `t`: the time in seconds, zero or more.
-        - `activation`: the initial activation, from zero to one.
-        - `excitation`: constant over that time, clipped to [lowest, 1]. Its gradient is zero outside, and
-            halved at a bound.
-
-        **Returns:** the activation, which lies between its initial value and the excitation.
         """
         excitation = jnp.clip(excitation, self.lowest, 1.0)
         gap = excitation - activation

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from popsim._checks import as_float_array
-from popsim.muscles.activation import FirstOrderActivation, check_parameters, join
+from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_parameters, join
 from popsim.parameters import Constants
 
 __all__ = ["AbstractMuscle", "AbstractRigidTendonMuscle", "ReluMuscle"]
@@ -67,7 +67,7 @@ class AbstractMuscle(eqx.Module):
     constants: ClassVar[Constants] = "all"
     max_isometric_force: eqx.AbstractVar[Float[Array, "..."]]
     optimal_length: eqx.AbstractVar[Float[Array, "..."]]
-    activation: eqx.AbstractVar[FirstOrderActivation]
+    activation: eqx.AbstractVar[AbstractActivation]
 
     @abc.abstractmethod
     def init(self, activation: Muscles, length: Muscles) -> PyTree[Array]:
@@ -195,7 +195,7 @@ class ReluMuscle(AbstractRigidTendonMuscle):
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=1.0)
     tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
-    activation: FirstOrderActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
+    activation: AbstractActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
 
     def __check_init__(self):
         check_parameters(

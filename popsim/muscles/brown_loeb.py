@@ -7,7 +7,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, check_finite, check_positive
-from popsim.muscles.activation import FirstOrderActivation, check_parameters
+from popsim.muscles.activation import (
+    AbstractActivation,
+    FirstOrderActivation,
+    LinearActivation,
+    check_parameters,
+)
 from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
 __all__ = ["BrownLoebMuscle"]
@@ -17,6 +22,7 @@ LEAST_SIGMOID = 0.2  # the smallest n
 LEAST_CURVED = 0.001  # the activation below which force is proportional to activation
 LEAST_CURVATURE = -0.8  # of shortening
 FREQUENCY = 0.56  # a_f of the activation
+LI_TODOROV_PUSH = (-0.02, -18.7, 13.8 / 18.7)  # -0.02 exp(13.8 - 18.7 l)
 
 
 def _numbers(values: tuple[Any, ...]) -> tuple[Array, ...]:
@@ -41,9 +47,10 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
     -1, reached by the fast set at l = 0.53, V would be infinite).
 
     Brown, Scott & Loeb 1996, J Muscle Res Cell Motil 17:221-233; Brown, Cheng & Loeb 1999, same journal
-    20:627-643; Li & Todorov 2004, Proc ICINCO 1:222-229 (equations and constants checked against the source
-    of Feedbax, not against the papers). The tendon, passive stretch, sag and yield of the first two are
-    omitted, as in Li & Todorov.
+    20:627-643; Li & Todorov 2004, Proc ICINCO 1:222-229. Equations and constants are checked against public
+    copies of these models, not against the papers. The tendon, passive stretch, sag and yield of the first
+    two are omitted, as in Li & Todorov. A copy of the fast fibres has P = c2 (exp(k2 (l - r2)) - 1), at most
+    zero, which differs from the P here by up to 0.02; it explains the 13.8 of Li & Todorov, 18.7 x 0.79 - 1.
 
     `BrownLoebMuscle.li_todorov`, `.fast` and `.slow` build muscles with published constants.
 
@@ -74,7 +81,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
     shortening: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
     recruitment: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True)
     push: tuple[Array, ...] = eqx.field(converter=_numbers, kw_only=True, default=(-0.02, -18.7, 0.79))
-    activation: FirstOrderActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
+    activation: AbstractActivation = eqx.field(default_factory=FirstOrderActivation, kw_only=True)
 
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "lengthening_speed", "max_velocity")
@@ -91,7 +98,14 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
 
     @classmethod
     def li_todorov(cls, max_isometric_force: Any, optimal_length: Any, **options) -> "BrownLoebMuscle":
-        """Build the muscle of Li & Todorov 2004, halfway between fast and slow fibres."""
+        """Build the muscle of Li & Todorov 2004, halfway between fast and slow fibres.
+
+        The push of compressed fibres is -0.02 exp(13.8 - 18.7 l), and the activation a `LinearActivation`, as
+        in all public copies of their model but Feedbax. The c0 of `shortening` is 1.38 in all of them, though
+        the mean of the fast and the slow fibres, which the other constants are, is 1.335: a misprint of 1.34
+        is likely, but there is no second source.
+        """
+        options = {"push": LI_TODOROV_PUSH, "activation": LinearActivation()} | options
         return cls(
             max_isometric_force,
             optimal_length,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array
-from popsim.muscles.activation import FirstOrderActivation, check_above, check_parameters
+from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
 from popsim.muscles.base import AbstractMuscle, AbstractRigidTendonMuscle, Muscles
 from popsim.parameters import Constants
 
@@ -138,7 +138,7 @@ class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
     tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
-    activation: FirstOrderActivation = eqx.field(
+    activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
     )
     curves: HillCurves = eqx.field(default_factory=HillCurves, kw_only=True)
@@ -187,7 +187,7 @@ class CompliantTendonHillMuscle(AbstractMuscle):
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
     tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, kw_only=True)
-    activation: FirstOrderActivation = eqx.field(
+    activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(lowest=0.01), kw_only=True
     )
     tendon_strain: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.04, kw_only=True)

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, is_traced
-from popsim.muscles.activation import FirstOrderActivation, check_above, check_parameters
+from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
 from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
 __all__ = ["MujocoMuscle"]
@@ -49,7 +49,7 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
     tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
-    activation: FirstOrderActivation = eqx.field(
+    activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(0.01, 0.04), kw_only=True
     )
     shortest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.5, kw_only=True)

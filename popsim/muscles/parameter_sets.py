@@ -102,8 +102,8 @@ def li_todorov_muscles(
 ) -> AbstractMuscle:
     """Build the muscles of Li & Todorov, without tendons, in the order of `LI_TODOROV_MUSCLES`.
 
-    The values are those of Feedbax, in SI units; not checked against the papers (Li & Todorov 2004, Proc
-    ICINCO 1:222-229; Todorov & Li 2005, Proc ACC 300-306).
+    Lengths, moment arms and areas are those of Feedbax, in SI units; not checked against the papers (Li &
+    Todorov 2004, Proc ICINCO 1:222-229; Todorov & Li 2005, Proc ACC 300-306).
 
     **Arguments:**
 

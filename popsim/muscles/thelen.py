@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array
-from popsim.muscles.activation import FirstOrderActivation, check_above, check_parameters
+from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
 from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
 __all__ = ["ThelenMuscle"]
@@ -45,7 +45,7 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
     optimal_length: Float[Array, "..."] = eqx.field(converter=as_float_array)
     tendon_length: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0, kw_only=True)
-    activation: FirstOrderActivation = eqx.field(
+    activation: AbstractActivation = eqx.field(
         default_factory=lambda: FirstOrderActivation(lowest=0.001), kw_only=True
     )
     width: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.45, kw_only=True)

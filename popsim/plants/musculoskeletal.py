@@ -19,9 +19,9 @@ from popsim.hand import HandState, Workspace
 from popsim.muscles import (
     ARM26_MUSCLES,
     LI_TODOROV_MUSCLES,
+    AbstractActivation,
     AbstractMuscle,
     BrownLoebMuscle,
-    FirstOrderActivation,
     ReluMuscle,
     RigidTendonHillMuscle,
     arm26_compliant_muscles,
@@ -265,9 +265,7 @@ def _contract(
 
 
 @elementwise
-def _activation_after(
-    activation: FirstOrderActivation, t: ArrayLike, start: Array, excitation: Array
-) -> Array:
+def _activation_after(activation: AbstractActivation, t: ArrayLike, start: Array, excitation: Array) -> Array:
     return activation.after(t, start, excitation)
 
 
@@ -345,7 +343,10 @@ def li_todorov_arm(
     n_substeps: int = N_SUBSTEPS,
     **options,
 ) -> MusculoskeletalPlant:
-    """Build the arm of two segments and six muscles of Li & Todorov 2004, as in Feedbax.
+    """Build the arm of two segments and six muscles of Li & Todorov 2004.
+
+    The skeleton, the paths and the areas of the muscles are those of Feedbax; the laws of the muscles are
+    those of other public copies, see `BrownLoebMuscle.li_todorov` and `LinearActivation`.
 
     **Arguments:** as for `arm26`; `muscle` is a muscle model without a tendon.
     """
