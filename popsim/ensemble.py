@@ -213,7 +213,7 @@ def make_ensemble(
     check_positive_int("n_members", n_members)
     check_non_negative_int("first_member", first_member)
     key = as_key(key)
-    return _build_from_keys(build, key, n_members, as_array(first_member, int))
+    return _build_from_keys(build, key, int(n_members), as_array(first_member, int))
 
 
 def build_members(

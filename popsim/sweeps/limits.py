@@ -5,7 +5,7 @@ Everything is counted by arithmetic before members or cells are listed, as a few
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from popsim._plain_values import check_finite_value, plain_value
@@ -95,7 +95,7 @@ def _refusal(seeds: Any) -> ValueError:
 
 
 def check_extent(
-    axes: Mapping[str, tuple[Any, ...]],
+    axes: Mapping[str, Sequence[Any]],
     cell_axes: Iterable[str],
     seeds: range,
     members_per_cell: int | None,
