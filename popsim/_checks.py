@@ -19,6 +19,7 @@ from jax import Array
 from jaxtyping import PyTree
 
 from popsim._compilation import as_array
+from popsim._precision import lost_in_precision
 from popsim._text_checks import perhaps
 from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
@@ -160,6 +161,8 @@ def _check_numbers(
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
+    if lost := lost_in_precision(given):
+        raise ValueError(f"`{name}` must be {expected}, got {lost}.")
 
 
 @overload
@@ -170,9 +173,13 @@ def as_float_array(value: Any) -> Array | PerMember:
     """Convert a value, or the values of a `PerMember`, to the default floating-point type.
 
     What is no number is returned as it is: the check of the argument, which knows its name, refuses it.
+
+    **Raises:** `ValueError` if a number that somebody typed becomes 0 or infinite.
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
+    if isinstance(value, float | list | tuple) and (lost := lost_in_precision(value)):
+        raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
     try:
         return as_array(value, jnp.result_type(float))
     except (TypeError, ValueError):

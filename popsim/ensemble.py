@@ -250,7 +250,7 @@ def make_ensemble(
     _check_build(build, (key,), {})
     ids = np.arange(first_member, first_member + min(n_members, 2))  # without settings all are built alike
     check_builds(build, key, ids, {})
-    ensemble = _build_from_keys(build, key, n_members, as_array(first_member, int))
+    ensemble = _build_from_keys(build, key, int(n_members), as_array(first_member, int))
     warn_if_key_is_ignored(build, key, ids, {})
     return ensemble
 

@@ -9,9 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
+from popsim._precision import lost_in_precision
+
 __all__ = ["PerMember", "ScaledLearningRate", "of_member"]
 
 Tree = TypeVar("Tree")
+MOST_MEMBERS = 1_000_000
+
+
+def _as_values(values: Any) -> Any:
+    """Convert the values of members to an array, unless the default precision cannot hold one of them."""
+    if isinstance(values, jax.Array):
+        return values
+    if lost := lost_in_precision(values, MOST_MEMBERS):
+        raise ValueError(f"`values` of PerMember must be numbers of its precision, got {lost}.")
+    try:
+        return jnp.asarray(values)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"`values` of PerMember must be numbers, of one shape for each member, got {values!r}."
+        ) from None
 
 
 class PerMember(eqx.Module):
@@ -29,10 +46,10 @@ class PerMember(eqx.Module):
 
     - `values`: one value per member, on the first axis.
 
-    **Raises:** `ValueError` if `values` has no axis, or no value.
+    **Raises:** `ValueError` if `values` has no axis, or no value, or one that becomes 0 or infinite.
     """
 
-    values: Shaped[Array, "member ..."] = eqx.field(converter=lambda values: _as_values(values))
+    values: Shaped[Array, "member ..."] = eqx.field(converter=_as_values)
 
     __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
 
@@ -91,15 +108,6 @@ class ScaledLearningRate(eqx.Module):
                 "`popsim.of_member(schedule, index)`."
             )
         return self.schedule(count) * self.scale
-
-
-def _as_values(values: Any) -> Any:
-    try:
-        return jnp.asarray(values)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"`values` of PerMember must be numbers, of one shape for each member, got {values!r}."
-        ) from None
 
 
 def is_per_member(node: Any) -> bool:

@@ -112,7 +112,7 @@ def test_a_strange_description_is_refused(description, why, tmp_path):
 
 
 def test_more_members_than_the_file_can_hold_are_not_built(tmp_path):
-    crowd = describe_experiment(dataclasses.replace(SMALL, n_members=10**9))
+    crowd = describe_experiment(dataclasses.replace(SMALL, n_members=10**6))
     save_model(tmp_path / "m", {"x": jnp.ones(1)}, details=crowd)
     with pytest.raises(CorruptDataError, match="too short"):
         load_ensemble(tmp_path / "m")

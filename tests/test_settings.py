@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_experiment import Sum
+from small_training import train
 from swept_runs import Swept
 
 from popsim.experiments import CenterOut, Cognitive, Recording
@@ -17,6 +18,7 @@ from popsim.experiments.registry import EXPERIMENTS, describe_experiment, rebuil
 from popsim.store import read_model_details, save_model
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
 from popsim.sweeps.folder import describe_sweep
+from popsim.training import PopulationBasedTraining, TaskTrainer, adam
 
 
 class Kind(enum.Enum):
@@ -186,6 +188,24 @@ def test_a_traced_setting_is_refused_by_name():
 def test_seeds_of_a_sweep_are_whole_numbers(seeds):
     with pytest.raises(ValueError, match="`seeds` must be whole numbers without gaps"):
         Sweep(Swept(), {}, seeds)
+
+
+@pytest.mark.slow
+def test_the_trainer_takes_scalars(tmp_path):
+    """In memory and on disk, with a learning rate that the history has."""
+    optimizer = adam(np.float32(1e-2), clip_norm=np.float64(1.0))
+    trainer = TaskTrainer(
+        optimizer,
+        chkpt_dir=tmp_path / "run",
+        member_batch_size=np.int64(1),
+        checkpoint_seconds=np.float32(1.0),
+    )
+    options = {"n_members": np.int64(2), "log_step": np.int64(2), "start_batch": np.int64(0)}
+    _, history = train(np.int64(4), batch_size=np.int32(4), trainer=trainer, **options)
+    np.testing.assert_allclose(history.learning_rate, 1e-2, rtol=1e-6)
+    assert PopulationBasedTraining(np.int64(3)).every == 3
+    with pytest.raises(ValueError, match="`every` must be a positive whole number, got True"):
+        PopulationBasedTraining(np.bool_(True))
 
 
 @pytest.mark.slow

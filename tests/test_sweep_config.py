@@ -116,7 +116,7 @@ class Texts(Swept):
 
 
 def settings_with(text, draw):
-    number = draw.choice([0.0, -1.5, 1e-45, 1e300, 3.0, 1e-5, 123456789.123])
+    number = draw.choice([0.0, -1.5, 1.2e-38, 3e38, 3.0, 1e-5, 123456789.123])
     return {
         "text": text,
         "maybe": draw.choice([text, None]),

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree, Shaped
 
+from popsim._checks import warn_caller
 from popsim.ensemble import members_at
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
 from popsim.randomness import key_stream
@@ -43,6 +44,12 @@ def select(plan: TrainingPlan, state: TrainState, batch: int) -> tuple[TrainStat
     own = inherited_parts(state, plan.recorded, plan.hyperparameters)
     key = jax.random.fold_in(key_stream(plan.training.key, "selection"), batch)
     scores = _scores(plan, state) if population is None else population.scores(batch)
+    if not np.isfinite(np.asarray(scores)).any():
+        scored = "the validation loss" if rule.score is None else "`score`"
+        warn_caller(
+            f"{scored} of the selection must be finite for some member, and was for none: all keep their "
+            "weights."
+        )
     places = jnp.arange(plan.count) if population is None else jnp.asarray(population.own_places)
     parents = parents_of_population(rule, scores, key)[places]
     if population is None:

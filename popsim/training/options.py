@@ -21,6 +21,7 @@ from popsim._checks import (
     is_traced,
     shown,
 )
+from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
 from popsim.ensemble import Members
 from popsim.model import check_model
@@ -40,6 +41,13 @@ __all__ = ["TrainerOptions", "Training"]
 
 CHECKPOINT_SECONDS = 60.0
 N_CHECKPOINTS = 3
+
+
+def _convert_scalars(options: Any) -> None:
+    """Replace scalars of NumPy, which would be traced, by numbers."""
+    for field in dataclasses.fields(options):
+        if isinstance(value := getattr(options, field.name), np.generic):
+            object.__setattr__(options, field.name, plain_value(field.name, value))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -126,6 +134,7 @@ class TrainerOptions:
     stop: Callable[[], bool] | None = None
 
     def __post_init__(self):
+        _convert_scalars(self)
         for name in ("chkpt_dir", "tensorboard_logdir"):
             if (path := getattr(self, name)) is not None:
                 check_path(name, path)
@@ -226,7 +235,7 @@ class Training:
     - `reset_opt_state_at`: batch numbers before which the optimizer state is reset, including its step count
         and its schedules.
     - `trainables_dtype`: the dtype in which the trainables are kept, such as "float16" for half the space;
-        None for their own.
+        None for their own. Numbers beyond it, 65504 for float16, are infinite in the history, with a warning.
     - `members`: the members (see `member_grid`), which label the history by their settings; two with the same
         id draw the same numbers. A single model has one. None numbers the members from 0.
     - `population`: the trainings with whose members those of this one select, see `SharedPopulation`; None
@@ -263,6 +272,7 @@ class Training:
     key: PRNGKeyArray
 
     def __post_init__(self):
+        _convert_scalars(self)
         object.__setattr__(self, "key", as_key(self.key))
         if self.on_begin is not None:
             check_callables("on_begin", [self.on_begin])

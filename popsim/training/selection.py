@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_callables, check_positive, check_positive_int
+from popsim._plain_values import plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside
 from popsim.randomness import as_key
@@ -156,6 +157,10 @@ class Resample(AbstractExplore):
         return jnp.broadcast_to(self.distribution.sample(key=key), value.shape).astype(value.dtype)
 
 
+def _plain_every(every: Any) -> Any:
+    return plain_value("every", every)
+
+
 class PopulationBasedTraining(eqx.Module):
     """Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): the population trains itself.
 
@@ -180,13 +185,14 @@ class PopulationBasedTraining(eqx.Module):
         the optimizer, the task, the model updates and the post-step functions. Hyperparameters that
         `popsim.training.inject_hyperparams` put into the optimizer may be named, too.
     - `score`: `(states, trials) -> numbers`, one for each member, low for good ones, from the states of the
-        validation trials, with axes (member, trial, time, ...). By default the total validation loss, which
-        does not compare between members if its weights are hyperparameters.
+        validation trials, with axes (member, trial, time, ...). Members whose score is not finite rank last;
+        if it is finite for none, all keep their weights, with a warning. By default the total validation
+        loss, which does not compare between members if its weights are hyperparameters.
 
     **Raises:** `ValueError` if `every` is not a positive integer, or an argument is of another kind.
     """
 
-    every: int = eqx.field(static=True)
+    every: int = eqx.field(static=True, converter=_plain_every)
     exploit: AbstractExploit = Truncation()
     explore: AbstractExplore | Mapping[str, AbstractExplore] = Perturb()
     hyperparameters: tuple[str, ...] | None = eqx.field(static=True, default=None)
@@ -233,6 +239,8 @@ def parents_in(
 ) -> Int[Array, " member"]:
     """Return for each member of a population the place of the one whose weights it takes.
 
+    Where no score is finite nothing can be compared, and all keep their own.
+
     **Arguments:**
 
     - `rule`: the selection.
@@ -240,7 +248,8 @@ def parents_in(
     - `key`: for all draws of the selection.
     """
     comparable = jnp.where(jnp.isfinite(scores), scores, jnp.inf)
-    return rule.exploit.parents(comparable, key=jax.random.split(as_key(key))[0])
+    parents = rule.exploit.parents(comparable, key=jax.random.split(as_key(key))[0])
+    return jnp.where(jnp.any(jnp.isfinite(scores)), parents, jnp.arange(scores.shape[0]))
 
 
 def explored(

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Float, Int, PyTree, Shaped
 
+from popsim._checks import warn_caller
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.training.control import ControlRecord
@@ -175,13 +176,17 @@ class HistoryRecorder(Observer):
         self._spec_batches = spec_batches
         self._trials_of = trials_of
         self._trainables_dtype = trainables_dtype
+        self._warned: set[str] = set()
         self._metrics: dict[str, tuple[int, ...]] | None = None
 
     def on_batches(self, batches: FinishedBatches) -> None:
         numbers = np.arange(batches.first, batches.last + 1)
         self._rows.append(BATCH, numbers, batches.records)
         if batches.kept.size:
-            self._rows.append(TRAINABLES, batches.kept, jax.tree.map(self._as_kept, batches.trainables))
+            kept = jax.tree.map_with_path(
+                lambda path, rows: self._as_kept(path, rows, batches.kept), batches.trainables
+            )
+            self._rows.append(TRAINABLES, batches.kept, kept)
         for batch in np.intersect1d(self._spec_batches, numbers):
             arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
@@ -205,8 +210,24 @@ class HistoryRecorder(Observer):
         row = jax.tree.map(lambda leaf: leaf[None], record)
         self._rows.append(VALIDATION, np.array([entry.batch]), row)
 
-    def _as_kept(self, rows: np.ndarray) -> np.ndarray:
-        return rows if self._trainables_dtype is None else rows.astype(self._trainables_dtype)
+    def _as_kept(self, path: tuple, rows: np.ndarray, batches: Int[np.ndarray, " row"]) -> np.ndarray:
+        """Return rows of an array in the dtype in which they are kept; warn once of numbers beyond it."""
+        if self._trainables_dtype is None:
+            return rows
+        with np.errstate(over="ignore"):
+            kept = rows.astype(self._trainables_dtype)
+        lost = np.isfinite(rows) & ~np.isfinite(kept)
+        name = jax.tree_util.keystr(path).lstrip(".")
+        if lost.any() and name not in self._warned:
+            self._warned.add(name)
+            largest = jnp.finfo(kept.dtype).max
+            batch = batches[np.argmax(lost.reshape(len(lost), -1).any(axis=1))]
+            warn_caller(
+                f"{name} after batch {batch} has numbers beyond {largest}, which `trainables_dtype` "
+                f"{kept.dtype} cannot hold: the history has infinity in their place (the model and its "
+                "checkpoints have the numbers)."
+            )
+        return kept
 
     def history(
         self,

@@ -16,6 +16,8 @@ from jaxtyping import Array, Float, Int, PyTree
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_positive
 from popsim._compilation import jit_quickly
+from popsim._plain_values import plain_value
+from popsim._precision import lost_in_precision
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
 __all__ = ["inject_hyperparams", "adam", "sgd"]
@@ -54,7 +56,11 @@ def inject_hyperparams(
         bound = signature.bind(*args, **kwargs)
         by_member = {}
         for name, value in bound.arguments.items():
+            if isinstance(value, np.generic):  # which optax would take for a constant
+                value = bound.arguments[name] = plain_value(name, value)
             scale = value.scale if isinstance(value, ScaledLearningRate) else value
+            if type(scale) is float and (lost := lost_in_precision(scale)):
+                raise ValueError(f"`{name}` of the optimizer must be a number of its precision, got {lost}.")
             if not isinstance(scale, PerMember):
                 continue
             if name in static:
@@ -212,7 +218,10 @@ def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Sche
 
     - `learning_rate`: the initial rate, for all members or per member.
     - `n_batches`: the number of batches after which it is zero.
+
+    **Raises:** `ValueError` unless `learning_rate` is positive.
     """
+    check_positive("learning_rate", learning_rate)
     if isinstance(learning_rate, PerMember):
         return learning_rate * _cosine_decay(1.0, n_batches)
     return _cosine_decay(learning_rate, n_batches)
