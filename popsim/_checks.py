@@ -1,7 +1,6 @@
 """Checks of arguments. Errors name the argument, the expected and the given value."""
 
 import contextlib
-import dataclasses
 import functools
 import inspect
 import os
@@ -9,7 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import Any, overload
 
 import equinox as eqx
 import jax
@@ -59,72 +58,6 @@ def check_non_negative_int(name: str, value: object) -> None:
     """Raise `ValueError` unless the argument called `name` is a Python integer of at least 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"`{name}` must be a whole number from 0 on, got {value!r}.")
-
-
-def check_one_number(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is a scalar, or a `PerMember` of scalars."""
-    given = value.values[0] if isinstance(value, PerMember) else value
-    if np.ndim(given):
-        raise ValueError(
-            f"`{name}` must be one number, got shape {np.shape(given)}: "
-            "give popsim.PerMember([...]) where members differ."
-        )
-
-
-def check_of_one_body(**values: Any) -> None:
-    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
-    for name, value in values.items():
-        if isinstance(value, PerMember):
-            raise ValueError(
-                f"`{name}` must be that of one body, got a PerMember: "
-                "where bodies differ between members, build them with popsim.build_members."
-            )
-
-
-def check_of_one_model(name: str, value: Any) -> None:
-    """Raise `ValueError` if an argument of a part of a model is a `PerMember`."""
-    if isinstance(value, PerMember):
-        raise ValueError(
-            f"`{name}` must be that of one model, got a PerMember: "
-            "where models differ between members, build them with popsim.build_members."
-        )
-
-
-def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "") -> None:
-    """Raise `ValueError` unless an argument of one model is a number, or an array with one for each unit.
-
-    **Arguments:**
-
-    - `name`: the name of the argument.
-    - `value`: a number, an array or a list.
-    - `n`: how many numbers it may have; None for one number only.
-    - `each`: what each is for, such as "units".
-    """
-    check_of_one_model(name, value)
-    shape = np.shape(value)
-    if shape and shape != (n,):
-        more = "" if n is None else f", or one for each of {n} {each}"
-        raise ValueError(f"`{name}` must be one number{more}, got shape {shape}.")
-
-
-def check_fields(module: Any) -> None:
-    """Raise `ValueError` unless the fields of a module that are declared as one number are one.
-
-    Those declared as `Float[Array, ""]` may be a `PerMember`; static ones, declared as `float`, may not.
-    """
-    for field in dataclasses.fields(module):
-        value, kinds = getattr(module, field.name), (field.type, *get_args(field.type))
-        if any(getattr(kind, "dims", None) == () for kind in kinds):
-            if eqx.is_array(value) or isinstance(value, PerMember):
-                check_one_number(field.name, value)
-        elif float in kinds and field.metadata.get("static") and value is not None:
-            check_number(field.name, value)
-
-
-def check_number(name: str, value: Any) -> None:
-    """Raise `ValueError` unless `value` is a number of Python or NumPy, as what programs are compiled for."""
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
-        raise ValueError(f"`{name}` must be a number of Python, got {kind_of(value)}.")
 
 
 def check_callables(name: str, values: Any) -> None:

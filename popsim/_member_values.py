@@ -172,6 +172,28 @@ def check_module_of_members(name: str, module: eqx.Module) -> None:
             raise ValueError(f"{name} of member {place}: {error}") from error
 
 
+def check_modules(name: str, tree: PyTree) -> None:
+    """Check every module in a PyTree again, after values were put into it without its constructors.
+
+    **Arguments:**
+
+    - `name`: what the PyTree is, for the error message.
+    - `tree`: a task or the like; modules that hold a `PerMember` are checked with the values of members.
+
+    **Raises:** `ValueError` as the constructors do.
+    """
+    if is_traced(tree):
+        return
+    for path, module in _modules(tree):
+        if per_member_nodes(module):
+            check_module_of_members(f"{name}{path}", module)
+            continue
+        try:
+            _check_again(module)
+        except ValueError as error:
+            raise ValueError(f"{name}{path}: {error}") from error
+
+
 def _check_again(module: eqx.Module) -> None:
     """Call every `__check_init__` of a module, as when it was made."""
     for kind in type(module).__mro__:

@@ -9,15 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_one_number,
-    check_positive,
-    is_traced,
-    shown,
-)
+from popsim._argument_shapes import check_one_number
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
 from popsim.per_member import is_per_member
 
 __all__ = ["AbstractDistribution", "Constant", "Uniform", "Normal", "Choice", "TruncatedExponential"]

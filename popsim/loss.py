@@ -11,12 +11,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_one_number,
-    naming_errors,
-)
+from popsim._argument_shapes import check_one_number
+from popsim._checks import as_float_array, check_finite, naming_errors
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule

@@ -8,11 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_non_negative,
-    check_one_or_each,
-)
+from popsim._argument_shapes import check_one_or_each
+from popsim._checks import as_float_array, check_non_negative
 from popsim.parameters import Constants
 
 __all__ = ["AbstractNoise", "NoNoise", "GaussianNoise", "MotorNoise", "without_noise"]

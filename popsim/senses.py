@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from popsim._argument_shapes import check_of_one_model, check_one_or_each
 from popsim._checks import (
     as_float_array,
     check_finite,
     check_non_negative,
-    check_of_one_model,
-    check_one_or_each,
     check_positive,
     kind_of,
     known,

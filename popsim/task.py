@@ -8,11 +8,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import (
-    check_fields,
-    kind_of,
-    naming_traced_code,
-)
+from popsim._argument_shapes import check_fields
+from popsim._checks import kind_of, naming_traced_code
 from popsim._member_values import check_module_of_members
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes

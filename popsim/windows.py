@@ -6,8 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
-    check_fields,
     check_non_negative,
     check_positive,
     check_positive_int,

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
-    check_fields,
     check_finite,
     check_fraction,
     check_non_negative,

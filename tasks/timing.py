@@ -4,9 +4,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
     as_float_array,
-    check_fields,
     check_fraction,
     check_non_negative,
     check_positive,

@@ -9,14 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_fields,
-    check_non_negative,
-    check_positive,
-    check_positive_int,
-    is_traced,
-)
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int, is_traced
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from popsim._checks import check_positive_int, is_traced
+from popsim._member_values import check_modules
 from popsim.interventions.plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
@@ -257,8 +258,8 @@ class ParameterCurriculum(AbstractWrapper):
     - `where`: a function that selects one array of the task, such as a bound of a distribution.
     - `schedule`: the value in each training batch, of the same shape.
 
-    **Raises:** `ValueError` if `where` does not select a floating-point array, or the shape of the schedule
-    differs.
+    **Raises:** `ValueError` if `where` does not select a floating-point array, the shape of the schedule
+    differs, or the task refuses its first or its last value, or that of a phase.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -276,6 +277,10 @@ class ParameterCurriculum(AbstractWrapper):
             raise ValueError(
                 f"`schedule` must give the shape that `where` picks, {picked.shape}, got {given}."
             )
+        starts = self.schedule.starts if isinstance(self.schedule, PiecewiseSchedule) else (0, LAST_BATCH)
+        if not has_per_member(self.schedule):
+            for batch in starts:
+                check_modules("`schedule` of the task", self.at_batch(batch))
 
     def at_batch(self, batch: int | Int[Array, ""]) -> AbstractTask:
         """Return the task in a given training batch."""

@@ -137,6 +137,19 @@ def test_what_is_put_into_a_task_is_checked_when_it_is_used():
         )
 
 
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        popsim.schedules.LinearSchedule(0.0, 1.5, last_batch=9),
+        popsim.schedules.PiecewiseSchedule((0, 5, 9), [0.0, 1.5, 0.1]),
+    ],
+)
+def test_a_curriculum_to_a_value_that_the_task_refuses_is_refused(schedule):
+    task = popsim.tasks.DelayedReaches(popsim.plants.PointMass().workspace)
+    with pytest.raises(ValueError, match="`catch_probability` must be from zero to one, got 1.5"):
+        popsim.tasks.ParameterCurriculum(task, lambda task: task.catch_probability, schedule)
+
+
 INTERVENTIONS = [
     (popsim.interventions.LoadMass(), -0.5),
     (popsim.interventions.CommandNoise(), -0.5),

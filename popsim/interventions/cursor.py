@@ -8,11 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_of_one_model,
-)
+from popsim._argument_shapes import check_of_one_model
+from popsim._checks import as_float_array, check_finite
 from popsim.hand import HandState
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
 from popsim.models.states import LoopState

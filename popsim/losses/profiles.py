@@ -9,13 +9,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import (
-    as_float_array,
-    check_fields,
-    check_non_negative,
-    check_positive,
-    n_steps_in,
-)
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
 from popsim.trial import Trial

@@ -6,12 +6,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._checks import (
-    as_float_array,
-    check_fields,
-    check_non_negative,
-    kind_of,
-)
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_non_negative, kind_of
 from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import (

@@ -7,12 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    check_fields,
-    check_finite,
-    check_positive,
-    check_same_dt,
-)
+from popsim._argument_shapes import check_fields
+from popsim._checks import check_finite, check_positive, check_same_dt
 from popsim.hand import HandState
 from popsim.interventions import (
     AbstractIntervention,

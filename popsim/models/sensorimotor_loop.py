@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
+from popsim._argument_shapes import check_fields
 from popsim._checks import (
-    check_fields,
     check_finite,
     check_positive,
     check_same_dt,

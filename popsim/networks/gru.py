@@ -10,13 +10,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_one_or_each,
-    is_traced,
-)
+from popsim._argument_shapes import check_one_or_each
+from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced
 from popsim._compilation import jit_quickly
 from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise

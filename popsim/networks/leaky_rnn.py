@@ -9,16 +9,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import (
-    check_non_negative,
-    check_number,
-    check_one_or_each,
-    check_positive,
-    check_same_dt,
-    is_traced,
-    kind_of,
-    shown,
-)
+from popsim._argument_shapes import check_number, check_one_or_each
+from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced, kind_of, shown
 from popsim.networks.base import AbstractNetwork, Projection, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import as_key, key_stream

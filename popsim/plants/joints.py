@@ -9,15 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import (
-    as_float_array,
-    check_finite,
-    check_non_negative,
-    check_of_one_body,
-    check_positive,
-    is_traced,
-    shown,
-)
+from popsim._argument_shapes import check_of_one_body
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
 from popsim._elementwise import elementwise
 from popsim.parameters import Constants
 from popsim.plants.base import AbstractSkeleton, Position

@@ -6,13 +6,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import (
-    check_non_negative,
-    check_of_one_body,
-    check_one_or_each,
-    check_positive,
-    check_positive_int,
-)
+from popsim._argument_shapes import check_of_one_body, check_one_or_each
+from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import AbstractSkeleton, Coordinates, Position
 

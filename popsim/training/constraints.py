@@ -10,14 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import (
-    as_float_array,
-    check_fields,
-    check_positive,
-    check_positive_int,
-    is_traced,
-    warn_caller,
-)
+from popsim._argument_shapes import check_fields
+from popsim._checks import as_float_array, check_positive, check_positive_int, is_traced, warn_caller
 from popsim.parameters import picked_parameters
 from popsim.per_member import (
     PerMember,

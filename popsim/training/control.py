@@ -8,7 +8,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from popsim._checks import check_finite, check_non_negative, check_one_number, check_positive_int
+from popsim._argument_shapes import check_one_number
+from popsim._checks import check_finite, check_non_negative, check_positive_int
 from popsim.per_member import beside
 
 __all__ = [

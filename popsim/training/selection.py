@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
-from popsim._checks import check_callables, check_one_number, check_positive, check_positive_int
+from popsim._argument_shapes import check_one_number
+from popsim._checks import check_callables, check_positive, check_positive_int
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside
 

@@ -12,7 +12,8 @@ import optax
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._checks import check_one_number, check_positive
+from popsim._argument_shapes import check_one_number
+from popsim._checks import check_positive
 from popsim._compilation import jit_quickly
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
