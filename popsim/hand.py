@@ -7,8 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._checks import as_float_array, is_traced
+from popsim._argument_shapes import check_one_or_each
+from popsim._checks import as_float_array, is_traced, shown
 from popsim.parameters import Constants
+from popsim.per_member import is_per_member
 
 __all__ = ["HandState", "Workspace"]
 
@@ -40,6 +42,12 @@ class Workspace(eqx.Module):
     high: Float[Array, " space"] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):
+        for name in ("low", "high"):
+            if is_per_member(getattr(self, name)):
+                raise ValueError(
+                    f"`{name}` must be that of one member, got a PerMember: put it into a task by "
+                    f"equinox.tree_at(lambda task: task.workspace.{name}, task, PerMember(corners))."
+                )
         if self.low.ndim != 1 or self.low.shape != self.high.shape:
             raise ValueError(
                 "`low` and `high` of a workspace must be vectors of one length, "
@@ -47,13 +55,15 @@ class Workspace(eqx.Module):
             )
         if not is_traced(self.low, self.high) and not np.all(np.asarray(self.low) < np.asarray(self.high)):
             raise ValueError(
-                f"`high` of a workspace must exceed `low`, got low {self.low} and high {self.high}."
+                "`high` of a workspace must exceed `low`, "
+                f"got low {shown(self.low)} and high {shown(self.high)}."
             )
 
     @classmethod
     def around(cls, center: Float[Array, " space"], side: float) -> "Workspace":
         """Return the square (or cube) with the given `center` and `side`, in metres."""
         center = as_float_array(center)
+        check_one_or_each("side", side)
         return cls(center - side / 2, center + side / 2)
 
     @property

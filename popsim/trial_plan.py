@@ -205,8 +205,10 @@ class TrialPlan(eqx.Module):
         return self._timeline([_middle(epoch) for epoch in self.epochs], jnp.asarray(False))
 
     def _timeline(self, durations: Sequence[Float[Array, ""] | None], is_catch: Bool[Array, ""]) -> Timeline:
-        seconds = [jnp.asarray(self.duration, float) if each is None else each for each in durations]
-        ends = jnp.minimum(step_at(jnp.cumsum(jnp.stack(seconds)), self.dt), self.n_steps)
+        dtype = jnp.result_type(*[each for each in durations if each is not None] or [float])
+        rest = jnp.asarray(self.duration, dtype)  # long enough to end after the trial
+        seconds = jnp.stack([rest if each is None else each for each in durations])
+        ends = jnp.minimum(step_at(jnp.cumsum(seconds), self.dt), self.n_steps)
         starts = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])
         bounds = jnp.stack([starts, ends], axis=-1)
         begins = [epoch.event for epoch in self.epochs]

@@ -46,6 +46,8 @@ IN_MODELS = {  # what makes it, the argument, and a length that it may not have
     "signal-dependent noise": (lambda std: popsim.MotorNoise(std, 0.1), "signal_dependent", 2),
     "constant noise": (lambda std: popsim.MotorNoise(0.1, std), "constant", 2),
     "mass": (PointMass, "mass", 2),
+    "a joint limit": (popsim.plants.SoftJointLimit, "stiffness", 2),
+    "a workspace": (lambda side: popsim.Workspace.around(jnp.zeros(2), side), "side", 2),
     "damping": (PointMass, "damping", 2),
     "dt": (model, "dt", 2),
     "a distance": (losses.HuberDistance, "delta", 2),
@@ -70,6 +72,20 @@ def test_a_vector_of_another_length_is_refused_by_name(make, name, length):
 def test_a_value_per_member_is_refused_in_a_model(make, name, length):
     with pytest.raises(ValueError, match=rf"^`{name}` must be .*got a PerMember"):
         made(make, name, PerMember([0.1, 0.1]))
+
+
+MUSCLES = {
+    "max_isometric_force": popsim.muscles.ReluMuscle,
+    "rise_time": popsim.muscles.FirstOrderActivation,
+    "width": popsim.muscles.HillCurves,
+    "low": lambda low: popsim.Workspace(low, jnp.ones(2)),
+}
+
+
+@pytest.mark.parametrize(("name", "make"), MUSCLES.items())
+def test_a_value_per_member_is_refused_in_a_body(name, make):
+    with pytest.raises(ValueError, match=rf"^`{name}` must be that of one .*got a PerMember"):
+        made(make, name, PerMember([[0.1, 0.1], [0.2, 0.2]]))
 
 
 def test_one_number_for_each_unit_is_accepted():

@@ -10,6 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from popsim._argument_shapes import check_of_one_body
 from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, is_traced
 from popsim.parameters import Constants
 
@@ -29,6 +30,8 @@ def check_parameters(
     - `positive`: the names of the fields that must be positive.
     - `non_negative`: the names of those that may also be zero.
     """
+    for name in (*positive, *non_negative):
+        check_of_one_body(**{name: getattr(module, name)})
     for name in positive:
         check_positive(name, getattr(module, name))
     for name in non_negative:

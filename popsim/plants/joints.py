@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_of_one_body
+from popsim._argument_shapes import check_of_one_body, check_one_or_each
 from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
 from popsim._elementwise import elementwise
 from popsim.parameters import Constants
@@ -71,6 +71,8 @@ class SoftJointLimit(AbstractJointLimit):
     width: Float[Array, "*members"] = eqx.field(converter=as_float_array, default=0.3)
 
     def __check_init__(self):
+        for name in ("stiffness", "damping", "width"):
+            check_one_or_each(name, getattr(self, name))
         check_non_negative("stiffness", self.stiffness)
         check_non_negative("damping", self.damping)
         check_positive("width", self.width)
