@@ -14,6 +14,7 @@ from jaxtyping import Array, Int, Key, PyTree, Shaped
 from popsim._checks import is_traced, shown, warn_caller
 from popsim._compilation import as_array, is_tracing
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
+from popsim.randomness import _folded
 
 N_CHECKED = 32
 """The most members that are checked: more of them, with other values each, are sampled."""
@@ -76,7 +77,7 @@ def check_builds(
         values = {name: column[place] for name, column in settings.items()}
         arrays = {name: as_array(value, jnp.result_type(value)) for name, value in values.items()}
         try:
-            build(jax.random.fold_in(key, int(ids[place])), **arrays)
+            build(_folded(key, np.uint32(ids[place])), **arrays)
         except ValueError as error:
             if not settings:
                 raise

@@ -164,8 +164,8 @@ class TrialPlan(eqx.Module):
                     f"got from {shown(low)} to {shown(high)} s."
                 )
             if isinstance(epoch.duration, Constant):
-                for seconds in (low, high):
-                    steps_of_window(f"duration of the epoch {epoch.name!r}", float(seconds), self.dt)
+                for seconds in np.ravel((low, high)):
+                    steps_of_window(f"duration of the epoch {epoch.name!r}", seconds, self.dt)
         longest = longest_time(self.epochs)
         if longest is not None and longest > self.duration + 1e-6:
             raise ValueError(

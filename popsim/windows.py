@@ -206,7 +206,7 @@ class Between(AbstractWindow):
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
         _check_within("start", self.start, timeline)
         dt, steps = timeline.dt, jnp.arange(timeline.n_steps)
-        steps_of_window("stop - start", self.stop - self.start, dt)
+        steps_of_window("stop - start", round(self.stop - self.start, 12), dt)
         return (steps >= step_at(self.start, dt)) & (steps < step_at(self.stop, dt))
 
 

@@ -356,9 +356,12 @@ class WithInterventions(AbstractWrapper):
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")
+        delayed = [plan for plan in self.plans if plan.fixed_delays]
+        if not delayed:
+            return
         task = without_member_axes(self.task)
         dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=jax.random.key(0))).timeline.dt
-        for plan in self.plans:
+        for plan in delayed:
             plan.check_dt(dt)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:

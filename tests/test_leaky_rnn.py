@@ -135,6 +135,19 @@ def test_balanced_weights_follow_the_circle_law_without_an_outlier(n_units, n_se
     np.testing.assert_allclose(np.median(radii), 1, atol=tolerance)
 
 
+@pytest.mark.parametrize("signs", [(1, -1), (1, 1, -1), (-1, -1, 1)])
+def test_too_few_units_for_balanced_weights_are_refused(getkey, signs):
+    with pytest.raises(ValueError, match=f"`signs` must be of at least 4 units, got {len(signs)}"):
+        dale_weights(signs, key=getkey())
+
+
+@pytest.mark.parametrize("signs", [(1, -1, -1, -1), (1, 1, 1, -1), (1, 1, -1, -1), (1, 1, 1, 1, -1)])
+def test_balanced_weights_of_few_units_are_bounded(signs):
+    draws = jax.jit(jax.vmap(lambda key: dale_weights(signs, 0.9, key=key)))
+    largest = np.abs(draws(jax.random.split(jax.random.key(4), 4000))).max()
+    assert 0.9 < largest < 30 * 0.9
+
+
 @pytest.mark.parametrize("nonlinearity", [jax.nn.relu, jnp.tanh])
 @pytest.mark.parametrize("n_units, n_seeds", [(50, 4), *(full(n, 20) for n in (50, 100, 200, 400))])
 def test_balanced_networks_stay_bounded_without_input(n_units, n_seeds, nonlinearity):

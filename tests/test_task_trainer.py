@@ -148,11 +148,11 @@ def test_one_model_is_trained_as_member_0_of_an_ensemble(trained, module_setup):
 
 def test_members_can_share_their_trials_but_not_their_noise():
     def shared(noise_std):
-        def same(key):
-            return small_training.build(jax.random.key(0), noise_std=noise_std)
-
+        model = small_training.build(jax.random.key(0), noise_std=noise_std)
         options = {"ensemble_random_trials": False, "save_trial_specs": np.array([1])}
-        return small_training.train(2, ensemble=popsim.make_ensemble(same, 2, key=KEY), **options)[1]
+        return small_training.train(
+            2, ensemble=popsim.make_ensemble(lambda key: model, 2, key=KEY), **options
+        )[1]
 
     noisy, quiet = shared(0.1), shared(0.0)
     assert noisy.trial_specs[1].inputs.shape == (4, small_training.N_STEPS, 1)

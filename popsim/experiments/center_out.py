@@ -186,6 +186,7 @@ def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
     return GaussianNoise(np.repeat(std, n))
 
 
+@jit_quickly
 def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) -> dict[str, Scaling]:
     """Scale the network's inputs to order one: positions in half workspaces around the centre."""
     workspace = plant.workspace

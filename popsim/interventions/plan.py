@@ -97,10 +97,16 @@ class InterventionPlan(eqx.Module):
 
         **Raises:** `ValueError` if it is not.
         """
-        if isinstance(self.delay, Constant) and not is_traced(self.delay):
-            value: Any = self.delay.value
-            for seconds in np.ravel(value.values if is_per_member(value) else value):
-                steps_of_delay(f"delay of the plan of {self.name!r}", seconds, dt)
+        for seconds in self.fixed_delays:
+            steps_of_delay(f"delay of the plan of {self.name!r}", seconds, dt)
+
+    @property
+    def fixed_delays(self) -> list[Any]:
+        """The delay in s, or those of all members, but 0; empty if it is drawn, or JAX traces it."""
+        if not isinstance(self.delay, Constant) or is_traced(self.delay):
+            return []
+        value: Any = self.delay.value
+        return [each for each in np.ravel(value.values if is_per_member(value) else value) if each]
 
     def scheduled(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         """Schedule the intervention in a trial, which decides at random whether it acts.
