@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, check_choice, finite_float64, numpy_generator
+from popsim.analysis._arrays import AnyArray, as_float64, check_choice, finite_float64, numpy_generator
 
 __all__ = [
     "Interval",
@@ -71,7 +71,7 @@ def method_for(values: AnyArray) -> IntervalMethod:
 
     - `values`: numbers; those that are not finite do not count.
     """
-    numbers = np.asarray(values, np.float64)
+    numbers = as_float64("values", values)
     return "log t" if np.all(numbers[np.isfinite(numbers)] > 0) else "t"
 
 
