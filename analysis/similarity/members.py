@@ -55,9 +55,9 @@ def pairwise(
         members first, or a list, such as `[*gated, *tanh]`, with possibly different numbers of units.
     - `measure`: function of two float64 NumPy arrays, such as `svcca_distance`, or
         `lambda x, y: 1 - linear_cka(x, y)`.
-    - `executor`: computes blocks of the matrix in parallel, such as `client.get_executor()` of a Dask cluster,
-        or a `ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))` with a measure that is
-        importable; None for one after the other in this process.
+    - `executor`: computes blocks of the matrix in parallel, such as `client.get_executor()` of a Dask
+        cluster, or a `ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))` with a measure
+        that is importable; None for one after the other in this process.
 
     **Raises:** `ValueError` if there are fewer than two members, the measure is not finite, or the processes
     of the executor are forked from this one, in which measures that use JAX never end.
