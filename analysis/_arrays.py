@@ -6,14 +6,15 @@ compiled program, in float64 internally.
 """
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Complex, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Complex, Float, Inexact, Int, PRNGKeyArray, Shaped
 
+from popsim._checks import kind_of
 from popsim.randomness import as_key
 
 AnyArray = np.ndarray | jax.Array
@@ -29,6 +30,37 @@ MemberCourses = Float[AnyArray, "batch member"]
 Evidence = Float[AnyArray, "trial stream"]
 
 
+def as_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
+    """Return the values in float64; see `as_numbers`."""
+    return as_numbers(name, values, np.float64)
+
+
+def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, "..."]:
+    """Return the values, an array or nested lists of numbers, with a type.
+
+    **Raises:** `ValueError` if `values` are not one array of numbers.
+    """
+    n_arrays = sum(np.ndim(part) > 0 for part in values) if isinstance(values, tuple) else 0
+    if n_arrays and not all(isinstance(part, list | tuple) for part in values):
+        raise ValueError(
+            f"`{name}` must be one array, got a tuple of {n_arrays}: join the arrays of a hidden state, "
+            "such as by np.concatenate(hidden, axis=-1)."
+        )
+    if values is None or isinstance(values, str | bytes | Mapping):
+        raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}.")
+    try:
+        return np.asarray(values, dtype)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, jax.errors.JAXTypeError):
+            raise
+        raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}: {error}.") from error
+
+
+def sized(name: str, values: Any) -> Any:
+    """Return what has a shape, such as a lazy array of a history, as it is, and lists as an array."""
+    return values if hasattr(values, "shape") else as_float64(name, values)
+
+
 def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
     """Return the values in float64.
 
@@ -39,7 +71,7 @@ def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
 
     **Raises:** `ValueError` if `values` is empty or not finite.
     """
-    converted = np.asarray(values, dtype=np.float64)
+    converted = as_float64(name, values)
     if converted.size == 0:
         raise ValueError(f"`{name}` must hold at least one number, got shape {converted.shape}.")
     if n_bad := int(np.count_nonzero(~np.isfinite(converted))):
@@ -184,10 +216,11 @@ def paired_samples(
 
     **Raises:** `ValueError` as `centred_samples`, or if the shapes differ before the last axis.
     """
-    if first.shape[:-1] != second.shape[:-1]:
+    shapes = [as_float64(name, values).shape for name, values in (("first", first), ("second", second))]
+    if shapes[0][:-1] != shapes[1][:-1]:
         raise ValueError(
             "`first` and `second` must have the same samples, all axes but the last, "
-            f"got shapes {first.shape} and {second.shape}."
+            f"got shapes {shapes[0]} and {shapes[1]}."
         )
     return centred_samples("first", first), centred_samples("second", second)
 

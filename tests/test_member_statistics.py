@@ -11,6 +11,7 @@ from popsim.analysis.statistics import (
     fit_mixed_model,
     long_table,
     mean_interval,
+    method_for,
     paired_comparison,
 )
 
@@ -38,6 +39,18 @@ def test_intervals_of_the_mean_are_what_their_names_say(generator):
         np.testing.assert_allclose(mean_interval(values, method=method).high, expected)
     by_scipy = stats.ttest_1samp(values, 0).confidence_interval(0.9)
     np.testing.assert_allclose(mean_interval(values, confidence=0.9).low, by_scipy.low)
+
+
+def test_intervals_of_positive_values_are_positive_and_hold_the_mean_as_often(generator):
+    losses = np.exp(1.0 * generator.normal(size=(6, 2000)))
+    plain, logarithmic = mean_interval(losses), mean_interval(losses, method="log t")
+    assert (plain.low < 0).any() and (logarithmic.low > 0).all()
+    assert coverage(logarithmic, np.exp(0.5)) > coverage(plain, np.exp(0.5))
+    narrow = 100 + generator.normal(size=(6, 50))
+    for end in ("low", "high"):
+        found = getattr(mean_interval(narrow, method="log t"), end)
+        np.testing.assert_allclose(found, getattr(mean_interval(narrow), end), rtol=1e-3)
+    assert method_for(losses) == method_for(np.append(losses, np.nan)) == "log t" and method_for([0.0]) == "t"
 
 
 @pytest.mark.parametrize("method, expected", [("BCa", 0.93), ("percentile", 0.93)])
@@ -164,6 +177,10 @@ ONES = np.ones((2, 3))
         (lambda: mean_interval(ONES, method="95 %"), "`method` must be one of"),
         (lambda: bootstrap_members(ONES, method="basic", key=KEY), "`method` must be one of"),
         (lambda: bootstrap_members(ONES, n_resamples=0, key=KEY), "`n_resamples`"),
+        (lambda: bootstrap_members(ONES, n_resamples=1, key=KEY), "`n_resamples` must be 40 or more"),
+        (lambda: bootstrap_members(ONES, n_resamples=99, confidence=0.99, key=KEY), "must be 200 or more"),
+        (lambda: bootstrap_members_and_trials(ONES, n_resamples=39, key=KEY), "must be 40 or more"),
+        (lambda: mean_interval(0 * ONES, method="log t"), "`values` must be above zero"),
         (lambda: bootstrap_members_and_trials(ONES[0], key=KEY), r"\(member, trial\)"),
         (lambda: paired_comparison(ONES[0], ONES[0, :2], key=KEY), "same members"),
         (lambda: long_table({"a": ONES, "b": ONES[0]}, ("member", "trial")), "same shape"),

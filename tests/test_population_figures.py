@@ -82,6 +82,13 @@ def test_a_rotation_points_onward(ax):
     assert ax.get_title() == "1.2 Hz"
 
 
+def test_tuning_curves_of_single_trials_have_no_bars(ax):
+    direction, mean = np.array([-1.0, 0.0, 1.0]), np.array([[1.0, 2.0], [3.0, 1.0], [1.0, 0.0]])
+    draw_tuning_curves(ax, direction, mean, np.full((3, 2), np.nan))
+    assert ax.get_ylim()[0] < 0 and 3 < ax.get_ylim()[1] < 5
+    ax.figure.canvas.draw()
+
+
 def test_tuning_curves_are_in_degrees_with_their_cosines(ax):
     direction = np.array([-np.pi / 2, 0.0, np.pi / 2])
     mean = np.array([[1.0], [3.0], [1.0]])

@@ -1,7 +1,9 @@
 """Measures of how alike two members are: what they do not change with, and cases with known answers."""
 
-from concurrent.futures import ThreadPoolExecutor
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.spatial import procrustes
@@ -225,3 +227,25 @@ def test_more_dimensions_than_samples_and_shares_that_are_none_are_refused(gener
         svcca_distance(few, few, share_of_variance=0.0)
     with pytest.raises(ValueError, match="`measure` must be finite"):
         pairwise([few, few], lambda x, y: float("nan"))
+
+
+def by_jax(first, second):
+    return float(jnp.linalg.norm(jnp.asarray(first) - jnp.asarray(second)))
+
+
+@pytest.mark.parametrize("context", ["fork", "default", "forkserver", "spawn"])
+def test_processes_are_not_forked(context, as_users_run):
+    """A measure in JAX would wait for ever in a fork."""
+    method = multiprocessing.get_start_method() if context == "default" else context
+    chosen = None if context == "default" else multiprocessing.get_context(context)
+    members = np.arange(8.0).reshape(2, 2, 2)
+    with ProcessPoolExecutor(1, mp_context=chosen) as executor:
+        if method == "fork":
+            with pytest.raises(ValueError, match="`executor` must not fork"):
+                pairwise(members, by_jax, executor=executor)
+        elif context == "spawn":
+            np.testing.assert_allclose(
+                pairwise(members, by_jax, executor=executor), pairwise(members, by_jax), rtol=1e-6
+            )
+    with pytest.raises(ValueError, match="`executor` must be an Executor"):
+        pairwise(members, by_jax, executor=map)

@@ -41,7 +41,7 @@ NOT_PURE = {
         linear_cka matrix_permutation_test member_map pairwise principal_patterns procrustes_angle
         procrustes_distance rbf_cka representational_dissimilarities svcca_distance
         analysis.statistics: bootstrap_members bootstrap_members_and_trials fit_mixed_model long_table
-        mean_interval paired_comparison
+        mean_interval method_for paired_comparison
         analysis.trainables: arrays_by_name change_singular_values distance_from_start distance_travelled
         effective_rank final_modes gaussian_participation_ratio gaussian_singular_values input_output_change
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
@@ -307,9 +307,10 @@ PURE = {
         muscles.arm26_path(), x * jnp.ones(2), x * jnp.ones(2)
     ),
     "n_members": lambda x: popsim.n_members(ensemble(x)),
-    "n_network_inputs network_input_names": lambda x: popsim.n_network_inputs(
-        trials(x), model(x).plant, model(x).channels
+    "senses.network_input_names": lambda x: sum(
+        popsim.senses.network_input_names(trials(x), model(x).plant, model(x).channels).values()
     ),
+    "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
     "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
     "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
     "plants.advance": lambda x: plants.advance(

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import AnyArray, TimeCourses, finite_float64
+from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, finite_float64
 
 __all__ = [
     "ChoiceFractions",
@@ -142,7 +142,7 @@ def chronometric_curve(
 
     **Raises:** `ValueError` if `coherence` is not finite, or the numbers of trials differ.
     """
-    signed, taken = finite_float64("coherence", coherence), np.asarray(times, np.float64)
+    signed, taken = finite_float64("coherence", coherence), as_float64("times", times)
     if taken.shape[-1:] != signed.shape:
         raise ValueError(f"`times` must end with {signed.size} trials, got shape {taken.shape}.")
     levels = np.unique(signed)

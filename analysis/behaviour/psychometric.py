@@ -244,6 +244,11 @@ def _fits(
 ) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...]]:
     """Return the values and errors of each fit, and the leading axes of the choices."""
     signed, choices = finite_float64("coherences", coherences), np.asarray(chose_right)
+    if signed.ndim != 2 or choices.ndim < 1:
+        raise ValueError(
+            "`coherences` must have axes (trial, stream), of one stream coherence[:, None], and "
+            f"`chose_right` (..., trial), got shapes {signed.shape} and {choices.shape}."
+        )
     if choices.shape[-1] != signed.shape[0]:
         raise ValueError(f"`chose_right` must end with {signed.shape[0]} trials, got shape {choices.shape}.")
     # the fit must not depend on the unit of the coherences

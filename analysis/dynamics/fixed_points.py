@@ -90,6 +90,13 @@ def _of_members(
     states: AnyArray, key: Key[Array, ""]
 ) -> list[tuple[np.random.Generator, Float[np.ndarray, "visited state"]]]:
     """Return a random generator and the visited states of each member."""
+    if isinstance(states, list | tuple) and any(
+        np.ndim(part) > 1 and hasattr(part, "shape") for part in states
+    ):
+        raise ValueError(
+            f"`states` must be one array, got {len(states)}, which would be taken for members: join the "
+            "arrays of a hidden state by np.concatenate(states, axis=-1), stack members by np.stack(states)."
+        )
     visited = finite_float64("states", states)
     if visited.ndim < 3:
         raise ValueError(f"`states` must have axes (member, ..., state), got shape {visited.shape}.")

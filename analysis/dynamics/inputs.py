@@ -99,7 +99,7 @@ def composed_inputs(model: eqx.Module, inputs: Mapping[str, Array] | Array) -> F
 
 def sizes_text(inputs: Mapping[str, Array] | Array | None) -> str:
     if not isinstance(inputs, Mapping):
-        return f"shape {jnp.shape(inputs)}"
+        return f"shape {getattr(inputs, 'shape', ())}"
     return ", ".join(f"{vector.size} of {name!r}" for name, vector in inputs.items())
 
 

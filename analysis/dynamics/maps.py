@@ -12,7 +12,7 @@ from jaxtyping import Array, Complex, Float, Inexact
 
 from popsim._checks import check_positive
 from popsim._compilation import jit
-from popsim.analysis._arrays import AnyArray, finite_float64
+from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.inputs import (
     Constants,
@@ -247,7 +247,7 @@ def time_constants(
     """
     check_positive("dt", dt)
     with np.errstate(divide="ignore"):
-        rate = -np.log(np.abs(np.asarray(eigenvalues)))
+        rate = -np.log(np.abs(as_numbers("eigenvalues", eigenvalues, np.complex128)))
         return dt / np.where(rate == 0, 0.0, rate)
 
 
@@ -261,4 +261,4 @@ def frequencies(
     **Raises:** `ValueError` if `dt` is not positive.
     """
     check_positive("dt", dt)
-    return np.abs(np.angle(np.asarray(eigenvalues))) / (2 * np.pi * dt)
+    return np.abs(np.angle(as_numbers("eigenvalues", eigenvalues, np.complex128))) / (2 * np.pi * dt)

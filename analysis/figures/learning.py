@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses
 from popsim.analysis.figures.style import reach
 from popsim.analysis.learning import LearningCurve, TwoStateTimeCourse
-from popsim.analysis.statistics.intervals import IntervalMethod, mean_interval
+from popsim.analysis.statistics.intervals import IntervalMethod, mean_interval, method_for
 
 __all__ = [
     "draw_ensemble_band",
@@ -25,7 +25,7 @@ def draw_ensemble_band(
     x: Float[np.ndarray, " x"],
     values: Float[np.ndarray, "member x"],
     *,
-    method: IntervalMethod = "t",
+    method: IntervalMethod | None = None,
     color: str | None = None,
     label: str = "mean",
 ) -> Axes:
@@ -37,14 +37,16 @@ def draw_ensemble_band(
 
     - `x`: horizontal coordinates, in the unit to be shown.
     - `values`: values of each member, in the unit to be shown.
-    - `method`: method of the band, see `popsim.analysis.statistics.mean_interval`; "t" is a 95 % interval.
+    - `method`: method of the band, see `popsim.analysis.statistics.mean_interval`. None for a 95 % interval:
+        "log t" if all values are above zero, so that the band is, too, and else "t".
     - `color`: colour of line and band. The default is the next colour of the axes.
     - `label`: label of the line; the legend adds the kind of band and the number of members.
 
     **Raises:** `ValueError` as `mean_interval`.
     """
+    method = method_for(values) if method is None else method
     interval = mean_interval(values, method=method)
-    band = "95 % interval" if method == "t" else method
+    band = "95 % interval" if method in ("t", "log t") else method
     (line,) = ax.plot(x, interval.estimate, color=color, label=f"{label}, {band} (n = {len(values)})")
     ax.fill_between(x, interval.low, interval.high, color=line.get_color(), alpha=0.25, linewidth=0)
     ax.legend()
@@ -151,7 +153,8 @@ def draw_adaptation_time_course(
 ) -> Axes:
     """Draw the mean over members, with the band of its confidence interval, of a measure of any sign.
 
-    The band uses Student's distribution over members, see `popsim.analysis.statistics.mean_interval`.
+    The band uses Student's distribution over members, "t" of `popsim.analysis.statistics.mean_interval`, or
+    "log t" if all values are above zero.
     Several courses can share axes. As in learning curves, and unlike `draw_ensemble_band`, values are
     (batch, member), and batches are counted from 1.
 
@@ -168,7 +171,7 @@ def draw_adaptation_time_course(
     """
     if (n_members := values.shape[1]) < 2:
         raise ValueError(f"`values` must be of two members or more, got {n_members}.")
-    interval = mean_interval(values.T, confidence=confidence)
+    interval = mean_interval(values.T, method=method_for(values), confidence=confidence)
     count = batch + 1
     ax.axhline(0, color="0.8", linewidth=0.6, zorder=0)
     ax.fill_between(count, interval.low, interval.high, color=color, alpha=0.25, linewidth=0)

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from popsim.analysis._arrays import checked_groups
 from popsim.analysis.figures.style import COLORS, reach
-from popsim.analysis.statistics.intervals import mean_interval
+from popsim.analysis.statistics.intervals import mean_interval, method_for
 
 __all__ = [
     "draw_member_values",
@@ -55,8 +55,10 @@ def draw_member_values(
 def draw_paired_members(
     ax: Axes, values: Float[np.ndarray, "member condition"], *, names: Sequence[str], label: str
 ) -> Axes:
-    """Draw a thin line for each member, and the mean of each condition with its 95 % interval (t).
+    """Draw a thin line for each member, and the mean of each condition with its 95 % interval.
 
+    If all values are above zero, the interval is "log t" of `popsim.analysis.statistics.mean_interval`, which
+    stays above zero, and else "t".
     Differences between conditions show in the slopes of the lines, not in the intervals, which are of single
     conditions: see `popsim.analysis.statistics.paired_comparison`.
 
@@ -73,7 +75,7 @@ def draw_paired_members(
         raise ValueError(f"`names` must be of {n_conditions} conditions, got {len(names)}.")
     places = np.arange(n_conditions)
     ax.plot(places, values.T, color="0.6", lw=0.7, marker="o", ms=2.5, mew=0)
-    interval = mean_interval(values)
+    interval = mean_interval(values, method=method_for(values))
     ax.errorbar(
         places + 0.12,
         interval.estimate,

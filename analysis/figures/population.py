@@ -258,7 +258,8 @@ def draw_tuning_curves(
     **Arguments:**
 
     - `direction`: in rad.
-    - `mean`, `deviation`: from `popsim.analysis.population.tuning_curves`, for units of one member.
+    - `mean`, `deviation`: from `popsim.analysis.population.tuning_curves`, for units of one member; where a
+        deviation is NaN, as of a single trial, there is no bar.
     - `cosine`: baseline, depth and preferred direction (rad) of each unit, drawn as dotted cosines; None for
         lines from point to point.
     - `names`: names of the units. By default they are numbered.
@@ -274,7 +275,8 @@ def draw_tuning_curves(
             fitted = baseline + depth * np.cos(fine - preferred)
             ax.plot(np.degrees(fine), fitted, ":", color=color, linewidth=1.0)
     ax.set(xlabel="direction (°)", ylabel="activity", xticks=[-180, -90, 0, 90, 180])
-    low, high = np.nanmin(mean - deviation), np.nanmax(mean + deviation)
+    half_width = np.nan_to_num(deviation)
+    low, high = np.min(mean - half_width), np.max(mean + half_width)
     reach(ax, x=(-190, 190), y=[high + 0.3 * (high - low)])  # room for the legend
     ax.legend(loc="upper center", ncols=3, columnspacing=1.0, handlelength=1.0)
     return ax

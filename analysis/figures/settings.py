@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim.analysis.figures.style import COLORS, reach
-from popsim.analysis.statistics import mean_interval
+from popsim.analysis.statistics import mean_interval, method_for
 
 __all__ = ["draw_setting_map", "draw_setting_scores"]
 
@@ -18,6 +18,9 @@ def draw_setting_scores(
     ax: Axes, scores: Sequence[Float[np.ndarray, " member"]], *, names: Sequence[str], axis: str, label: str
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
+
+    If all scores are above zero, such as losses, the interval is on the scale of logarithms, "log t" of
+    `popsim.analysis.statistics.mean_interval`, and else "t".
 
     **Arguments:**
 
@@ -30,16 +33,17 @@ def draw_setting_scores(
     """
     if len(names) != len(scores):
         raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
+    known = [values[np.isfinite(values)] for values in scores]
+    method = method_for(np.concatenate(known)) if known else "t"
     for place, values in enumerate(scores):
         finite = values[np.isfinite(values)]
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
         ax.plot(place + spread, finite, "o", color="0.6", ms=2.5, mew=0)
         if finite.size > 1:
-            mean, low, high = mean_interval(finite)
+            mean, low, high = mean_interval(finite, method=method)
             ax.errorbar(
                 [place], [mean], [[mean - low], [high - mean]], fmt="o", ms=4, color=COLORS[0], lw=1.4
             )
-    known = [values[np.isfinite(values)] for values in scores]
     largest = max((own.max() for own in known if own.size), default=1.0)
     smallest = min((own.min() for own in known if own.size), default=1.0)
     if smallest > 0 and largest > WIDE * smallest:

@@ -7,7 +7,14 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_finite
-from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64, standard_errors
+from popsim.analysis._arrays import (
+    AnyArray,
+    Batches,
+    MemberCourses,
+    as_float64,
+    finite_float64,
+    standard_errors,
+)
 from popsim.analysis.statistics.comparisons import PairedComparison, paired_comparison
 from popsim.analysis.statistics.intervals import mean_interval
 
@@ -49,7 +56,7 @@ def finite_members(loss: MemberCourses) -> Float[np.ndarray, "batch finite_membe
     **Raises:** `ValueError` if `loss` has other axes, such as that of the terms, no member is finite, or a
     finite member has a loss that is not above zero.
     """
-    values = np.asarray(loss, np.float64)
+    values = as_float64("loss", loss)
     dims = getattr(loss, "dims", ("batch", "member"))
     if values.ndim != 2 or dims[-1] != "member":
         raise ValueError(f"`loss` must have axes (batch, member), got shape {values.shape}, axes {dims}.")
@@ -104,11 +111,13 @@ def smoothed(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch mem
 
     **Raises:** `ValueError` if `n_rows` is not from one to the number of rows.
     """
-    given = np.asarray(values, np.float64)
-    if not 1 <= n_rows <= len(given):
-        raise ValueError(f"`n_rows` must be from 1 to the {len(given)} rows, got {n_rows}.")
-    ends = range(1, len(given) + 1)
-    return np.stack([given[max(end - n_rows, 0) : end].mean(axis=0) for end in ends])
+    courses = as_float64("values", values)
+    if courses.ndim < 1:
+        raise ValueError("`values` must have axes (batch, member), got one number.")
+    if not 1 <= n_rows <= len(courses):
+        raise ValueError(f"`n_rows` must be from 1 to the {len(courses)} rows, got {n_rows}.")
+    ends = range(1, len(courses) + 1)
+    return np.stack([courses[max(end - n_rows, 0) : end].mean(axis=0) for end in ends])
 
 
 def time_to_criterion(
@@ -130,7 +139,7 @@ def time_to_criterion(
     `smoothed_over` is not from one to the number of rows.
     """
     check_finite("criterion", criterion)
-    course = smoothed(loss, smoothed_over)
+    course = smoothed(as_float64("loss", loss), smoothed_over)
     batches = ascending_batches(batch, len(course))
     is_good = course <= criterion
     stays_good = np.flip(np.logical_and.accumulate(np.flip(is_good, axis=0), axis=0), axis=0)
@@ -179,7 +188,7 @@ def fit_exponential(values: MemberCourses, batch: Batches) -> ExponentialFit:
 
     **Raises:** `ValueError` if there are fewer than four rows, or not one finite, ascending batch per row.
     """
-    courses = np.asarray(values, np.float64)
+    courses = as_float64("values", values)
     batches = ascending_batches(batch, len(courses), fewest=4)
     fits = np.array([_fit_one(batches, course) for course in courses.T]).reshape(-1, 5).T
     return ExponentialFit(*fits, first_batch=float(batches[0]))
@@ -270,7 +279,10 @@ def savings_in_rate(
     **Raises:** `ValueError` as `fit_exponential` and `paired_comparison`, or if fewer than two members can be
     compared.
     """
-    rates = [1 / fit_exponential(course, batch).tau for course in (first, second)]
+    rates = [
+        1 / fit_exponential(as_float64(name, course), batch).tau
+        for name, course in (("first", first), ("second", second))
+    ]
     return _compared(rates[0], rates[1], rates[1] - rates[0], confidence=confidence, key=key)
 
 
@@ -299,7 +311,8 @@ def savings_in_time(
     be compared.
     """
     times = [
-        time_to_criterion(course, batch, criterion, smoothed_over=smoothed_over) for course in (first, second)
+        time_to_criterion(as_float64(name, course), batch, criterion, smoothed_over=smoothed_over)
+        for name, course in (("first", first), ("second", second))
     ]
     return _compared(times[0], times[1], times[0] - times[1], confidence=confidence, key=key)
 

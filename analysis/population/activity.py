@@ -7,7 +7,15 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_non_negative
-from popsim.analysis._arrays import Activity, AnyArray, Labels, check_trials, different_labels, finite_float64
+from popsim.analysis._arrays import (
+    Activity,
+    AnyArray,
+    Labels,
+    as_float64,
+    check_trials,
+    different_labels,
+    finite_float64,
+)
 
 __all__ = ["soft_normalized", "condition_mean_subtracted", "average_by_factors", "marginalize"]
 
@@ -126,6 +134,7 @@ def marginalize(
 
     **Raises:** `ValueError` if there is not one name per axis of levels.
     """
+    mean = as_float64("mean", mean)
     if len(names) != mean.ndim - 3:
         raise ValueError(
             f"`names` must be one for each of {mean.ndim - 3} axes of levels, got {list(names)}."

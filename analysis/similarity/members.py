@@ -1,8 +1,9 @@
 """Distances between members: maps, clusters and groups."""
 
 import math
+import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import combinations, combinations_with_replacement, permutations
 from typing import Any, Literal, NamedTuple
 
@@ -54,11 +55,14 @@ def pairwise(
         members first, or a list, such as `[*gated, *tanh]`, with possibly different numbers of units.
     - `measure`: function of two float64 NumPy arrays, such as `svcca_distance`, or
         `lambda x, y: 1 - linear_cka(x, y)`.
-    - `executor`: computes blocks of the matrix beside one another, such as a `ProcessPoolExecutor`, or
-        `client.get_executor()` of a Dask cluster; None for one after the other in this process.
+    - `executor`: computes blocks of the matrix in parallel, such as `client.get_executor()` of a Dask
+        cluster, or a `ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))` with a measure
+        that is importable; None for one after the other in this process.
 
-    **Raises:** `ValueError` if there are fewer than two members, or the measure is not finite.
+    **Raises:** `ValueError` if there are fewer than two members, the measure is not finite, or the processes
+    of the executor are forked from this one, in which measures that use JAX never end.
     """
+    _check_executor(executor)
     if len(members) < 2:
         raise ValueError(f"`members` must be two members or more, got {len(members)}.")
     values = [finite_float64("members", member) for member in members]
@@ -75,6 +79,25 @@ def pairwise(
         pair = np.argwhere(~np.isfinite(found))[0].tolist()
         raise ValueError(f"`measure` must be finite, got {found[*pair]} for members {pair}.")
     return found
+
+
+def _check_executor(executor: Executor | None) -> None:
+    """Raise `ValueError` unless what computes is an executor, whose processes are not forks of this one."""
+    if executor is not None and not isinstance(executor, Executor):
+        raise ValueError(
+            "`executor` must be an Executor of concurrent.futures or client.get_executor() of Dask, "
+            f"got {type(executor).__name__}."
+        )
+    if not isinstance(executor, ProcessPoolExecutor):
+        return
+    # The context is no public attribute; without one, the executor takes that of the machine.
+    context = getattr(executor, "_mp_context", None) or multiprocessing.get_context()
+    if context.get_start_method() == "fork":
+        raise ValueError(
+            "`executor` must not fork this process, which runs threads of JAX whose locks a fork never gets "
+            "back, got a ProcessPoolExecutor that does: give it "
+            'mp_context=multiprocessing.get_context("spawn").'
+        )
 
 
 def _block(

@@ -183,7 +183,7 @@ def _satterthwaite(
     derivatives.append(np.broadcast_to(np.eye(size), inverse.shape))
     solved = [inverse @ derivative for derivative in derivatives]
     whitened = inverse @ fixed
-    through = [covariance @ np.sum(fixed.mT @ one @ whitened, axis=0) for one in solved]
+    through = [covariance @ np.sum(fixed.mT @ part @ whitened, axis=0) for part in solved]
     n_values = len(solved)
     information = np.empty((n_values, n_values))
     for j, k in np.ndindex(n_values, n_values):
@@ -193,11 +193,11 @@ def _satterthwaite(
     # The rows of a group that its factor lacks have neither Z nor X, nor have the rows that it has too many.
     information[-1, -1] += (rows.n_rows - len(rows.factors) * size) / 2
     lengths = np.sqrt(np.maximum(np.diagonal(information), 0.0))
-    if not np.all(lengths > 1e-6 * np.sqrt([np.einsum("gab,gba->", one, one) for one in solved])):
+    if not np.all(lengths > 1e-6 * np.sqrt([np.einsum("gab,gba->", part, part) for part in solved])):
         return np.full(len(covariance), np.nan)
     standard = information / np.outer(lengths, lengths)
     if np.linalg.eigvalsh(standard)[0] < 1e-8:
         return np.full(len(covariance), np.nan)
-    gradients = np.stack([np.diagonal(one @ covariance) for one in through]) / lengths[:, None]
+    gradients = np.stack([np.diagonal(part @ covariance) for part in through]) / lengths[:, None]
     variance = np.sum(gradients * np.linalg.solve(standard, gradients), axis=0)
     return 2 * np.diagonal(covariance) ** 2 / variance

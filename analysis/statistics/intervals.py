@@ -9,12 +9,19 @@ import numpy as np
 from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, check_choice, finite_float64, numpy_generator
+from popsim.analysis._arrays import AnyArray, as_float64, check_choice, finite_float64, numpy_generator
 
-__all__ = ["Interval", "mean_interval", "bootstrap_members", "bootstrap_members_and_trials"]
+__all__ = [
+    "Interval",
+    "IntervalMethod",
+    "mean_interval",
+    "method_for",
+    "bootstrap_members",
+    "bootstrap_members_and_trials",
+]
 
-IntervalMethod = Literal["t", "standard error", "standard deviation", "range"]
-METHODS: tuple[IntervalMethod, ...] = ("t", "standard error", "standard deviation", "range")
+IntervalMethod = Literal["t", "log t", "standard error", "standard deviation", "range"]
+METHODS: tuple[IntervalMethod, ...] = ("t", "log t", "standard error", "standard deviation", "range")
 
 
 class Interval(NamedTuple):
@@ -46,6 +53,28 @@ def check_confidence(confidence: float) -> None:
         raise ValueError(f"`confidence` must be between 0 and 1, such as 0.95, got {confidence}.")
 
 
+def check_n_resamples(n_resamples: int, confidence: float) -> None:
+    """Raise `ValueError` unless one resample or more is expected beyond each end of an interval."""
+    check_positive_int("n_resamples", n_resamples)
+    fewest = int(np.ceil(2 / (1 - confidence) - 1e-6))
+    if n_resamples < fewest:
+        raise ValueError(
+            f"`n_resamples` must be {fewest} or more for an interval of confidence {confidence}, "
+            f"such as 9999, got {n_resamples}."
+        )
+
+
+def method_for(values: AnyArray) -> IntervalMethod:
+    """Return the method of an interval: "log t" if all values are above zero, such as losses, and else "t".
+
+    **Arguments:**
+
+    - `values`: numbers; those that are not finite do not count.
+    """
+    numbers = as_float64("values", values)
+    return "log t" if np.all(numbers[np.isfinite(numbers)] > 0) else "t"
+
+
 def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence: float = 0.95) -> Interval:
     """Return the mean over members and an interval around it. The unit of replication is the member.
 
@@ -54,12 +83,14 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     - `values`: array with axes (member, ...), one value per member: average over trials first. A history is
         (batch, member): pass `loss.T`, or batches are taken for members.
     - `method`: "t", the confidence interval of the population mean under a normal distribution
-        (`scipy.stats.t`); "standard error", plus and minus one; or a measure of the spread over members:
-        "standard deviation" (divisor n - 1), plus and minus one, and "range", the minimum and maximum.
-    - `confidence`: of the method "t".
+        (`scipy.stats.t`); "log t", for values above zero, the same interval of the logarithm of the mean,
+        m exp(-+ t s / (m sqrt(n))) with the mean m and standard deviation s (delta method), which stays above
+        zero; "standard error", plus and minus one; or a measure of the spread over members: "standard
+        deviation" (divisor n - 1), plus and minus one, and "range", the minimum and maximum.
+    - `confidence`: of the methods "t" and "log t".
 
-    **Raises:** `ValueError` if there are fewer than two members, a value is not finite, the method is
-    unknown, or `confidence` is not between 0 and 1.
+    **Raises:** `ValueError` if there are fewer than two members, a value is not finite, or for "log t" not
+    above zero, the method is unknown, or `confidence` is not between 0 and 1.
     """
     check_choice("method", method, METHODS)
     check_confidence(confidence)
@@ -70,10 +101,15 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     spread = members.std(axis=0, ddof=1)
     if method != "standard deviation":
         spread = spread / np.sqrt(len(members))
-    if method == "t":
+    if method in ("t", "log t"):
         from scipy.stats import t
 
         spread = spread * t.ppf((1 + confidence) / 2, len(members) - 1)
+    if method == "log t":
+        if members.min() <= 0:
+            raise ValueError(f'`values` must be above zero for the method "log t", got {members.min()}.')
+        factor = np.exp(spread / mean)
+        return Interval(mean, np.asarray(mean / factor), np.asarray(mean * factor))
     return Interval(mean, np.asarray(mean - spread), np.asarray(mean + spread))
 
 
@@ -103,7 +139,7 @@ def bootstrap_members(
     - `statistic`: `statistic(values, axis=axis)` reduces that axis, such as `numpy.mean` or `numpy.median`.
     - `method`: "BCa" or "percentile".
     - `confidence`: between 0 and 1.
-    - `n_resamples`: the number of resamples.
+    - `n_resamples`: the number of resamples, at least 2 / (1 - confidence).
     - `key`: for the draws.
 
     **Returns:** the statistic and its interval, with the axes of `values` except the first. The interval has
@@ -114,7 +150,7 @@ def bootstrap_members(
     """
     check_choice("method", method, ("BCa", "percentile"))
     check_confidence(confidence)
-    check_positive_int("n_resamples", n_resamples)
+    check_n_resamples(n_resamples, confidence)
     members = two_members_or_more("values", values)
     from scipy.stats import DegenerateDataWarning, bootstrap
 
@@ -161,7 +197,7 @@ def bootstrap_members_and_trials(
     - `statistic`: `statistic(values, axis=(-2, -1))` reduces these two axes, such as `numpy.mean`, or a
         statistic of the means of members.
     - `confidence`: between 0 and 1.
-    - `n_resamples`: the number of resamples.
+    - `n_resamples`: the number of resamples, at least 2 / (1 - confidence).
     - `key`: for the draws.
 
     **Returns:** the statistic and its interval: three numbers.
@@ -170,7 +206,7 @@ def bootstrap_members_and_trials(
     is not finite, or `confidence` is not between 0 and 1.
     """
     check_confidence(confidence)
-    check_positive_int("n_resamples", n_resamples)
+    check_n_resamples(n_resamples, confidence)
     members = two_members_or_more("values", values)
     if members.ndim != 2:
         raise ValueError(f"`values` must have axes (member, trial), got shape {members.shape}.")

@@ -173,14 +173,14 @@ def _estimated(
     unit = float(np.sqrt(np.mean(rest**2)))
     if unit <= 1e-12 * float(np.abs(response).max()):
         return None
-    found = maximized(reduced(random / of_random, fixed / of_fixed, rest / unit, groups))
-    if found is None:
+    scaled = maximized(reduced(random / of_random, fixed / of_fixed, rest / unit, groups))
+    if scaled is None:
         return None
-    return found._replace(
-        fixed=rough + unit * found.fixed / of_fixed,
-        covariance=unit**2 * found.covariance / np.outer(of_fixed, of_fixed),
-        random=unit**2 * found.random / np.outer(of_random, of_random),
-        residual=unit**2 * found.residual,
+    return scaled._replace(
+        fixed=rough + unit * scaled.fixed / of_fixed,
+        covariance=unit**2 * scaled.covariance / np.outer(of_fixed, of_fixed),
+        random=unit**2 * scaled.random / np.outer(of_random, of_random),
+        residual=unit**2 * scaled.residual,
     )
 
 

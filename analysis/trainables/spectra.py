@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Key
 
 from popsim._checks import check_positive, check_positive_int
-from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
+from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sized, sorted_eigenvalues
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.trainables.recorded import Block, initial_values, over_blocks
 
@@ -42,6 +42,7 @@ def change_singular_values(
 
     **Raises:** `ValueError` if `initial` has another shape.
     """
+    weights = sized("weights", weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
 
     def of_block(block: Block) -> np.ndarray:
@@ -123,6 +124,7 @@ def recurrent_eigenvalues(
 
     **Raises:** `ValueError` if there are neither one nor three rows per unit, or there is no batch axis.
     """
+    weights = sized("weights", weights)
     if len(weights.shape) != 4:
         raise ValueError(
             "`weights` must have axes (batch, member, row, unit), those of one model or ensemble with "
@@ -179,6 +181,11 @@ def mode_strengths(
 
     **Raises:** `ValueError` if `left` and `right` do not match the matrix and each other.
     """
+    weights = sized("weights", weights)
+    if len(weights.shape) != 4:
+        raise ValueError(
+            f"`weights` must have axes (batch, member, row, column), got shape {tuple(weights.shape)}."
+        )
     n_members, n_rows, n_columns = weights.shape[1:]
     u, v = _of_members("left", left, n_members, n_rows), _of_members("right", right, n_members, n_columns)
     if u.shape[2] != v.shape[2]:
@@ -201,6 +208,11 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
 
     **Raises:** `ValueError` if the matrix has fewer modes.
     """
+    weights = sized("weights", weights)
+    if len(weights.shape) != 4:
+        raise ValueError(
+            f"`weights` must have axes (batch, member, row, column), got shape {tuple(weights.shape)}."
+        )
     most = min(weights.shape[-2:])
     if not 1 <= n_modes <= most:
         raise ValueError(f"`n_modes` must be from 1 to {most}, got {n_modes}.")

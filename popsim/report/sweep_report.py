@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
-from popsim.analysis.statistics import mean_interval
+from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
 from popsim.report._html import Html, element, is_page, named_values, table, write_page
@@ -124,12 +124,12 @@ def scored(opened: OpenedSweep, score: str) -> Scored:
 
 def settings_table(given: Scored) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
-    rows = []
+    rows, method = [], method_for(given.values)
     for setting, scores in given.combinations():
         units = given.opened.sweep.experiment.units()
         told = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
         mean = float(scores.mean()) if scores.size else np.inf
-        rows.append((mean, [*told, str(scores.size), _interval_text(scores), _range_text(scores)]))
+        rows.append((mean, [*told, str(scores.size), _interval_text(scores, method), _range_text(scores)]))
     rows.sort(key=lambda row: row[0])
     columns = [Column(name.replace("_", " ")) for name in given.axes]
     columns += [
@@ -142,10 +142,10 @@ def settings_table(given: Scored) -> ResultTable:
     return ResultTable(columns, shown, f"settings by {given.label}, lowest first{more}")
 
 
-def _interval_text(scores: Float[np.ndarray, " member"]) -> str:
+def _interval_text(scores: Float[np.ndarray, " member"], method: IntervalMethod) -> str:
     if scores.size < 2:
         return f"{scores[0]:.4g}" if scores.size else "-"
-    mean, low, high = mean_interval(scores)
+    mean, low, high = mean_interval(scores, method=method)
     return f"{mean:.4g} ({low:.4g} to {high:.4g})"
 
 
@@ -213,7 +213,8 @@ def _scores(given: Scored, axis: str) -> RunFigure:
     n = [own.size for own in scores]
     caption = (
         f"{given.label.capitalize()} at the end, by {given.named(axis)}: a point for each seed "
-        f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval (t). "
+        f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval "
+        "(t, on the scale of logarithms if all scores are above zero). "
         f"{REPLICATION}"
     )
     return RunFigure(figure, f"{given.label.capitalize()} by {axis.replace('_', ' ')}", caption)

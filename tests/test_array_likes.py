@@ -1,0 +1,159 @@
+"""Analyses take lists and tuples of numbers like arrays, and name what is no array of numbers."""
+
+import inspect
+
+import jax
+import numpy as np
+import pytest
+
+from popsim.analysis import behaviour, dynamics, learning, population, similarity, statistics, trainables
+
+KEY = jax.random.key(0)
+RANDOM = np.random.default_rng(0)
+ACTIVITY = np.cumsum(RANDOM.normal(size=(2, 6, 8, 5)), axis=2)
+FIRST, SECOND = RANDOM.normal(size=(2, 20, 3))
+LABELS, SIDES = np.array([0, 0, 1, 1, 2, 2]), np.array([0, 1, 0, 1, 0, 1])
+MEMBERS = RANDOM.exponential(size=(4, 5)) + 0.1
+COURSES = (
+    np.exp(-np.arange(12.0)[:, None] / np.array([2.0, 3.0, 4.0])) + 0.1 + 0.01 * RANDOM.normal(size=(12, 3))
+)
+WEIGHTS = RANDOM.normal(size=(3, 2, 4, 4))
+POINTS = RANDOM.normal(size=(4, 3))
+DISTANCES = np.linalg.norm(POINTS[:, None] - POINTS, axis=-1)
+TIMES = 0.01 * np.arange(1, 31)
+SPEED = np.exp(-((TIMES - 0.15) ** 2) / 0.002) + 0 * RANDOM.normal(size=(3, 1))
+PATHS = np.stack([TIMES * 0.3, 0.01 * np.sin(20 * TIMES)], axis=-1) + 0 * RANDOM.normal(size=(3, 1, 1))
+COHERENCE = np.tile([-0.5, -0.1, 0.1, 0.5], 10)
+CHOICES = RANDOM.random(size=(2, 40)) < 1 / (1 + np.exp(-5 * COHERENCE))
+STATES = RANDOM.normal(size=(2, 9, 3))
+
+CALLS = {
+    (similarity, "linear_cka"): ((FIRST, SECOND), {}),
+    (similarity, "debiased_linear_cka"): ((FIRST, SECOND), {}),
+    (similarity, "rbf_cka"): ((FIRST, SECOND), {}),
+    (similarity, "procrustes_angle"): ((FIRST, SECOND), {}),
+    (similarity, "procrustes_distance"): ((FIRST, SECOND), {}),
+    (similarity, "canonical_correlations"): ((FIRST, SECOND), {}),
+    (similarity, "cca_distance"): ((FIRST, SECOND), {}),
+    (similarity, "svcca_distance"): ((FIRST, SECOND), {}),
+    (similarity, "principal_patterns"): ((FIRST,), {}),
+    (similarity, "representational_dissimilarities"): ((ACTIVITY[0, :, 0], LABELS), {}),
+    (similarity, "compare_dissimilarities"): ((DISTANCES, 2 * DISTANCES[::-1, ::-1]), {}),
+    (similarity, "matrix_permutation_test"): ((DISTANCES, DISTANCES[::-1, ::-1]), {"key": KEY}),
+    (similarity, "cluster_members"): ((DISTANCES,), {}),
+    (similarity, "member_map"): ((DISTANCES,), {}),
+    (similarity, "group_separation"): ((DISTANCES, SIDES[:4]), {}),
+    (similarity, "group_permutation_test"): ((DISTANCES, SIDES[:4]), {"key": KEY}),
+    (population, "soft_normalized"): ((ACTIVITY,), {"constant": 0.1}),
+    (population, "condition_mean_subtracted"): ((ACTIVITY,), {}),
+    (population, "average_by_factors"): ((ACTIVITY, {"a": LABELS, "b": SIDES}), {}),
+    (population, "marginalize"): ((ACTIVITY, ["a"]), {}),
+    (population, "principal_components"): ((ACTIVITY,), {}),
+    (population, "participation_ratio"): ((ACTIVITY,), {}),
+    (population, "n_components_for"): ((ACTIVITY, 0.9), {}),
+    (population, "alignment_index"): ((ACTIVITY, ACTIVITY[:, ::2]), {"n_components": 2}),
+    (population, "random_alignment"): ((ACTIVITY, ACTIVITY), {"n_components": 2, "n_draws": 3, "key": KEY}),
+    (population, "demixed_components"): ((ACTIVITY, {"a": LABELS}), {}),
+    (population, "rotations"): ((ACTIVITY,), {"dt": 0.01, "n_components": 4}),
+    (population, "tangling"): ((ACTIVITY,), {"dt": 0.01}),
+    (population, "decode_condition"): ((ACTIVITY, SIDES), {"n_folds": 3, "key": KEY}),
+    (population, "decode_condition_across_times"): ((ACTIVITY, SIDES), {"n_folds": 3, "key": KEY}),
+    (population, "decode_shuffled_condition"): (
+        (ACTIVITY, SIDES),
+        {"n_folds": 3, "n_shuffles": 2, "key": KEY},
+    ),
+    (population, "decode_kinematics"): (
+        (ACTIVITY, ACTIVITY[..., :2]),
+        {"dt": 0.01, "n_folds": 3, "key": KEY},
+    ),
+    (population, "rayleigh_test"): ((MEMBERS,), {}),
+    (population, "tuning_curves"): ((ACTIVITY[:, :, 0], LABELS * 1.0), {}),
+    (population, "cosine_tuning"): ((ACTIVITY[:, :, 0], LABELS * 1.0), {}),
+    (population, "preferred_direction_change"): ((MEMBERS, MEMBERS + 1), {"tuned": MEMBERS > 0.5}),
+    (population, "mean_in_time_bins"): ((ACTIVITY, np.array([0.0, 0.04, 0.08])), {"dt": 0.01}),
+    (population, "maximum_entropy_activity"): ((ACTIVITY,), {}),
+    (population, "rotation_test"): ((ACTIVITY,), {"dt": 0.01, "n_components": 2, "n_draws": 2, "key": KEY}),
+    (statistics, "mean_interval"): ((MEMBERS,), {}),
+    (statistics, "method_for"): ((MEMBERS,), {}),
+    (statistics, "bootstrap_members"): ((MEMBERS,), {"n_resamples": 50, "key": KEY}),
+    (statistics, "bootstrap_members_and_trials"): ((MEMBERS,), {"n_resamples": 50, "key": KEY}),
+    (statistics, "paired_comparison"): ((MEMBERS[0], MEMBERS[1]), {"key": KEY}),
+    (learning, "finite_members"): ((COURSES,), {}),
+    (learning, "learning_curve"): ((COURSES,), {}),
+    (learning, "smoothed"): ((COURSES, 3), {}),
+    (learning, "time_to_criterion"): ((COURSES, np.arange(12), 0.5), {}),
+    (learning, "fit_exponential"): ((COURSES, np.arange(12)), {}),
+    (learning, "savings_in_time"): (
+        (COURSES, 0.9 * COURSES, np.arange(12), 0.5),
+        {"key": KEY},
+    ),
+    (trainables, "change_singular_values"): ((WEIGHTS,), {}),
+    (trainables, "effective_rank"): ((MEMBERS,), {}),
+    (trainables, "participation_ratio_of_singular_values"): ((MEMBERS,), {}),
+    (trainables, "low_rank_approximation"): ((WEIGHTS, 2), {}),
+    (trainables, "recurrent_eigenvalues"): ((WEIGHTS,), {}),
+    (trainables, "spectral_radius"): ((WEIGHTS,), {}),
+    (trainables, "mode_strengths"): ((WEIGHTS, WEIGHTS[0, :, :, :2], WEIGHTS[0, :, :, 2:]), {}),
+    (trainables, "final_modes"): ((WEIGHTS, 2), {}),
+    (trainables, "member_alignment"): ((MEMBERS,), {}),
+    (trainables, "input_output_change"): (
+        (WEIGHTS[0],),
+        {"readout": WEIGHTS[0, :, :2], "inputs": WEIGHTS[0, :, :, :3]},
+    ),
+    (dynamics, "mixtures_of_states"): ((STATES, 3), {"key": KEY}),
+    (dynamics, "states_with_noise"): ((STATES, 3), {"key": KEY}),
+    (dynamics, "modes"): ((WEIGHTS,), {}),
+    (dynamics, "time_constants"): ((np.abs(MEMBERS),), {"dt": 0.01}),
+    (dynamics, "frequencies"): ((MEMBERS,), {"dt": 0.01}),
+    (dynamics, "slow_directions"): (
+        (STATES[0], np.tile(np.diag([1.0, 0.5, 0.2]), (9, 1, 1))),
+        {"dt": 0.01, "least_time_constant": 0.3},
+    ),
+    (behaviour, "peak_speed"): ((SPEED,), {"dt": 0.01}),
+    (behaviour, "count_speed_peaks"): ((SPEED,), {}),
+    (behaviour, "path_length"): ((PATHS,), {}),
+    (behaviour, "curvature"): ((PATHS,), {}),
+    (behaviour, "end_point_ellipse"): ((MEMBERS[:, :2],), {}),
+    (behaviour, "choice_fractions"): ((COHERENCE, CHOICES), {}),
+    (behaviour, "fit_psychometric"): ((COHERENCE[:, None], CHOICES), {}),
+    (behaviour, "chronometric_curve"): ((COHERENCE[:4], MEMBERS[:, :4]), {}),
+}
+IDS = [f"{module.__name__.rpartition('.')[2]}.{name}" for module, name in CALLS]
+
+
+PAIR = (np.ones((2, 3, 4)), np.ones((2, 3, 4)))
+BAD_IDS = ["text", "nothing", "dict", "ragged", "pair of arrays"]
+
+
+def as_lists(tree):
+    return jax.tree.map(lambda leaf: leaf.tolist() if isinstance(leaf, np.ndarray) else leaf, tree)
+
+
+@pytest.mark.parametrize(("module", "name"), CALLS, ids=IDS)
+def test_lists_are_taken_like_arrays(module, name, as_users_run):
+    arguments, options = CALLS[module, name]
+    function = getattr(module, name)
+    expected, found = function(*arguments, **options), function(*as_lists(arguments), **as_lists(options))
+    expected, found = (
+        vars(result) if hasattr(result, "__dataclass_fields__") else result for result in (expected, found)
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+@pytest.mark.parametrize(("module", "name"), CALLS, ids=IDS)
+@pytest.mark.parametrize("bad", ["text", None, {"a": 1.0}, [[1.0], [1.0, 2.0]], PAIR], ids=BAD_IDS)
+def test_what_is_no_array_of_numbers_is_refused_by_name(module, name, bad, as_users_run):
+    arguments, options = CALLS[module, name]
+    function = getattr(module, name)
+    first = next(iter(inspect.signature(function).parameters))
+    with pytest.raises(ValueError, match=f"`{first}`"):
+        function(bad, *arguments[1:], **options)
+
+
+@pytest.mark.parametrize("draw", [dynamics.mixtures_of_states, dynamics.states_with_noise])
+@pytest.mark.parametrize("pair", [tuple, list])
+def test_the_arrays_of_a_hidden_state_are_not_taken_for_members(draw, pair, as_users_run):
+    hidden, cell = STATES, 2 * STATES
+    with pytest.raises(ValueError, match="`states` must be one array, got 2"):
+        draw(pair((hidden, cell)), 3, key=KEY)
+    assert draw(np.concatenate([hidden, cell], axis=-1), 3, key=KEY).shape == (2, 3, 6)
