@@ -8,6 +8,7 @@ own; times in seconds, memory as the largest resident set.
 """
 
 import argparse
+import hashlib
 import json
 import shutil
 import subprocess
@@ -40,7 +41,8 @@ def make_cells(path: Path, n_cells: int) -> None:
         own = describe_experiment(sweep.cell(number).experiment)
         part_of = {"sweep": opened.sweep_id, "cell": number}
         write_sealed_json(cell.description, {**described, **own, "part_of": part_of})
-        write_sealed_json(opened.folder.entry(number), {**note, "cell": number})
+        digest = hashlib.sha256(cell.description.read_bytes()).hexdigest()
+        write_sealed_json(opened.folder.entry(number), {**note, "cell": number, "run": digest})
 
 
 def measure(path: str, what: str) -> None:

@@ -19,7 +19,7 @@ import tempfile
 from pathlib import Path
 
 from fault_table import Table
-from faults.forged_notes import forgeries
+from faults.forged_notes import REFUSED, forgeries
 from faults.forged_plans import configs, forged_runs, forged_sweeps
 from faults.forgeries import complaint, forge_all
 from faults.fork_server import ForkServer
@@ -50,13 +50,13 @@ def look(server: ForkServer, table: Table, folder: Path) -> None:
     sound = {"notes": str(sweep), "sweep": str(sweep), "run": str(run), "config": str(config)}
     for kind, paths in names.items():
         answers = server.run("look_at_all", sound={kind: sound[kind]}, paths={kind: list(paths)})
-        met = {path: answers.get(path, {"error": f"no answer: {answers.get('said')}"}) for path in paths}
+        met = {path: answers.get(path, {"error": f"no answer: {answers.get('message')}"}) for path in paths}
         refused = [path for path, each in met.items() if each["error"] and each["error"].startswith(REFUSALS)]
         wrong = [
             f"{paths[path]}: {each}"
             for path, each in met.items()
             if (each["error"] and path not in refused)
-            or (each["error"] and kind == "notes")
+            or (kind == "notes" and bool(each["error"]) != (paths[path] in REFUSED))
             or each.get("seconds", 0) >= 1
             or each.get("megabytes", 0) >= 200
         ]

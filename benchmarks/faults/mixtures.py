@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from fault_table import Table
 from faults.mixtures import CELL_MIXTURES, LOST, MIXTURES, recompute
@@ -38,7 +39,8 @@ def trained(path: Path) -> dict[str, str]:
     """Digests of the networks and the genealogies of all members."""
     opened = open_sweep(path)
     network = opened.ensemble().network
-    arrays = {"bias": network.bias, "readout": network.readout, "parent": opened.history.parent.values}
+    arrays = {"bias": network.bias, "weights": network.recurrent_weights}
+    arrays["parent"] = opened.history.parent.values
     return {name: hashlib.sha256(np.asarray(array).tobytes()).hexdigest() for name, array in arrays.items()}
 
 
@@ -103,6 +105,8 @@ def main() -> None:
     table = Table("what came out")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        jax.config.update("jax_compilation_cache_dir", str(folder / "programs"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         make(folder / "sound")
         make(folder / "foreign")
         shutil.copytree(folder / "sound" / "selections", folder / "recomputed")

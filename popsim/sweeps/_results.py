@@ -55,7 +55,7 @@ def agrees(cell: RunFolder, experiment: AbstractExperiment, members: Members, se
     if not cell.is_finished:
         losses, _ = last_losses(cell.log, read_parts(cell).n_log_lines)
         return _have_losses(members, losses, unknown)
-    line = parse_json(_last_line(cell.log))
+    line = parse_json(last_line(cell.log))
     losses = logged_losses(line)
     is_frozen = members.get("frozen_from", unknown) >= 0
     if losses.seconds != seconds or line.get("frozen") != is_frozen.tolist():
@@ -105,7 +105,7 @@ def _are_same(numbers: np.ndarray, expected: np.ndarray) -> bool:
     return np.array_equal(first, second, equal_nan=True)
 
 
-def _last_line(log: Path) -> bytes:
+def last_line(log: Path) -> bytes:
     """Return the last line of a log that is complete, without reading the others.
 
     **Raises:** `CorruptDataError` if there is none of at most some MB.

@@ -23,8 +23,8 @@ from popsim.store import (
 from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
 from popsim.store._run_parts import read_parts, read_summary, stream_log
 from popsim.store.files import check_plain_file, read_plain
-from popsim.store.identity import FolderHeldError, lock_folder
-from popsim.store.json_files import log_lines
+from popsim.store.identity import RUN_ID, FolderHeldError, check_run_id, lock_folder
+from popsim.store.json_files import log_lines, parse_json
 from popsim.sweeps._derived import (
     MISFITS,
     as_count,
@@ -37,7 +37,7 @@ from popsim.sweeps._derived import (
     largest_note,
     most_batches,
 )
-from popsim.sweeps._results import check_losses, figures_of_merit
+from popsim.sweeps._results import check_losses, figures_of_merit, last_line
 from popsim.sweeps.cells import check_cell
 from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.layouts import Batches, CellLayout
@@ -321,6 +321,8 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     }
     losses, parts = info.losses, read_parts(cell)
     if not info.is_finished:  # the log may be ahead of what is saved
+        for _ in stream_log(cell, parts):  # whose lines must be of this run
+            pass
         losses, _ = last_losses(cell.log, parts.n_log_lines)
     n_whole = sum(line.endswith(b"\n") for line in log_lines(cell.log)) if parts.n_log_lines else 0
     if n_whole < parts.n_log_lines or (losses is None and n_whole):
@@ -338,6 +340,7 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     if info.is_finished:
         if losses is None:
             raise CorruptDataError(f"{cell.log} must have a line for each logging point; it is damaged.")
+        check_run_id(parse_json(last_line(cell.log)).get(RUN_ID), parts.run_id, cell.log)
         results = figures_of_merit(experiment, read_summary(cell, parts.run_id))
         members |= {name: numbers.tolist() for name, numbers in results.items()}
     return CellEntry(

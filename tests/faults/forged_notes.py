@@ -287,6 +287,10 @@ def index_forgeries() -> Iterator[tuple[str, Forge]]:
     yield "an endless device", _endless
 
 
+REFUSED = ("index: a pipe", "index: a folder", "index: an endless device")
+"""What is refused by name, as in any place of a folder of popsim."""
+
+
 def note_forgeries() -> Iterator[tuple[str, Forge]]:
     """Forged notes of a cell by name."""
     for name in ("sweep", "cell", "summary", "n_batches", "seconds", "members", "layout"):

@@ -124,6 +124,7 @@ def look_at_all(report: Report, sound: dict[str, str], paths: dict[str, Sequence
     - `paths`: the paths of each kind: "notes" and "sweep" for sweeps, "run", "config" for a YAML file.
     """
     _begin(report, "")
+    import swept_runs  # noqa: F401, which registers the experiment of the sweeps
     from faults.forged_notes import shown
     from faults.trainings import SmallSum
 
