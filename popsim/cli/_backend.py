@@ -34,7 +34,7 @@ def _of_running(error: Exception) -> tuple[str, int]:
 
 
 def _of_starting(error: Exception) -> str:
-    asked = jax.config.jax_platforms or os.environ.get("JAX_PLATFORMS")
+    asked = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
     advice = "JAX_PLATFORMS=cpu uses the processor."
     if not asked:
         return f"JAX must find a device: {_short(error)}. {advice}"

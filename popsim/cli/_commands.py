@@ -257,11 +257,11 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
     figures = try_to_draw("the figures", lambda: dict(run.experiment.draw_figures(run)))
     if isinstance(figures, NotDrawn):
         return [], [str(figures)]
-    taken = [path for name in figures for path in _of_figure(folder, name) if path.exists()]
-    if taken and not overwrite:
-        raise ValueError(f"`figures` must hold none of these figures, got {taken[0]}; use --overwrite.")
     paths, failed = [], []
     try:
+        taken = [path for name in figures for path in _of_figure(folder, name) if path.exists()]
+        if taken and not overwrite:
+            raise ValueError(f"`figures` must hold none of these figures, got {taken[0]}; use --overwrite.")
         for name, drawn in figures.items():
             saved = try_to_draw(
                 f"the figure {name!r}", lambda name=name, drawn=drawn: save(name, drawn), passes=SaveError
