@@ -74,6 +74,7 @@ def test_a_run_is_finished_and_says_in_one_line_what_is_not_drawn(drawing, capsy
 
 def test_a_page_says_what_is_not_drawn(drawing, tmp_path):
     path, how, _ = drawing
+    opened = plt.get_fignums()
     with pytest.warns(UserWarning, match="could not be drawn"):
         report = report_run(open_run(path), tmp_path / "report")
     page = report.page.read_text()
@@ -90,7 +91,7 @@ def test_a_page_says_what_is_not_drawn(drawing, tmp_path):
             ]
         )
     assert end.value.code == 1 and (tmp_path / "m.safetensors").exists()
-    assert not plt.get_fignums()
+    assert plt.get_fignums() == opened
 
 
 def test_settings_of_matplotlib_that_fail_cost_figures_only(tmp_path, monkeypatch):
