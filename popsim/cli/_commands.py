@@ -181,7 +181,7 @@ class Export:
     def run(self) -> None:
         """Write the requested files and print their paths; all arguments are checked first."""
         from popsim.experiments import open_run, save_ensemble
-        from popsim.store import check_model_path, check_netcdf_path, write_netcdf
+        from popsim.store import SaveError, check_model_path, check_netcdf_path, write_netcdf
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
@@ -202,8 +202,10 @@ class Export:
                 except ValueError as error:
                     raise ValueError(str(error).replace("`path`", f"`{option}`")) from None
         run = open_run(self.path)
+        failed: list[str] = []
         if self.figures is not None:
-            for path in _save_figures(run, self.figures, overwrite=self.overwrite):
+            paths, failed = _save_figures(run, self.figures, overwrite=self.overwrite)
+            for path in paths:
                 print(path)
         if self.model is not None:
             save_ensemble(self.model, run.ensemble, run.experiment, overwrite=self.overwrite)
@@ -211,6 +213,8 @@ class Export:
         if self.history is not None:
             write_netcdf(run.history.dataset, self.history, overwrite=self.overwrite)
             print(self.history)
+        if failed:
+            raise SaveError(f"{self.figures} could not be written whole: {'; '.join(failed)}")
 
     def _export_sweep(self) -> None:
         """Write the summary and the history of a sweep."""
@@ -237,24 +241,41 @@ class Export:
             print(self.history)
 
 
-def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Path]:
-    import matplotlib.pyplot as plt
-
+def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path], list[str]]:
+    """Write the figures of a run, and return their paths, and a line for each that cannot be drawn."""
+    from popsim._drawing import NotDrawn, close_figures, try_to_draw
     from popsim.analysis.figures import save_figure
     from popsim.store import SaveError
 
-    figures = run.experiment.draw_figures(run)
+    def save(name: str, drawn: Any) -> list[Path]:
+        try:
+            return save_figure(drawn.figure, folder, name)
+        except OSError as error:
+            raise SaveError(f"{folder} could not be written: {error}") from error
+
+    figures = try_to_draw("the figures", lambda: dict(run.experiment.draw_figures(run)))
+    if isinstance(figures, NotDrawn):
+        return [], [str(figures)]
+    paths, failed = [], []
     try:
-        paths = [folder / f"{name}.{ending}" for name in figures for ending in ("png", "pdf")]
-        taken = [path for path in paths if path.exists()]
+        taken = [path for name in figures for path in _of_figure(folder, name) if path.exists()]
         if taken and not overwrite:
             raise ValueError(f"`figures` must hold none of these figures, got {taken[0]}; use --overwrite.")
-        return [path for name, drawn in figures.items() for path in save_figure(drawn.figure, folder, name)]
-    except OSError as error:
-        raise SaveError(f"{folder} could not be written: {error}") from error
+        for name, drawn in figures.items():
+            saved = try_to_draw(
+                f"the figure {name!r}", lambda name=name, drawn=drawn: save(name, drawn), passes=SaveError
+            )
+            if isinstance(saved, NotDrawn):
+                failed.append(str(saved))
+            else:
+                paths += saved
     finally:
-        for drawn in figures.values():
-            plt.close(drawn.figure)
+        close_figures(figures)
+    return paths, failed
+
+
+def _of_figure(folder: Path, name: str) -> list[Path]:
+    return [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import traceback
 import typing
 from collections.abc import Iterator
 
@@ -75,3 +76,18 @@ def _options(command: type) -> Iterator[tuple[str, str]]:
             names = [setting.name for setting in settings if getattr(setting, "name", None)]
             typed = f"--{(names or [field.name])[0].replace('_', '-')}"
         yield field.name, typed
+
+
+def modules_of(error: BaseException) -> list[str]:
+    """Return the modules through which an error came, the innermost last."""
+    return [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def notes_of(error: BaseException) -> list[str]:
+    """Return what popsim added to an error: what is saved, and how to continue."""
+    jax_says = "For simplicity, JAX has removed its internal frames"
+    return [
+        note
+        for note in getattr(error, "__notes__", ())
+        if isinstance(note, str) and jax_says not in note and note.strip("-")
+    ]

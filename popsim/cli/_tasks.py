@@ -27,7 +27,8 @@ SUFFIXES = (".png", ".pdf", ".svg")
 def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | None, overwrite: bool) -> Path:
     """Print the table of a task, draw some of its trials, and return the path of the figure.
 
-    **Raises:** `ValueError` for what `popsim show-task` refuses, before anything is printed or written.
+    **Raises:** `ValueError` for what `popsim show-task` refuses, before anything is printed or written;
+    `SaveError` if the figure cannot be drawn or written.
     """
     check_positive_int("trials", n_trials)
     if n_trials > MOST_TRIALS:
@@ -43,7 +44,13 @@ def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | No
     if path.exists() and not overwrite:
         raise ValueError(f"`out` must not be there yet, got {path}; use --overwrite.")
     print(task.describe(batch=batch))
-    _save(task_figure(sample_trials(task, n_trials, batch=batch, key=seed_key(seed))), path)
+    trials = sample_trials(task, n_trials, batch=batch, key=seed_key(seed))
+    try:
+        _save(task_figure(trials), path)
+    except SaveError:
+        raise
+    except Exception as error:  # of matplotlib, by its settings
+        raise SaveError(f"{path} could not be drawn: {type(error).__name__}: {error}") from error
     return path
 
 

@@ -40,13 +40,17 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
     `stop()` returns whether one of them has arrived; further ones have no effect. A SIGHUP that is ignored at
     the start, as under `nohup`, stays ignored. Output to a closed terminal is discarded. Before the first
     call of `stop` there is nothing to save, so a signal ends the process at once with `EXIT_CODE`, even
-    during a compilation, in which Python handles no signals.
+    during a compilation, in which Python handles no signals. Outside of the main thread, which alone gets
+    signals in Python, none is caught.
 
     **Arguments:**
 
     - `on_idle`: returns the message for standard error when the process exits in this way.
     """
     received, asked = threading.Event(), threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield received.is_set
+        return
 
     def stop() -> bool:
         asked.set()

@@ -15,7 +15,7 @@ import tyro
 
 from popsim._text_checks import check_path, perhaps
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
-from popsim.cli._messages import as_typed, in_one_line
+from popsim.cli._messages import as_typed, in_one_line, modules_of, notes_of
 from popsim.version import __version__
 
 __all__ = ["main"]
@@ -52,10 +52,11 @@ class _Unfailing(io.FileIO):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command.
 
-    Errors print one line on standard error. The exit code is 2 for invalid values and for damaged or
-    unreadable files; 1 if something cannot be written, or if memory or file handles run out; and 75 if a
-    signal stops a training, see `popsim.cli._train`. If the output is closed early, as in
-    `popsim list | head -1`, the command ends silently. A full or closed standard error changes no exit code.
+    Errors print one line on standard error. The exit code is 2 for invalid values, those of JAX's variables
+    included, and for damaged or unreadable files; 1 if something cannot be written, if memory or file handles
+    run out, or if the device fails; and 75 if a signal stops a training, see `popsim.cli._train`. If the
+    output is closed early, as in `popsim list | head -1`, the command ends silently. A full or closed
+    standard error changes no exit code.
 
     **Arguments:**
 
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stderr = _unfailing_error()
     try:
         try:
-            _run(sys.argv[1:] if arguments is None else arguments)
+            _run(sys.argv[1:] if arguments is None else arguments, is_process=arguments is None)
         finally:
             print(end="", flush=True)
     except BrokenPipeError:
@@ -122,40 +123,52 @@ def _formatted(message: Warning | str, category: type, filename: str, *_: Any) -
     return f"popsim: warning: {' '.join(str(message).split())}\n"
 
 
-def _run(arguments: Sequence[str]) -> None:
+def _run(arguments: Sequence[str], *, is_process: bool) -> None:
     command: Any = None
     try:
         command, prog, settings = _command(list(arguments))
         parsed = _parse(command, prog, settings)
+        if is_process and isinstance(parsed, List):
+            importlib.import_module("jax").config.update("jax_platforms", "cpu")  # it needs no other device
         with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
             from popsim.cli._compilation_cache import keep_programs
 
             keep_programs()
         parsed.run()
-    except (ValueError, ImportError) as error:
-        if not _is_ours(error):
+    except Exception as error:
+        complaint = _complaint(error, command)
+        if complaint is None:
             raise
-        _complain(as_typed(str(error), command), 2)
-    except OSError as error:
+        _complain(*complaint)
+
+
+def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
+    """Return one line and the exit code for an error; None for a bug, or what `main` itself answers."""
+    if isinstance(error, ValueError | ImportError) and _is_ours(error):
+        return as_typed(str(error), command), 2
+    if isinstance(error, MemoryError):
+        text = str(error) or "there must be enough memory: there is none left."
+        return " ".join([text, *notes_of(error)]), 1
+    if isinstance(error, OSError):
         from popsim.store import SaveError
 
-        if not isinstance(error, SaveError):
-            raise
-        _complain(str(error), 1)
-    except RuntimeError as error:
-        from popsim.sweeps import CellsFailed
+        return (str(error), 1) if isinstance(error, SaveError) else None
+    if isinstance(error, ValueError) and modules_of(error)[-1:] == ["jax._src.config"]:
+        return f"the variables of JAX must have values that it knows: {error}.", 2
+    if "jax" not in sys.modules:
+        return None
+    from popsim.cli._backend import backend_complaint
 
-        if not isinstance(error, CellsFailed):
-            raise
-        _complain(str(error), 1)
-    except MemoryError as error:
-        _complain(str(error) or "there must be enough memory: there is none left.", 1)
+    if (complaint := backend_complaint(error)) is not None or not isinstance(error, RuntimeError):
+        return complaint
+    from popsim.sweeps import CellsFailed
+
+    return (str(error), 1) if isinstance(error, CellsFailed) else None
 
 
 def _is_ours(error: Exception) -> bool:
     """Whether popsim itself raised an error about its input; all others are bugs."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return frame.f_globals.get("__name__", "").startswith("popsim.")
+    return modules_of(error)[-1].startswith("popsim.")
 
 
 def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:

@@ -7,23 +7,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 
-from popsim._checks import bytes_of, memory_of_machine, warn_caller
+from popsim._checks import warn_caller
 from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
 from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
-from popsim.analysis.figures import save_figure
 from popsim.ensemble import member
+from popsim.experiments._figures import save_figures
 from popsim.experiments.described_run import differences_from_plan
 from popsim.experiments.experiment import AbstractExperiment, Recording
+from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
 from popsim.per_member import of_member
 from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder, write_sealed_json
 from popsim.store._run_parts import check_parts, run_id_of
-from popsim.store.files import files_below, finished_name, saving
+from popsim.store.checkpoints import Checkpoints
+from popsim.store.files import files_below, finished_name
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import FORMAT, check_resumable, import_option, read_description
@@ -37,25 +38,6 @@ __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_
 Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
 FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
-
-
-def check_size(experiment: AbstractExperiment) -> None:
-    """Check that the ensemble and the validation trials of an experiment fit into the memory of the machine.
-
-    **Raises:** `ValueError` naming the experiment and what is too large.
-    """
-    memory = memory_of_machine()
-    parts = {
-        "trials": lambda: of_member(experiment.build_task(), 0).validation_trials(),
-        "ensemble": experiment.build_ensemble,
-    }
-    for name, build in parts.items():
-        n_bytes = bytes_of(eqx.filter_eval_shape(build))
-        if memory is not None and n_bytes > memory:
-            raise ValueError(
-                f"the settings of {experiment.name} must fit into the {memory / 1e9:.3g} GB of memory: its "
-                f"{name} would take {n_bytes / 1e9:.3g} GB."
-            )
 
 
 class RunStopped(Exception):
@@ -113,7 +95,8 @@ def run_experiment(
     **Returns:** the run, as opened by `open_run`.
 
     **Raises:** `ValueError` if `out` already holds something, cannot be written, or another process writes
-    it; `SaveError` if the disk is full; `RunStopped` if `stop` returned True.
+    it, or if its settings cannot fit into memory; `SaveError` if the disk is full;
+    `RunStopped` if `stop` returned True. What memory ends in the first batch leaves no run.
     """
     recording = recording or Recording()
     checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
@@ -132,7 +115,7 @@ def run_experiment(
         stop=stop,
         **_selection_of(experiment),
     )
-    check_size(experiment)
+    check_size(experiment, member_batch_size=member_batch_size, devices=devices)
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(Path(out))
@@ -154,7 +137,18 @@ def run_experiment(
             },
         )
         run = Run(folder, experiment)
-        return _train(run, trainer, untrained, None, quiet=quiet, stop=stop, population=population)
+        try:
+            return _train(run, trainer, untrained, None, quiet=quiet, stop=stop, population=population)
+        except (MemoryError, jax.errors.JaxRuntimeError) as error:
+            _remove_if_untrained(folder, error)
+            raise
+
+
+def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
+    """Remove a run of which nothing is trained, so that one with smaller settings can take its folder."""
+    if not Checkpoints(folder.checkpoints).steps():
+        RunFolder.create(folder.path, overwrite=True)
+        error.__notes__ = [f"Nothing was trained: {folder.path} can be used again."]
 
 
 def _selection_of(experiment: AbstractExperiment) -> dict[str, Any]:
@@ -210,7 +204,9 @@ def finish_run(
     """
     if run.is_finished:
         check_parts(run.folder)
-        _mark_finished(run.folder)  # the process may have been killed after it wrote the summary
+        if not read_description(run.folder.description).get("finished"):
+            with lock_folder(run.folder.path):  # the process was killed after it wrote the summary
+                _finish(run)
         return run
     check_resumable(run.folder.description)
     check_flags(read_description(run.folder.description), run.folder.description)
@@ -231,7 +227,7 @@ def finish_run(
     options |= _selection_of(run.experiment)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
     with lock_folder(run.folder.path):
-        check_size(run.experiment)
+        check_size(run.experiment, member_batch_size=size, devices=devices)
         untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
         return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
 
@@ -338,42 +334,28 @@ def _train(
     _leave_if_told(run, stop)
     finished = Run(folder, experiment)
     folder.check_plain()
-    if read_description(folder.description).get("draws_figures", True):
-        save_figures(finished)
     write_sealed_json(folder.summary, {**plain_json("summarize", summary), RUN_ID: run_id_of(folder)})
-    _mark_finished(folder)
+    _finish(finished)
     return finished
 
 
-def _mark_finished(folder: RunFolder) -> None:
-    """Record in run.json that the run has a summary and which figures, so that lost ones are noticed."""
-    description = read_description(folder.description)
-    if not description.get("finished"):
-        figures = sorted(name for name, _ in files_below(folder.figures) if finished_name(name) is None)
-        write_sealed_json(folder.description, {**description, "finished": True, "figures": figures})
+def _finish(run: Run) -> None:
+    """Draw the figures of a run that has a summary, and record in run.json that it is finished.
+
+    The names of the figures are recorded too, so that lost ones are noticed. A figure that cannot be drawn
+    is not tried again by every `resume`.
+    """
+    description = read_description(run.folder.description)
+    if description.get("draws_figures", True):
+        save_figures(run)
+    figures = sorted(name for name, _ in files_below(run.folder.figures) if finished_name(name) is None)
+    write_sealed_json(run.folder.description, {**description, "finished": True, "figures": figures})
 
 
 def _leave_if_told(run: Run, stop: Callable[[], bool] | None) -> None:
     """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
     if stop is not None and stop():
         raise RunStopped(run.folder.path, run.experiment.n_batches)
-
-
-def save_figures(run: Run) -> list[Path]:
-    """Draw all figures of a run into its folder, and return the paths of the PNG files.
-
-    **Raises:** `SaveError` if they cannot be written.
-    """
-    import matplotlib.pyplot as plt
-
-    paths = []
-    for name, drawn in run.experiment.draw_figures(run).items():
-        try:
-            with saving(run.folder.figures):
-                paths.append(save_figure(drawn.figure, run.folder.figures, name)[0])
-        finally:
-            plt.close(drawn.figure)
-    return paths
 
 
 def run_or_resume(

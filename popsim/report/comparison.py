@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim._drawing import NotDrawn, try_to_draw
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -25,6 +26,7 @@ from popsim.report.pictures import (
     COMPARISON,
     WrittenReport,
     check_report_folder,
+    figure_name,
     make_report_folder,
     save_and_embed,
 )
@@ -250,17 +252,18 @@ def _count(values: Float[np.ndarray, " known"]) -> str:
 REPLICATION = "The unit of replication is the member."
 
 
-def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure]:
+def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure | NotDrawn]:
     """Draw learning curves, figures of merit and, for reaches, speed profiles, with one colour per run."""
+    draws: dict[str, Callable[[], RunFigure | None]] = {
+        "training_loss": lambda: _losses(runs, "loss", "total_loss", "batch", "training"),
+        "validation_loss": lambda: _losses(
+            runs, "validation_loss", "total_validation_loss", "validation_batch", "validation"
+        ),
+        "figures_of_merit": lambda: _merits(runs),
+        "speed_profiles": lambda: _speeds(runs),
+    }
     with figure_style():
-        figures = {
-            "training_loss": _losses(runs, "loss", "total_loss", "batch", "training"),
-            "validation_loss": _losses(
-                runs, "validation_loss", "total_validation_loss", "validation_batch", "validation"
-            ),
-            "figures_of_merit": _merits(runs),
-            "speed_profiles": _speeds(runs),
-        }
+        figures = {name: try_to_draw(figure_name(name), draw) for name, draw in draws.items()}
     return {name: drawn for name, drawn in figures.items() if drawn is not None}
 
 

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import matplotlib
-import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
+from popsim._drawing import NotDrawn, close_figures, try_to_draw
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import laid_out
 from popsim.experiments.experiment import RunFigure
 from popsim.report._html import Html, element, figure, is_page
-from popsim.store import RunFolder
+from popsim.store import RunFolder, SaveError
 from popsim.store.files import check_replaceable, saving
 
 __all__ = ["WrittenReport"]
@@ -117,29 +117,58 @@ def _saved(figure: Figure, kind: str) -> bytes:
     return buffer.getvalue()
 
 
-def save_and_embed(figures: Mapping[str, RunFigure], folder: Path) -> tuple[list[Path], list[Html]]:
+def save_and_embed(
+    figures: Mapping[str, RunFigure | NotDrawn], folder: Path
+) -> tuple[list[Path], list[Html]]:
     """Write figures as PNG and PDF, embed them in elements, and close them.
 
     **Arguments:**
 
-    - `figures`: the figures by file name.
+    - `figures`: the figures by file name, and why those are missing that were not drawn.
     - `folder`: the folder of the files; created if missing.
 
-    **Returns:** the paths of the PNG files, and the elements of all figures except those that repeat others.
+    **Returns:** the paths of the PNG files, and the elements of all figures except those that repeat others;
+    in place of a figure that cannot be drawn, which a warning names, a note that says why.
 
     **Raises:** `SaveError` if they cannot be written.
     """
     paths, shown = [], []
     try:
         for name, drawn in figures.items():
-            with saving(folder), figure_style(), laid_out(drawn.figure):
-                paths.append(save_figure(drawn.figure, folder, name)[0])
-                if drawn.repeats:
-                    continue
-                alt = alt_text(drawn.figure, drawn.title)
-                source = picture(drawn.figure, alt)
-            shown.append(figure(source, alt=alt, title=drawn.title, caption=drawn.caption))
+            if isinstance(drawn, NotDrawn):
+                embedded = drawn
+            else:
+                embedded = try_to_draw(
+                    figure_name(name),
+                    lambda name=name, drawn=drawn: _save_and_embed(drawn, folder, name),
+                    passes=SaveError,
+                )
+            if isinstance(embedded, NotDrawn):
+                shown.append(not_drawn(embedded))
+                continue
+            paths.append(folder / f"{name}.png")
+            shown += embedded
     finally:
-        for drawn in figures.values():
-            plt.close(drawn.figure)
+        close_figures(figures)
     return paths, shown
+
+
+def _save_and_embed(drawn: RunFigure, folder: Path, name: str) -> list[Html]:
+    """Write a figure, and return its element; none if it repeats others."""
+    with saving(folder), figure_style(), laid_out(drawn.figure):
+        save_figure(drawn.figure, folder, name)
+        if drawn.repeats:
+            return []
+        alt = alt_text(drawn.figure, drawn.title)
+        source = picture(drawn.figure, alt)
+    return [figure(source, alt=alt, title=drawn.title, caption=drawn.caption)]
+
+
+def figure_name(name: str) -> str:
+    """Return what a figure is called in messages."""
+    return f"the figure {name!r}"
+
+
+def not_drawn(failed: NotDrawn) -> Html:
+    """Return a note in place of what could not be drawn."""
+    return element("p", f"{str(failed)[:1].upper()}{str(failed)[1:]}.", attributes={"class": "note"})

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_instance
+from popsim._drawing import NotDrawn, try_to_draw
 from popsim.analysis.figures import (
     draw_change_spectrum,
     draw_explained_variance,
@@ -45,6 +46,7 @@ from popsim.report.pictures import (
     WrittenReport,
     check_report_folder,
     make_report_folder,
+    not_drawn,
     save_and_embed,
 )
 from popsim.version import __version__
@@ -266,6 +268,8 @@ untrained = run.models(batch=-1)  # the networks before training"""
 def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     """Draw all figures of a finished run as PNG and PDF, and write report.html.
 
+    A warning, and a note in the page, say which figures could not be drawn.
+
     **Arguments:**
 
     - `run`: the run, which is only read if `out` is another folder than its own.
@@ -283,7 +287,11 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     body = [*_introduction(run, info), element("h2", "Results"), table(results, "Results")]
     figures: list[Path] = []
     for section in SECTIONS:
-        if (drawn := section.draw(run)) is None:
+        drawn = try_to_draw(f"the section {section.title!r}", lambda section=section: _drawn(section, run))
+        if drawn is None:
+            continue
+        if isinstance(drawn, NotDrawn):
+            body += [element("h2", section.title), not_drawn(drawn)]
             continue
         if taken := {path.stem for path in figures} & drawn.keys():
             raise ValueError(
@@ -296,6 +304,12 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     body += [element("h2", "Open this run in Python"), wide("Python code", code)]
     page = out / REPORT
     return WrittenReport(page, write_page(page, _title(run), body), figures, str(results))
+
+
+def _drawn(section: Section, run: Run) -> dict[str, RunFigure] | None:
+    """Return the figures of a section."""
+    figures = section.draw(run)
+    return None if figures is None else dict(figures)
 
 
 def _title(run: Run) -> str:

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Bool, Float
 
+from popsim._drawing import NotDrawn, try_to_draw
 from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -19,7 +20,7 @@ from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
 from popsim.report._html import Html, element, is_page, named_values, table, write_page
 from popsim.report._selection_figures import NOTE, draw_selection
-from popsim.report.pictures import REPORT, WrittenReport, make_report_folder, save_and_embed
+from popsim.report.pictures import REPORT, WrittenReport, figure_name, make_report_folder, save_and_embed
 from popsim.store.files import check_replaceable
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps.tables import sweep_table
@@ -153,18 +154,27 @@ def _range_text(scores: Float[np.ndarray, " member"]) -> str:
     return f"{scores.min():.4g} to {scores.max():.4g}" if scores.size else "-"
 
 
-def draw_sweep(given: Scored) -> dict[str, RunFigure]:
+def draw_sweep(given: Scored) -> dict[str, RunFigure | NotDrawn]:
     """Draw learning curves and the score over each axis, and over each two axes."""
-    figures: dict[str, RunFigure] = {}
+    figures: dict[str, RunFigure | NotDrawn] = {}
+
+    def add(name: str, draw: Callable[[], dict[str, RunFigure]]) -> None:
+        drawn = try_to_draw(figure_name(name), draw)
+        figures.update({name: drawn} if isinstance(drawn, NotDrawn) else drawn)
+
     with figure_style():
-        curves = _learning(given)
+        curves = try_to_draw("the learning curves", lambda: _learning(given))
+        if isinstance(curves, NotDrawn):
+            figures["learning"], curves = curves, None
         for name in given.axes:
-            figures |= _curves(given, name, *curves) if curves else {}
-            figures[f"{name}_scores"] = _scores(given, name)
-        for rows, columns in itertools.combinations(given.axes, 2):
-            figures[f"{rows}_{columns}"] = _map(given, rows, columns)
+            if curves is not None:
+                add(f"{name}_learning", lambda name=name, of=curves: _curves(given, name, *of))
+            add(f"{name}_scores", lambda name=name: {f"{name}_scores": _scores(given, name)})
+        for pair in itertools.combinations(given.axes, 2):
+            named = "_".join(pair)
+            add(named, lambda named=named, pair=pair: {named: _map(given, *pair)})
         if given.opened.sweep.experiment.select_every is not None and np.isfinite(given.values).any():
-            figures |= draw_selection(given.opened, int(np.nanargmin(given.values)))
+            add("selection", lambda: draw_selection(given.opened, int(np.nanargmin(given.values))))
     return figures
 
 

@@ -10,6 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 from tqdm.auto import tqdm
 
+from popsim._drawing import NotDrawn, try_to_draw
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store.files import is_plain_name
@@ -223,13 +224,22 @@ class TensorBoardWriter(Observer):
 
     def __call__(self, entry: LogEntry) -> None:
         """Write one logging point."""
-        figures = {}
-        if self._validation_figures is not None:
-            figures = self._validation_figures(entry.validation.states, entry.validation_trials)
         for name, value in _scalars(entry):
             self._writer.add_scalar(name, value, entry.batch)
-        for name, figure in figures.items():
-            self._writer.add_figure(f"validation/{name}", figure, entry.batch)
+        draw = self._validation_figures
+        if draw is None:
+            return
+        figures = try_to_draw(
+            "`validation_figures`", lambda: dict(draw(entry.validation.states, entry.validation_trials))
+        )
+        for name, figure in {} if isinstance(figures, NotDrawn) else figures.items():
+            try_to_draw(
+                f"the figure {name!r} of `validation_figures`",
+                lambda name=name, figure=figure: self._writer.add_figure(
+                    f"validation/{name}", figure, entry.batch
+                ),
+                passes=OSError,
+            )
 
     def on_log_point(self, entry: LogEntry) -> None:
         self(entry)

@@ -223,8 +223,10 @@ def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Sche
     """
     check_positive("learning_rate", learning_rate)
     if isinstance(learning_rate, PerMember):
-        return learning_rate * _cosine_decay(1.0, n_batches)
-    return _cosine_decay(learning_rate, n_batches)
+        return learning_rate * cosine_decay(1.0, n_batches)
+    if isinstance(learning_rate, float | int) and isinstance(n_batches, int):
+        return _cosine_decay(learning_rate, n_batches)
+    return optax.cosine_decay_schedule(learning_rate, n_batches)
 
 
 _cosine_decay = functools.lru_cache(MOST_OPTIMIZERS, typed=True)(optax.cosine_decay_schedule)

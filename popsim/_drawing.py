@@ -1,0 +1,66 @@
+"""Pictures that may fail: one line tells what could not be drawn, and nothing else is lost by it."""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from popsim._checks import warn_caller
+
+MOST_LETTERS = 300  # of a message
+
+Drawn = TypeVar("Drawn")
+
+
+class NotDrawn(NamedTuple):
+    """What could not be drawn, and why."""
+
+    what: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.what} could not be drawn: {self.why}"
+
+
+def try_to_draw(
+    what: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Drawn | NotDrawn:
+    """Return what a function draws, or warn in one line that it failed, and return why.
+
+    A drawing may fail by the user's own code, or by settings of matplotlib such as `text.usetex`.
+
+    **Arguments:**
+
+    - `what`: what is drawn, such as "the figure 'loss'".
+    - `draw`: the function; figures that it opened before it failed are closed.
+    - `passes`: the errors that are raised, because nothing could be written.
+    """
+    before = _open_figures()
+    try:
+        return draw()
+    except passes:
+        raise
+    except Exception as error:
+        _close({*_open_figures()} - {*before})
+        why = " ".join(f"{type(error).__name__}: {error}".split())
+        failed = NotDrawn(what, why if len(why) <= MOST_LETTERS else f"{why[:MOST_LETTERS]} ...")
+        warn_caller(f"{failed}.")
+        return failed
+
+
+def close_figures(figures: Mapping[str, Any]) -> None:
+    """Close the figures of drawings, which a user's code may have returned in another form."""
+    if (pyplot := sys.modules.get("matplotlib.pyplot")) is None:
+        return
+    for drawn in figures.values():
+        if isinstance(figure := getattr(drawn, "figure", None), pyplot.Figure):
+            pyplot.close(figure)
+
+
+def _open_figures() -> Sequence[int]:
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    return [] if pyplot is None else pyplot.get_fignums()
+
+
+def _close(numbers: set[int]) -> None:
+    for number in numbers:
+        sys.modules["matplotlib.pyplot"].close(number)

@@ -1,0 +1,48 @@
+"""What a command says of JAX's backend: that it cannot start, has no memory, or must not copy arrays."""
+
+import os
+
+import jax
+
+from popsim.cli._messages import modules_of, notes_of
+
+MOST_LETTERS = 400  # of a message of XLA
+
+
+def backend_complaint(error: Exception) -> tuple[str, int] | None:
+    """Return one line and the exit code for an error of JAX's backend or variables; None for any other.
+
+    The code is 1 if memory or the device fail, and 2 if a variable of the environment is wrong.
+    """
+    modules = modules_of(error)
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return _of_running(error)
+    if isinstance(error, RuntimeError | AssertionError) and "jax._src.xla_bridge" in modules:
+        return _of_starting(error), 2
+    return None
+
+
+def _of_running(error: Exception) -> tuple[str, int]:
+    text = _short(error)
+    notes = " ".join(notes_of(error))
+    if "RESOURCE_EXHAUSTED" in text or "Out of memory" in text:
+        advice = "Fewer trials or members at a time (--batch-size, --members) take less."
+        return f"there must be enough memory on the device: {text}. {advice} {notes}", 1
+    if "Disallowed" in text and "transfer" in text:
+        return f"JAX_TRANSFER_GUARD must let popsim copy arrays; unset it: {text}. {notes}", 2
+    return f"JAX's backend failed: {text}. {notes}", 1
+
+
+def _of_starting(error: Exception) -> str:
+    asked = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
+    advice = "JAX_PLATFORMS=cpu uses the processor."
+    if not asked:
+        return f"JAX must find a device: {_short(error)}. {advice}"
+    why = f" {_short(error)}." if str(error) else ""
+    return f"JAX_PLATFORMS must name devices that JAX finds, got {asked!r}.{why} Unset it, or: {advice}"
+
+
+def _short(error: Exception) -> str:
+    text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
+    text = " ".join(text.split()).rstrip(".")
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]} ..."
