@@ -197,10 +197,7 @@ class Export:
             ("history", self.history, check_netcdf_path),
         ):
             if path is not None:
-                try:
-                    check(path, overwrite=self.overwrite)
-                except ValueError as error:
-                    raise ValueError(str(error).replace("`path`", f"`{option}`")) from None
+                check(path, overwrite=self.overwrite, name=option)
         run = open_run(self.path)
         if self.figures is not None:
             for path in _save_figures(run, self.figures, overwrite=self.overwrite):
@@ -215,8 +212,9 @@ class Export:
     def _export_sweep(self) -> None:
         """Write the summary and the history of a sweep."""
         from popsim.store import check_netcdf_path, write_netcdf
-        from popsim.store.files import write_file
+        from popsim.store.files import check_replaceable, write_file
         from popsim.sweeps import open_sweep
+        from popsim.sweeps.tables import is_summary
 
         for name in ("model", "figures"):
             if getattr(self, name) is not None:
@@ -225,10 +223,11 @@ class Export:
                 )
         if self.summary is None and self.history is None:
             raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
-        if self.summary is not None and self.summary.exists() and not self.overwrite:
-            raise ValueError(f"`summary` must not exist, got {self.summary}; use --overwrite to replace it.")
+        if self.summary is not None:
+            overwrite = self.overwrite
+            check_replaceable(self.summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
         if self.history is not None:
-            check_netcdf_path(self.history, overwrite=self.overwrite)
+            check_netcdf_path(self.history, overwrite=self.overwrite, name="history")
         opened = open_sweep(self.path)
         if self.summary is not None:
             write_file(self.summary, [opened.summary().to_csv().encode()])
@@ -242,14 +241,15 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> list[Path]:
     import matplotlib.pyplot as plt
 
     from popsim.analysis.figures import save_figure
+    from popsim.analysis.figures.style import is_figure
     from popsim.store import SaveError
+    from popsim.store.files import check_replaceable
 
     figures = run.experiment.draw_figures(run)
     try:
         paths = [folder / f"{name}.{ending}" for name in figures for ending in ("png", "pdf")]
-        taken = [path for path in paths if path.exists()]
-        if taken and not overwrite:
-            raise ValueError(f"`figures` must hold none of these figures, got {taken[0]}; use --overwrite.")
+        for path in paths:
+            check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
         return [path for name, drawn in figures.items() for path in save_figure(drawn.figure, folder, name)]
     except OSError as error:
         raise SaveError(f"{folder} could not be written: {error}") from error

@@ -1,6 +1,7 @@
 """The command `popsim`."""
 
 import contextlib
+import dataclasses
 import errno
 import importlib
 import io
@@ -9,11 +10,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim._text_checks import check_path, perhaps
+from popsim._text_checks import check_path, check_text, perhaps
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import as_typed, in_one_line
 from popsim.version import __version__
@@ -127,6 +129,7 @@ def _run(arguments: Sequence[str]) -> None:
     try:
         command, prog, settings = _command(list(arguments))
         parsed = _parse(command, prog, settings)
+        _check_paths(parsed)
         with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
             from popsim.cli._compilation_cache import keep_programs
 
@@ -162,7 +165,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
     for argument in arguments:  # checked as text, because `Path` turns "" into "."
         name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
-        check_path(name or "argument", value)
+        check_text(name or "argument", value)
     while arguments and arguments[0].partition("=")[0] == "--import":
         _, joined, module = arguments[0].partition("=")
         _import([module] if joined else arguments[1:2])
@@ -228,6 +231,15 @@ def _import(names: list[str]) -> None:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         raise ValueError(f"--import must name a module that can be found, got {name!r}: {error}.") from None
+
+
+def _check_paths(command: Any) -> None:
+    """Check all paths among the arguments of a command, before it looks at one of them."""
+    for field in dataclasses.fields(command):
+        value = getattr(command, field.name)
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path):
+                check_path(field.name, path)
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:

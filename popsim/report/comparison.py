@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
+from popsim._text_checks import check_path
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -100,6 +101,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
     if not 2 <= len(paths) <= len(COLORS):
         raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}.")
     for path in paths:
+        check_path("runs", path)
         if [other.resolve() for other in paths].count(path.resolve()) > 1:
             raise ValueError(f"`runs` must be different runs, got {path} twice.")
     names = _names(paths) if names is None else names

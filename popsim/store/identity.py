@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from popsim._text_checks import check_path
 from popsim.store.files import MismatchError, check_plain_file, read_plain
 from popsim.store.json_files import read_json, write_json
 
@@ -68,6 +69,7 @@ def lock_folder(path: Path) -> Iterator[None]:
     """
     import filelock
 
+    check_path("path", path)
     folder = Path(path).resolve()
     if not folder.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}: there is none.")

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._text_checks import check_path
 from popsim.store._array_file import (
     as_keys,
     as_numpy,
@@ -97,6 +98,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     it was written. `MismatchError` if it was not written by popsim or has another format, or naming the array
     if one is missing or unexpected, or has another shape, dtype or key implementation.
     """
+    check_path("path", path)
     path = Path(path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
@@ -113,13 +115,14 @@ def read_model_details(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` and `MismatchError` as `load_model`.
     """
+    check_path("path", path)
     with open_array_file(Path(path), FORMAT, KIND) as (_, content):
         return content["details"]
 
 
-def check_model_path(path: Path, *, overwrite: bool) -> None:
-    """Check that `save_model` may write to a path; arguments and errors as there."""
-    check_replaceable(path, _is_model_file, kind=KIND, overwrite=overwrite)
+def check_model_path(path: Path, *, overwrite: bool, name: str = "path") -> None:
+    """Check that `save_model` may write to a path, as there; errors call it `name`."""
+    check_replaceable(path, _is_model_file, kind=KIND, overwrite=overwrite, name=name)
 
 
 def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:

@@ -3,13 +3,11 @@
 import contextlib
 import dataclasses
 import os
-import shlex
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import check_path
+from popsim._text_checks import as_word, check_path
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
@@ -20,6 +18,7 @@ from popsim.store.files import (
     finished_name,
     is_of_system,
     remove_left_over,
+    unfinished,
 )
 from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import read_json, read_sealed_json
@@ -92,7 +91,7 @@ class RunFolder:
     def resume_command(self) -> str:
         """The command that finishes the run; it imports the module of an experiment from outside popsim."""
         module = _described(self.description).get("module") if self.description.is_file() else None
-        return f"popsim {import_option(module)}resume {shlex.quote(str(self.path))}"
+        return f"popsim {import_option(module)}resume {as_word(self.path)}"
 
     def _foreign(self) -> str | None:
         """Return the first file of a folder without a run that is not left over from starting one."""
@@ -143,8 +142,8 @@ class RunFolder:
         **Arguments:**
 
         - `path`: the folder; its parents are created as needed.
-        - `overwrite`: whether to delete an existing run. Figures stay until new ones of the same name replace
-            them; files not listed above stay.
+        - `overwrite`: whether to delete an existing run. Its `run.json` and its figures stay until new ones
+            replace them; files not listed above stay.
 
         **Raises:** `ValueError` if `path` holds a run and `overwrite` is False, holds something else, or
         cannot be written.
@@ -161,19 +160,20 @@ class RunFolder:
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder.path):
-                pass
+            probe = unfinished(folder.description)  # a name that `check_free` passes over if it stays
+            probe.touch(exist_ok=False)
+            probe.unlink()
         except OSError as error:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
         return folder
 
     def _delete_run(self) -> None:
-        """Delete the files of popsim, `run.json` last, so that an interrupted deletion still leaves a run."""
+        """Delete the files of popsim but `run.json`, without which the folder would be that of nobody."""
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
-        for own in (self.summary, self.log, self.training, self.description):
-            own.unlink(missing_ok=True)
+        for file in (self.summary, self.log, self.training):
+            file.unlink(missing_ok=True)
 
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
@@ -228,6 +228,7 @@ class RunFolder:
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
         `CorruptDataError` if `run.json` was changed, or a part of the run is a link.
         """
+        check_path("path", path)
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.description.is_file():
@@ -248,6 +249,7 @@ class RunFolder:
 
         **Raises:** `ValueError` if there is none; `CorruptDataError` if a part of it is a link.
         """
+        check_path("path", path)
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.training.is_file():

@@ -1,11 +1,10 @@
 """The folder of a sweep: its layout, and its description."""
 
 import dataclasses
-import shlex
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import check_path
+from popsim._text_checks import as_word, check_path
 from popsim.experiments import Recording
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.store import CorruptDataError, MismatchError, RunFolder, read_json, read_sealed_json
@@ -84,7 +83,7 @@ class SweepFolder:
 
     def command(self, verb: str, module: str | None = None) -> str:
         """Return a command on the sweep, such as "popsim resume sweeps/lr"."""
-        return f"popsim {import_option(module)}{verb} {shlex.quote(str(self.path))}"
+        return f"popsim {import_option(module)}{verb} {as_word(self.path)}"
 
     def read(self) -> tuple[dict[str, Any], Sweep]:
         """Read the description and rebuild the plan of the sweep.

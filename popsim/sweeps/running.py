@@ -52,6 +52,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     """
     check_path("out", path)
     folder = SweepFolder(Path(path))
+    check_path("out", folder.cell(0).path)  # which is longer
     if folder.is_sweep:
         _check_same(folder, sweep)
     elif folder.path.is_dir() and (names := sorted(entry.name for entry in folder.path.iterdir())):

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_positive_int
-from popsim._text_checks import check_path
-from popsim.store.files import write_file
+from popsim._text_checks import check_path, has_control_characters
+from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
 from popsim.sweeps.opened import OpenedSweep
 
@@ -70,7 +70,7 @@ class SlurmOptions:
             if (name := option.partition("=")[0]) in _OWN_OPTIONS:
                 raise ValueError(f"`slurm_option` must not be one that the script sets, got {name}.")
         for line in (*self.options, *self.setup):
-            if not line.strip() or "\n" in line or "\r" in line:
+            if not line.strip() or has_control_characters(line.replace("\t", " ")):
                 raise ValueError(f"`setup` and `slurm_option` must be one line each, got {line!r}.")
 
     def lines(self) -> list[str]:
@@ -98,8 +98,10 @@ def _seconds(time: str) -> int:
     return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
 
 
-_SCRIPT = """#!/bin/bash
-#SBATCH --job-name={name}
+_BEGINNING = "#!/bin/bash\n# written by popsim sweep script\n"
+_SCRIPT = (
+    _BEGINNING
+    + """#SBATCH --job-name={name}
 #SBATCH --array=0-{last}{limit}{options}
 #SBATCH --output={logs}
 #SBATCH --signal=B:USR1@{seconds}
@@ -125,6 +127,7 @@ train() {
 {train}
 exit "$failed"
 """
+)
 _EACH = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
     [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] || train --cell "$cell"
 done"""
@@ -163,6 +166,11 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     return re.sub(r"\{(\w+)\}(?<!\$\{SLURM_ARRAY_JOB_ID\})", lambda part: str(parts[part[1]]), _SCRIPT)
 
 
+def is_slurm_script(path: Path) -> bool:
+    """Whether popsim wrote a file, as a script for sbatch."""
+    return has_mark(path, _BEGINNING.encode(), b"#SBATCH")
+
+
 def write_slurm_script(
     opened: OpenedSweep, options: SlurmOptions, out: Path | None = None, *, overwrite: bool = False
 ) -> Path:
@@ -173,16 +181,16 @@ def write_slurm_script(
     - `opened`: the sweep.
     - `options`: the options of the jobs.
     - `out`: the script; None for `sweep.sbatch` in the folder of the sweep.
-    - `overwrite`: whether to replace an existing file.
+    - `overwrite`: whether to replace an existing script of popsim.
 
     **Returns:** the path of the script.
 
-    **Raises:** `ValueError` if it exists and `overwrite` is False; `SaveError` if it cannot be written.
+    **Raises:** `ValueError` if `out` exists, unless popsim wrote it and `overwrite` is True; `SaveError` if
+    it cannot be written.
     """
     path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
-    check_path("out", path)
-    if path.exists() and not overwrite:
-        raise ValueError(f"`out` must not exist, got {path}; use --overwrite to replace it.")
+    check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
+    check_path("path", opened.folder.path)
     (opened.folder.path / "logs").mkdir(exist_ok=True)
     write_file(path, [slurm_script(opened, options).encode()])
     return path

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._checks import check_callables
+from popsim._text_checks import check_path
 from popsim.store import Checkpoints, CorruptDataError
 from popsim.store.files import saving
 from popsim.training.steps.train_state import named_arrays, with_named_arrays
@@ -53,6 +54,7 @@ class SharedPopulation:
     n_kept: int = 4
 
     def __post_init__(self):
+        check_path("folder", self.folder)
         check_callables("keeps_waiting", [self.keeps_waiting])
         if self.n_kept < 2:
             raise ValueError(f"`n_kept` must be at least 2, got {self.n_kept}.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim._text_checks import check_path
 from popsim.store.arrays._layout import DTYPES, ArrayLayout, Shape
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.files import CorruptDataError, digest, is_plain_name
@@ -65,6 +66,7 @@ class CommitRecord:
         **Raises:** `ValueError` if the folder holds no arrays of popsim; `CorruptDataError` naming zarr.json
         if it is damaged, or missing although there are arrays; `MismatchError` if it is of another run.
         """
+        check_path("path", folder)
         if not folder.is_dir():
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: there is none.")
         path = folder / "zarr.json"

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import numpy as np
 
 from popsim._checks import memory_of_machine, warn_caller
 from popsim.store.arrays._layout import ArrayLayout, Place, Shape
-from popsim.store.files import CorruptDataError, read_plain, write_file
+from popsim.store.files import CorruptDataError, read_plain, real_path, write_file
 from popsim.store.json_files import read_json
 
 LARGEST_COMPRESSION = 2**15
@@ -138,7 +139,7 @@ class StoredArray:
         """Return the entries at `key`: an integer, a slice or an array of indices per axis (outer indexing).
 
         **Raises:** `CorruptDataError` naming a required file that is missing or damaged; `MemoryError` if the
-        entries do not fit into memory; `OSError` if no more files may be opened.
+        entries do not fit into memory; `OSError` for what is no damage, such as too many open files.
         """
         import tensorstore
 
@@ -148,16 +149,18 @@ class StoredArray:
         if not values.size:
             return values
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
-        folder = {"driver": "file", "path": f"{self.folder.absolute()}/"}
-        found = _opened(layout, folder, open=True, assume_metadata=True).oindex[
-            tuple(index for index, _, _ in parts)
-        ]
+        folder = {"driver": "file", "path": f"{real_path(self.folder)}/"}
         try:
-            tensorstore.array(values).write(found).result()  # takes half the time of `found.read()`
+            stored = _opened(layout, folder, open=True, assume_metadata=True)
+        except (ValueError, RuntimeError) as error:  # before any byte is read, so nothing is damaged
+            raise OSError(errno.EINVAL, f"could not be opened: {error}", str(self.folder)) from error
+        entries = stored.oindex[tuple(index for index, _, _ in parts)]
+        try:
+            tensorstore.array(values).write(entries).result()  # takes half the time of `entries.read()`
             return values
         except ValueError as error:
-            if (told := os.strerror(errno.EMFILE)) in str(error):
-                raise OSError(errno.EMFILE, told, str(self.folder)) from error
+            if (number := _error_of_system(error)) not in (None, errno.EIO):
+                raise OSError(number, os.strerror(number), str(self.folder)) from error
             damaged = next((file for file in files if f'{file.name}"' in str(error)), self.folder)
             raise CorruptDataError(
                 f"{damaged}, a part of the array {self.folder.name!r}, is damaged: {error}"
@@ -183,6 +186,12 @@ class StoredArray:
                     )
                 return values
         raise MemoryError(f"{read} must fit into memory, got {n_bytes / 1e9:.3g} GB: {parts}")
+
+
+def _error_of_system(error: ValueError) -> int | None:
+    """Return the error number of the system in an error of tensorstore; None if there is none."""
+    code = re.search(r"(?:os_error_code='|OS error )(\d+)", str(error))
+    return int(code[1]) if code else None
 
 
 def _part(key: Any, length: int, shard: int) -> tuple[Any, int | None, Iterable[int]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim._text_checks import check_path
 from popsim.store.arrays._commit_record import (
     CommitRecord,
     Values,
@@ -149,6 +150,7 @@ class GrowingArrays:
         **Raises:** `ValueError` if `path` exists or an array does not match its axis names; `SaveError` if
         the folder cannot be written.
         """
+        check_path("path", path)
         path = Path(path)
         if path.exists():
             raise ValueError(f"`path` must not exist, got {path}.")
