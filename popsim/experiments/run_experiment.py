@@ -125,6 +125,16 @@ def run_experiment(
         stop=stop,
         **_selection_of(experiment),
     )
+    described = {
+        **described,
+        "recording": dataclasses.asdict(recording),
+        "checkpoint_seconds": checkpoint_seconds,
+        "member_batch_size": member_batch_size,
+        "draws_figures": draws_figures,
+        **({} if part_of is None else {"part_of": plain_json("part_of", part_of)}),
+        **({} if population is None else {SHARED: True}),
+    }
+    described = plain_json("experiment", described)  # before a folder is made, or a run is deleted
     check_size(experiment)
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
@@ -137,13 +147,7 @@ def run_experiment(
                 "format": FORMAT,
                 RUN_ID: new_run_id(),
                 **described,
-                "recording": dataclasses.asdict(recording),
                 **_circumstances(devices, experiment),
-                "checkpoint_seconds": checkpoint_seconds,
-                "member_batch_size": member_batch_size,
-                "draws_figures": draws_figures,
-                **({} if part_of is None else {"part_of": dict(part_of)}),
-                **({} if population is None else {SHARED: True}),
             },
         )
         run = Run(folder, experiment)

@@ -274,7 +274,7 @@ def report_run(run: Run, out: Path | None = None) -> WrittenReport:
     something cannot be written.
     """
     out = run.folder.path if out is None else out
-    check_report_folder(out, REPORT, run=run.folder)
+    check_report_folder(out, REPORT, home=run.folder.path)
     results = run.results()
     info = read_run_info(run.folder.path)
     make_report_folder(out)
