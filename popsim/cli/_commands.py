@@ -33,6 +33,8 @@ class Resume:
     devices: int | None = None
     """number of devices over which the networks are divided; by default as before, for the same bits (cells
     of a sweep that have not begun: all)"""
+    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress bar"""
 
@@ -45,10 +47,11 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, report_trained
 
-            report_trained(Engine(devices=self.devices, quiet=self.quiet).train(self.path, None))
+            engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
+            report_trained(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        options = {"quiet": self.quiet, "devices": devices}
+        options = {"quiet": self.quiet, "devices": devices, "without_lock": self.without_lock}
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 

@@ -84,6 +84,7 @@ def run_experiment(
     draws_figures: bool = True,
     part_of: Mapping[str, Any] | None = None,
     population: SharedPopulation | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
@@ -104,6 +105,7 @@ def run_experiment(
         later.
     - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
     - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
+    - `without_lock`: see `TaskTrainer`.
     - `stop`: called about once a second; the run stops when it returns True.
 
     **Returns:** the run, as opened by `open_run`.
@@ -123,7 +125,7 @@ def run_experiment(
         checkpoint_seconds=checkpoint_seconds,
         member_batch_size=member_batch_size,
         stop=stop,
-        **_selection_of(experiment),
+        **_further_options(experiment, without_lock),
     )
     described = {
         **described,
@@ -139,7 +141,7 @@ def run_experiment(
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(Path(out))
-    with lock_folder(Path(out)):
+    with lock_folder(Path(out), without_lock=without_lock):
         folder = RunFolder.create(Path(out), overwrite=overwrite)
         write_sealed_json(
             folder.description,
@@ -154,9 +156,10 @@ def run_experiment(
         return _train(run, trainer, untrained, None, quiet=quiet, stop=stop, population=population)
 
 
-def _selection_of(experiment: AbstractExperiment) -> dict[str, Any]:
-    """Return the options of a trainer for the selection of an experiment."""
-    return {} if experiment.selection is None else {"selection": experiment.selection}
+def _further_options(experiment: AbstractExperiment, without_lock: bool) -> dict[str, Any]:
+    """Return the options of a trainer that only some trainings have: a selection, a disk without locks."""
+    options = {} if experiment.selection is None else {"selection": experiment.selection}
+    return options | ({"without_lock": True} if without_lock else {})
 
 
 def resume_run(
@@ -165,6 +168,7 @@ def resume_run(
     build: Callable[..., AbstractExperiment] | None = None,
     quiet: bool = False,
     devices: Devices | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Finish an interrupted run: the result equals that of an uninterrupted run bit for bit.
@@ -173,7 +177,7 @@ def resume_run(
 
     - `path`: the folder of the run. A finished run is returned unchanged if all its parts exist.
     - `build`: see `open_run`.
-    - `quiet`, `stop`: see `run_experiment`.
+    - `quiet`, `stop`, `without_lock`: see `run_experiment`.
     - `devices`: the devices over which the members are divided; None for one. Bitwise equality requires the
         same number as before, see `devices_of_run`.
 
@@ -183,7 +187,8 @@ def resume_run(
     part is missing; `MismatchError` if the experiment is not the interrupted one, or a part is of another
     run.
     """
-    return finish_run(open_run(path, build=build), quiet=quiet, devices=devices, stop=stop)
+    run = open_run(path, build=build)
+    return finish_run(run, quiet=quiet, devices=devices, without_lock=without_lock, stop=stop)
 
 
 def finish_run(
@@ -193,6 +198,7 @@ def finish_run(
     devices: Devices | None,
     checkpoint_seconds: float | None = None,
     population: SharedPopulation | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None,
 ) -> Run:
     """Finish a run that is already open; other arguments and errors as for `resume_run`.
@@ -221,9 +227,9 @@ def finish_run(
             f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
             "popsim resume SWEEP goes on with all of them, popsim sweep run SWEEP --cell NUMBER with one."
         )
-    options |= _selection_of(run.experiment)
+    options |= _further_options(run.experiment, without_lock)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
-    with lock_folder(run.folder.path):
+    with lock_folder(run.folder.path, without_lock=without_lock):
         check_size(run.experiment)
         untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
         return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
@@ -354,6 +360,7 @@ def run_or_resume(
     devices: Devices | None = None,
     checkpoint_seconds: float | None = None,
     population: SharedPopulation | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
     **new: Any,
 ) -> Run:
@@ -377,6 +384,7 @@ def run_or_resume(
     folder.check_plain()
     recording = recording or Recording()
     how: dict[str, Any] = {"quiet": quiet, "devices": devices, "population": population, "stop": stop}
+    how["without_lock"] = without_lock
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
         how |= {"checkpoint_seconds": seconds, "recording": recording, **new}

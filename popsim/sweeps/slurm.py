@@ -34,6 +34,7 @@ class SlurmOptions:
     - `at_a_time`: the largest number of them that run at a time; None for no limit.
     - `options`: further options of sbatch, such as "account=lab", but none that the script sets itself.
     - `setup`: lines to run before popsim, such as "module load python".
+    - `without_lock`: see `run_cell`.
 
     **Raises:** `ValueError` naming what is not of this form.
     """
@@ -47,6 +48,7 @@ class SlurmOptions:
     at_a_time: int | None = None
     options: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    without_lock: bool = False
 
     def __post_init__(self):
         for name in ("gpus", "cpus", "max_tasks", "at_a_time"):
@@ -116,7 +118,7 @@ trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by 
 
 failed=0
 train() {
-    {popsim} sweep run "$sweep" "$@" --quiet &
+    {popsim} sweep run "$sweep" "$@" --quiet{without_lock} &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
@@ -160,6 +162,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "logs": f'"{place}/%a.txt"',
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in (*options.setup, *_environment())),
+        "without_lock": " --without-lock" if options.without_lock else "",
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
     }
