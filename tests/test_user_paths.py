@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import tensorstore
 from short_form import mostly_in_full
 from small_experiment import stopping_after
 from swept_runs import Swept
@@ -30,6 +31,7 @@ from popsim.store import (
     verify_arrays,
     write_netcdf,
 )
+from popsim.store.arrays import _stored_array
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.training import SharedPopulation, TaskTrainer, adam, open_history, save_history
 
@@ -268,3 +270,45 @@ def test_a_path_that_leads_where_nothing_can_work_is_refused(form, run_and_sweep
         assert str(refusal.value).isprintable(), entrance
     plt.close("all")
     assert _below(tmp_path) == [str(tmp_path / REFUSED[form])]
+
+
+def test_a_lazy_history_is_read_from_where_it_was_opened(run_and_sweep, tmp_path, monkeypatch):
+    folder = run_and_sweep[0].folder.path
+    (tmp_path / "latest").symlink_to(folder)
+    monkeypatch.chdir(tmp_path)
+    datasets = [open_history("latest"), open_history(os.path.relpath(folder))]
+    monkeypatch.chdir("/")
+    (tmp_path / "latest").unlink()
+    (tmp_path / "latest").mkdir()
+    for dataset in datasets:
+        assert np.isfinite(dataset.loss.values).all()
+
+
+ANSWERS = {
+    "a path that it cannot parse": 'Error parsing object member "kvstore": Invalid file path: "a/../b/"',
+    "too many open files": "RESOURCE_EXHAUSTED: Failed to open: Too many open files [os_error_code='24']",
+    "as older versions say it": "Error opening file [OS error 13: EACCES Permission denied]",
+    "a stale handle": "UNKNOWN: Error reading local file: Stale file handle [os_error_code='116']",
+}
+
+
+@pytest.mark.parametrize(
+    ("step", "answer"),
+    [("_opened", answer) for answer in ANSWERS]
+    + [("array", answer) for answer in ANSWERS if "parse" not in answer],
+)
+def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, monkeypatch, capsys):
+    folder = run_and_sweep[0].folder.path
+
+    def fail(*_, **__):
+        raise ValueError(ANSWERS[answer])
+
+    module = tensorstore if step == "array" else _stored_array
+    monkeypatch.setattr(module, step, fail)
+    for read in (lambda: open_history(folder).loss.values, lambda: verify_run(folder)):
+        with pytest.raises(OSError, match="loss|batch|member"):
+            read()
+    with pytest.raises(SystemExit):
+        main(["info", str(folder), "--verify"])
+    output = capsys.readouterr()
+    assert "damaged" not in (output.out + output.err).lower() and output.err.count("\n") == 1

@@ -21,7 +21,7 @@ import numpy as np
 
 from popsim._checks import memory_of_machine, warn_caller
 from popsim.store.arrays._layout import ArrayLayout, Place, Shape
-from popsim.store.files import CorruptDataError, read_plain, real_path, write_file
+from popsim.store.files import CorruptDataError, read_plain, write_file
 from popsim.store.json_files import read_json
 
 LARGEST_COMPRESSION = 2**15
@@ -33,6 +33,9 @@ TIMES_IN_MEAN = 3  # xarray holds the array, a mask of what is NaN, and a copy w
 class StoredArray:
     """An array of a group: its folder, its layout with the committed length, and the identity of the run.
 
+    `location` is where the folder was when its group was opened, see `real_path`. Entries are read there,
+    also after a change of the current folder and in other processes; messages name `folder`.
+
     Each file ends in a seal, to which zarr's index of the chunks does not point: the run, the number of rows,
     and eight bytes of a SHA-256 of these, the array and the place.
     """
@@ -40,6 +43,7 @@ class StoredArray:
     folder: Path
     layout: ArrayLayout
     run_id: str
+    location: Path
 
     def write(self, first: int, rows: np.ndarray) -> None:
         """Write the shards at `first` along the first axis, each file atomically.
@@ -108,10 +112,10 @@ class StoredArray:
         """
         files, array = [], f"a part of the array {self.folder.name!r}"
         for place in self.layout.places() if places is None else places:
-            path = self.folder / self.layout.shard_name(place)
-            rows = self.layout.block(place)[0]
+            name = self.layout.shard_name(place)
+            path, rows = self.folder / name, self.layout.block(place)[0]
             try:
-                with read_plain(path) as file:
+                with read_plain(self.location / name) as file:
                     file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
                     self._check_seal(file.read(), path, rows.stop - rows.start)
             except FileNotFoundError:
@@ -149,7 +153,7 @@ class StoredArray:
         if not values.size:
             return values
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
-        folder = {"driver": "file", "path": f"{real_path(self.folder)}/"}
+        folder = {"driver": "file", "path": f"{self.location}/"}
         try:
             stored = _opened(layout, folder, open=True, assume_metadata=True)
         except (ValueError, RuntimeError) as error:  # before any byte is read, so nothing is damaged
