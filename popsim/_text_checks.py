@@ -91,8 +91,8 @@ def _is_too_long(path: str) -> str:
     """Return how long a path may be if this one leaves no room for what popsim writes below it."""
     if not hasattr(os, "pathconf"):
         return ""
-    longest = os.pathconf("/", "PC_PATH_MAX") - _BYTES_BELOW
-    return f"of at most {longest} bytes" if len(path.encode()) > longest else ""
+    longest = os.pathconf("/", "PC_PATH_MAX") - _BYTES_BELOW  # negative on a system without a limit
+    return f"of at most {longest} bytes" if 0 < longest < len(path.encode()) else ""
 
 
 def _shortened(path: str) -> str:

@@ -52,7 +52,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     """
     check_path("out", path)
     folder = SweepFolder(Path(path))
-    check_path("out", folder.cell(0).path)  # which is longer
+    check_path("out", folder.selections(range(1)))  # the longest folder in which cells write
     if folder.is_sweep:
         _check_same(folder, sweep)
     elif folder.path.is_dir() and (names := sorted(entry.name for entry in folder.path.iterdir())):
