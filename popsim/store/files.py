@@ -236,7 +236,7 @@ def check_replaceable(
         return
     if not overwrite:
         raise ValueError(
-            f"`{name}` must not exist, got {path}; use overwrite=True (--overwrite) to replace it."
+            f"`{name}` must not exist, got {path}; use --overwrite (overwrite=True) to replace it."
         )
     if not (stat.S_ISREG(path.lstat().st_mode) and is_ours(path)):
         raise ValueError(
