@@ -178,7 +178,8 @@ def as_float_array(value: Any) -> Array | PerMember:
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    if isinstance(value, float | list | tuple) and (lost := lost_in_precision(value)):
+    is_typed = isinstance(value, float | list | tuple)
+    if is_typed and (lost := lost_in_precision(value)):
         raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
     try:
         return as_array(value, jnp.result_type(float))

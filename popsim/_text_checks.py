@@ -1,7 +1,9 @@
-"""Checks of text, without JAX: with them the commands refuse what is misspelt before they load it."""
+"""Checks of text and paths, without JAX: with them the commands refuse what is wrong before they load it."""
 
 import difflib
 import os
+import shlex
+import unicodedata
 from collections.abc import Collection
 from pathlib import Path
 
@@ -12,18 +14,86 @@ def perhaps(given: str, known: Collection[str]) -> str:
     return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
-def check_path(name: str, path: str | Path) -> None:
-    """Check that a path is not empty and can be encoded in UTF-8.
+def check_text(name: str, text: str) -> None:
+    """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8.
 
     **Raises:** `ValueError` naming the argument.
     """
-    try:
-        text = os.fspath(path)
-    except TypeError:
-        raise ValueError(f"`{name}` must be a path, got {path!r}.") from None
     try:
         text.encode()
     except UnicodeEncodeError:
         raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.") from None
     if not text:
         raise ValueError(f"`{name}` must be a path, got an empty one.")
+
+
+def check_path(name: str, path: str | Path) -> None:
+    """Check that popsim can work at a path: at the text itself, and at the place to which it leads.
+
+    A path that passes can be a line of a script, a table or a report, and the library that reads the arrays
+    takes it. Nothing at the path is opened.
+
+    **Raises:** `ValueError` naming the argument.
+    """
+    if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
+        raise ValueError(f"`{name}` must be a path, got {path!r}.")
+    check_text(name, text)
+    if wanted := _lacks(text):
+        raise ValueError(f"`{name}` must be a path {wanted}, got {_shortened(text)}.")
+    try:
+        real = os.path.realpath(text)
+    except OSError as error:  # the current folder was deleted
+        raise ValueError(f"`{name}` must be a path that can be found, got {text!r}: {error}.") from None
+    if wanted := _lacks(real) or _is_too_long(real):
+        leads = f"got {_shortened(text)}, which is {_shortened(real)}"
+        raise ValueError(f"`{name}` must lead to a path {wanted}, {leads}.")
+
+
+def as_word(path: Path) -> str:
+    """Return a path as a word of a command: quoted where a shell needs it, and no option."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)
+
+
+_REORDERING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # Unicode Annex 9, table 4
+_LOCKS_OF_TENSORSTORE = ".__lock"  # its driver of files keeps names with this ending for itself
+_NAME_BYTES = 255  # NAME_MAX of Linux, macOS and the usual file systems
+_BYTES_BELOW = 512  # for the longest path inside a folder of popsim: cells/000000/history.zarr/ARRAY/SHARD
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether a text has characters that end a line, move the cursor, or show other characters reordered."""
+    return any(
+        unicodedata.category(mark) in ("Cc", "Zl", "Zp") or unicodedata.bidirectional(mark) in _REORDERING
+        for mark in text
+    )
+
+
+def _lacks(path: str) -> str:
+    """Return what a path must be like and is not; empty if nothing."""
+    if has_control_characters(path):
+        return "without control characters"
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return "in UTF-8"
+    if os.sep == "/" and "\\" in path:  # which tensorstore takes for a slash
+        return "without a backslash"
+    names = path.split(os.sep)
+    if any(name.endswith(_LOCKS_OF_TENSORSTORE) for name in names):
+        return f"without a name that ends in {_LOCKS_OF_TENSORSTORE}"
+    if any(len(name.encode()) > _NAME_BYTES for name in names):
+        return f"whose names have at most {_NAME_BYTES} bytes"
+    return ""
+
+
+def _is_too_long(path: str) -> str:
+    """Return how long a path may be if this one leaves no room for what popsim writes below it."""
+    if not hasattr(os, "pathconf"):
+        return ""
+    longest = os.pathconf("/", "PC_PATH_MAX") - _BYTES_BELOW  # negative on a system without a limit
+    return f"of at most {longest} bytes" if 0 < longest < len(path.encode()) else ""
+
+
+def _shortened(path: str) -> str:
+    return repr(path) if len(path) <= 2 * _NAME_BYTES else f"{path[:_NAME_BYTES]!r} ..."

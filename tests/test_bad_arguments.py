@@ -149,7 +149,7 @@ ROWS = {
         "flip-flop --batch 2147483648": "--batch must be from 0 to",
         "flip-flop --out figure.gif": "--out must end in one of .png, .pdf, .svg",
         "flip-flop --out figure": "--out must end in one of .png, .pdf, .svg",
-        "flip-flop --out there.png": "--out must not be there yet",
+        "flip-flop --out there.png": "--out must not exist",
         "flip-flop --trails 2": "Perhaps you meant --trials",
     },
     "export": {

@@ -11,7 +11,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim.store.files import whole_file
+from popsim._text_checks import check_path
+from popsim.store.files import has_mark, whole_file
 
 __all__ = ["STYLE_SHEET", "figure_style", "direction_colors", "save_figure"]
 
@@ -66,15 +67,37 @@ def laid_out(figure: Figure) -> Iterator[None]:
         figure.set_layout_engine(engine)
 
 
+_WRITTEN_BY = {"Creator": "popsim"}  # which all three formats have: PNG as a text, PDF and SVG as metadata
+_MARKS = {
+    b"\x89PNG\r\n\x1a\n": b"tEXtCreator\0popsim",
+    b"%PDF-": b"/Creator (popsim)",
+    b"<?xml": b"<dc:title>popsim</dc:title>",
+}
+
+
+def is_figure(path: Path) -> bool:
+    """Whether popsim wrote a file, as a figure."""
+    return any(has_mark(path, beginning, mark) for beginning, mark in _MARKS.items())
+
+
+def write_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as its suffix says, PNG, PDF or SVG, with the mark that `is_figure` looks for.
+
+    **Raises:** `SaveError` if it cannot be written; an existing file is then unchanged.
+    """
+    with whole_file(path) as partial, partial.open("xb") as file:
+        figure.savefig(file, format=path.suffix[1:], metadata=_WRITTEN_BY)
+
+
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     """Write a figure as PNG and as PDF with editable text, and return both paths.
 
     **Raises:** `SaveError` if the figure cannot be written; existing files are then unchanged.
     """
+    check_path("folder", folder / name)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
     with laid_out(figure):
         for path in paths:
-            with whole_file(path) as partial, partial.open("xb") as file:
-                figure.savefig(file, format=path.suffix[1:])
+            write_figure(figure, path)
     return paths

@@ -13,6 +13,7 @@ from matplotlib.patches import Circle
 from matplotlib.ticker import NullFormatter
 
 from popsim._checks import check_positive
+from popsim._text_checks import check_path
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
 from popsim.analysis.figures.style import reach
 
@@ -87,6 +88,7 @@ def save_animation(animation: FuncAnimation, path: str | Path, *, frames_per_sec
 
     **Raises:** `ValueError` if `path` does not end with .gif, or `frames_per_second` is not positive.
     """
+    check_path("path", path)
     if Path(path).suffix != ".gif":
         raise ValueError(f"`path` must end with .gif, got {path}.")
     check_positive("frames_per_second", frames_per_second)

@@ -33,6 +33,8 @@ class Resume:
     devices: int | None = None
     """number of devices over which the networks are divided; by default as before, for the same bits (cells
     of a sweep that have not begun: all)"""
+    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress bar"""
 
@@ -45,10 +47,11 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, report_trained
 
-            report_trained(Engine(devices=self.devices, quiet=self.quiet).train(self.path, None))
+            engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
+            report_trained(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
-        options = {"quiet": self.quiet, "devices": devices}
+        options = {"quiet": self.quiet, "devices": devices, "without_lock": self.without_lock}
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 
@@ -197,10 +200,7 @@ class Export:
             ("history", self.history, check_netcdf_path),
         ):
             if path is not None:
-                try:
-                    check(path, overwrite=self.overwrite)
-                except ValueError as error:
-                    raise ValueError(str(error).replace("`path`", f"`{option}`")) from None
+                check(path, overwrite=self.overwrite, name=option)
         run = open_run(self.path)
         failed: list[str] = []
         if self.figures is not None:
@@ -219,8 +219,9 @@ class Export:
     def _export_sweep(self) -> None:
         """Write the summary and the history of a sweep."""
         from popsim.store import check_netcdf_path, write_netcdf
-        from popsim.store.files import write_file
+        from popsim.store.files import check_replaceable, write_file
         from popsim.sweeps import SweepFolder, open_sweep
+        from popsim.sweeps.tables import is_summary
 
         for name in ("model", "figures"):
             if getattr(self, name) is not None:
@@ -228,10 +229,11 @@ class Export:
                 raise ValueError(f"`{name}` must be of a cell of a sweep: {command}.")
         if self.summary is None and self.history is None:
             raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
-        if self.summary is not None and self.summary.exists() and not self.overwrite:
-            raise ValueError(f"`summary` must not exist, got {self.summary}; use --overwrite to replace it.")
+        if self.summary is not None:
+            overwrite = self.overwrite
+            check_replaceable(self.summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
         if self.history is not None:
-            check_netcdf_path(self.history, overwrite=self.overwrite)
+            check_netcdf_path(self.history, overwrite=self.overwrite, name="history")
         opened = open_sweep(self.path)
         if self.summary is not None:
             write_file(self.summary, [opened.summary().to_csv().encode()])
@@ -245,7 +247,9 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
     """Write the figures of a run, and return their paths, and a line for each that cannot be drawn."""
     from popsim._drawing import NotDrawn, close_figures, try_to_draw
     from popsim.analysis.figures import save_figure
+    from popsim.analysis.figures.style import is_figure
     from popsim.store import SaveError
+    from popsim.store.files import check_replaceable
 
     def save(name: str, drawn: Any) -> list[Path]:
         try:
@@ -258,9 +262,8 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
         return [], [str(figures)]
     paths, failed = [], []
     try:
-        taken = [path for name in figures for path in _of_figure(folder, name) if path.exists()]
-        if taken and not overwrite:
-            raise ValueError(f"`figures` must hold none of these figures, got {taken[0]}; use --overwrite.")
+        for path in [folder / f"{name}.{ending}" for name in figures for ending in ("png", "pdf")]:
+            check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
         for name, drawn in figures.items():
             saved = try_to_draw(
                 f"the figure {name!r}", lambda name=name, drawn=drawn: save(name, drawn), passes=SaveError
@@ -272,10 +275,6 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
     finally:
         close_figures(figures)
     return paths, failed
-
-
-def _of_figure(folder: Path, name: str) -> list[Path]:
-    return [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
 
 
 @dataclasses.dataclass(frozen=True)

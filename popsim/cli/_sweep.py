@@ -49,6 +49,8 @@ class Engine:
     devices: int | None = None
     """number of devices over which the networks of a cell are divided; by default all, on Dask one, and for a
     cell that has begun as many as before"""
+    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
@@ -60,8 +62,9 @@ class Engine:
 
     @property
     def cell_options(self) -> dict[str, Any]:
-        """The options of `run_cell` for the devices."""
-        return {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
+        """The options of `run_cell` for the devices and the disk."""
+        devices = {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
+        return {**devices, "without_lock": self.without_lock}
 
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
         """Train cells of a sweep, by default those that are not finished.
@@ -81,7 +84,8 @@ class Engine:
                     from popsim.sweeps.on_dask import run_on_dask
 
                     options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
-                    return run_on_dask(path, cells, **options, devices=self.devices, stop=stop, tell=tell)
+                    options |= {"devices": self.devices, "without_lock": self.without_lock}
+                    return run_on_dask(path, cells, **options, stop=stop, tell=tell)
                 options = self.cell_options
                 return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
         except RunStopped:
@@ -173,7 +177,7 @@ def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, on
         print(plan_table(sweep))
         check_sweep(sweep, out)
         return
-    opened = make_sweep(sweep, out)
+    opened = make_sweep(sweep, out, without_lock=engine.without_lock)
     print(f"{sweep.n_cells} cells, {sweep.n_members} networks: {out}")
     if only_make:
         run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
@@ -244,6 +248,8 @@ class SweepScript:
     """a further option of sbatch, such as account=lab; repeat it for others"""
     setup: tyro.conf.UseAppendAction[tuple[str, ...]] = ()
     """a line to run before popsim, such as "module load python"; repeat it for others"""
+    without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
     out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the script; by default sweep.sbatch in the folder of the sweep"""
     overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -265,6 +271,7 @@ class SweepScript:
             at_a_time=self.at_a_time,
             options=self.slurm_option,
             setup=self.setup,
+            without_lock=self.without_lock,
         )
         path = write_slurm_script(open_sweep(self.path), options, self.out, overwrite=self.overwrite)
         print(path)

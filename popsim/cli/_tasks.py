@@ -11,10 +11,12 @@ import popsim.tasks
 from popsim._checks import check_positive_int
 from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
+from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.experiments import EXPERIMENTS, PLANTS
 from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store import SaveError
+from popsim.store.files import check_replaceable, saving
 from popsim.task import AbstractTask
 from popsim.task_description import innermost_task, named_task, sample_trials
 from popsim.tasks.library import TASKS
@@ -41,8 +43,7 @@ def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | No
     path = Path("figures", f"{name}.png") if out is None else out
     if path.suffix not in SUFFIXES:
         raise ValueError(f"`out` must end in one of {', '.join(SUFFIXES)}, got {path}.")
-    if path.exists() and not overwrite:
-        raise ValueError(f"`out` must not be there yet, got {path}; use --overwrite.")
+    check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="out")
     print(task.describe(batch=batch))
     trials = sample_trials(task, n_trials, batch=batch, key=seed_key(seed))
     try:
@@ -86,11 +87,9 @@ def _save(figure: Any, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with figure_style():
-            figure.savefig(path)
-    except OSError as error:
-        raise SaveError(f"{path} could not be written: {error}") from error
+        with saving(path), figure_style():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_figure(figure, path)
     finally:
         plt.close(figure)
 

@@ -219,6 +219,8 @@ def train_command(kind: type[AbstractExperiment]) -> type:
         """seconds between checkpoints; one is also written at the end, and when stopped"""
         devices: int | None = None
         """number of devices over which the networks are divided; by default all accelerators or cores"""
+        without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
+        """write to a disk that cannot lock files; only if no other process writes there"""
         quiet: tyro.conf.FlagCreatePairsOff[bool] = False
         """show no progress bar"""
 
@@ -232,6 +234,7 @@ def train_command(kind: type[AbstractExperiment]) -> type:
                 "recording": Recording(self.keep, self.float16),
                 "devices": training_devices(self._n_devices(out)),
                 "checkpoint_seconds": self.checkpoint_seconds,
+                "without_lock": self.without_lock,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
             finish(out, lambda stop: train(self.experiment, out, stop=stop, **options), resumes=self.resume)

@@ -1,6 +1,7 @@
 """The command `popsim`."""
 
 import contextlib
+import dataclasses
 import errno
 import importlib
 import io
@@ -9,11 +10,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim._text_checks import check_path, perhaps
+from popsim._text_checks import check_path, check_text, perhaps
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import as_typed, in_one_line, modules_of, notes_of
 from popsim.version import __version__
@@ -130,6 +132,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
         parsed = _parse(command, prog, settings)
         if is_process and isinstance(parsed, List):
             importlib.import_module("jax").config.update("jax_platforms", "cpu")  # it needs no other device
+        _check_paths(parsed)
         with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
             from popsim.cli._compilation_cache import keep_programs
 
@@ -176,7 +179,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     option = ""  # after which the value stands as a word of its own
     for argument in arguments:  # checked as text, because `Path` turns "" into "."
         name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
-        check_path(name or option or "argument", value)
+        check_text(name or option or "argument", value)
         option = argument if argument.startswith("-") and "=" not in argument else ""
     while arguments and arguments[0].partition("=")[0] == "--import":
         _, joined, module = arguments[0].partition("=")
@@ -243,6 +246,15 @@ def _import(names: list[str]) -> None:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         raise ValueError(f"--import must name a module that can be found, got {name!r}: {error}.") from None
+
+
+def _check_paths(command: Any) -> None:
+    """Check all paths among the arguments of a command, before it looks at one of them."""
+    for field in dataclasses.fields(command):
+        value = getattr(command, field.name)
+        for path in value if isinstance(value, tuple) else (value,):
+            if isinstance(path, Path):
+                check_path(field.name, path)
 
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from popsim._text_checks import check_path
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import (
     Checkpoints,
@@ -251,6 +252,7 @@ def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
 
     **Raises:** as `read_run_info`.
     """
+    check_path("path", folder.path)
     folder.check_plain()
     if folder.description.is_file():
         description = read_description(folder.description)

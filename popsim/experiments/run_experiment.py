@@ -70,6 +70,7 @@ def run_experiment(
     draws_figures: bool = True,
     part_of: Mapping[str, Any] | None = None,
     population: SharedPopulation | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
@@ -90,6 +91,7 @@ def run_experiment(
         later.
     - `part_of`: JSON values that are stored with the run, such as the sweep of which it is a part.
     - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
+    - `without_lock`: see `TaskTrainer`.
     - `stop`: called about once a second; the run stops when it returns True.
 
     **Returns:** the run, as opened by `open_run`.
@@ -113,13 +115,23 @@ def run_experiment(
         checkpoint_seconds=checkpoint_seconds,
         member_batch_size=member_batch_size,
         stop=stop,
-        **_selection_of(experiment),
+        **_further_options(experiment, without_lock),
     )
+    described = {
+        **described,
+        "recording": dataclasses.asdict(recording),
+        "checkpoint_seconds": checkpoint_seconds,
+        "member_batch_size": member_batch_size,
+        "draws_figures": draws_figures,
+        **({} if part_of is None else {"part_of": part_of}),
+        **({} if population is None else {SHARED: True}),
+    }
+    described = plain_json("experiment", described)  # before a folder is made, or a run is deleted
     check_size(experiment, member_batch_size=member_batch_size, devices=devices)
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(Path(out))
-    with lock_folder(Path(out)):
+    with lock_folder(Path(out), without_lock=without_lock):
         folder = RunFolder.create(Path(out), overwrite=overwrite)
         write_sealed_json(
             folder.description,
@@ -127,13 +139,7 @@ def run_experiment(
                 "format": FORMAT,
                 RUN_ID: new_run_id(),
                 **described,
-                "recording": dataclasses.asdict(recording),
                 **_circumstances(devices, experiment),
-                "checkpoint_seconds": checkpoint_seconds,
-                "member_batch_size": member_batch_size,
-                "draws_figures": draws_figures,
-                **({} if part_of is None else {"part_of": part_of}),
-                **({} if population is None else {SHARED: True}),
             },
         )
         run = Run(folder, experiment)
@@ -148,12 +154,15 @@ def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
     """Remove a run of which nothing is trained, so that one with smaller settings can take its folder."""
     if not Checkpoints(folder.checkpoints).steps():
         RunFolder.create(folder.path, overwrite=True)
+        if not folder.figures.exists():  # those of a run that this one replaced need its description
+            folder.description.unlink()
         error.__notes__ = [f"Nothing was trained: {folder.path} can be used again."]
 
 
-def _selection_of(experiment: AbstractExperiment) -> dict[str, Any]:
-    """Return the options of a trainer for the selection of an experiment."""
-    return {} if experiment.selection is None else {"selection": experiment.selection}
+def _further_options(experiment: AbstractExperiment, without_lock: bool) -> dict[str, Any]:
+    """Return the options of a trainer that only some trainings have: a selection, a disk without locks."""
+    options = {} if experiment.selection is None else {"selection": experiment.selection}
+    return options | ({"without_lock": True} if without_lock else {})
 
 
 def resume_run(
@@ -162,6 +171,7 @@ def resume_run(
     build: Callable[..., AbstractExperiment] | None = None,
     quiet: bool = False,
     devices: Devices | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Finish an interrupted run: the result equals that of an uninterrupted run bit for bit.
@@ -170,7 +180,7 @@ def resume_run(
 
     - `path`: the folder of the run. A finished run is returned unchanged if all its parts exist.
     - `build`: see `open_run`.
-    - `quiet`, `stop`: see `run_experiment`.
+    - `quiet`, `stop`, `without_lock`: see `run_experiment`.
     - `devices`: the devices over which the members are divided; None for one. Bitwise equality requires the
         same number as before, see `devices_of_run`.
 
@@ -180,7 +190,8 @@ def resume_run(
     part is missing; `MismatchError` if the experiment is not the interrupted one, or a part is of another
     run.
     """
-    return finish_run(open_run(path, build=build), quiet=quiet, devices=devices, stop=stop)
+    run = open_run(path, build=build)
+    return finish_run(run, quiet=quiet, devices=devices, without_lock=without_lock, stop=stop)
 
 
 def finish_run(
@@ -190,6 +201,7 @@ def finish_run(
     devices: Devices | None,
     checkpoint_seconds: float | None = None,
     population: SharedPopulation | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None,
 ) -> Run:
     """Finish a run that is already open; other arguments and errors as for `resume_run`.
@@ -204,8 +216,8 @@ def finish_run(
     """
     if run.is_finished:
         check_parts(run.folder)
-        if not read_description(run.folder.description).get("finished"):
-            with lock_folder(run.folder.path):  # the process was killed after it wrote the summary
+        if not read_description(run.folder.description).get("finished"):  # killed after the summary
+            with lock_folder(run.folder.path, without_lock=without_lock):
                 _finish(run)
         return run
     check_resumable(run.folder.description)
@@ -224,9 +236,9 @@ def finish_run(
             f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
             f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
         )
-    options |= _selection_of(run.experiment)
+    options |= _further_options(run.experiment, without_lock)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
-    with lock_folder(run.folder.path):
+    with lock_folder(run.folder.path, without_lock=without_lock):
         check_size(run.experiment, member_batch_size=size, devices=devices)
         untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
         return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
@@ -367,6 +379,7 @@ def run_or_resume(
     devices: Devices | None = None,
     checkpoint_seconds: float | None = None,
     population: SharedPopulation | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
     **new: Any,
 ) -> Run:
@@ -390,6 +403,7 @@ def run_or_resume(
     folder.check_plain()
     recording = recording or Recording()
     how: dict[str, Any] = {"quiet": quiet, "devices": devices, "population": population, "stop": stop}
+    how["without_lock"] = without_lock
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
         how |= {"checkpoint_seconds": seconds, "recording": recording, **new}

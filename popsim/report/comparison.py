@@ -10,6 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim._drawing import NotDrawn, try_to_draw
+from popsim._text_checks import check_path, has_control_characters
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -102,12 +103,15 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
     if not 2 <= len(paths) <= len(COLORS):
         raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}.")
     for path in paths:
+        check_path("runs", path)
         if [other.resolve() for other in paths].count(path.resolve()) > 1:
             raise ValueError(f"`runs` must be different runs, got {path} twice.")
     names = _names(paths) if names is None else names
-    if len(names) != len(paths) or len(set(names)) != len(names) or not all(name.strip() for name in names):
+    is_text = all(name.strip() and not has_control_characters(name) for name in names)
+    if len(names) != len(paths) or len(set(names)) != len(names) or not is_text:
         raise ValueError(
-            f"`names` must be {len(paths)} different names, one for each run, got {list(names)}."
+            f"`names` must be {len(paths)} different names without control characters, one for each run, "
+            f"got {list(names)}."
         )
     runs = [_open(*given) for given in zip(paths, names, COLORS, strict=False)]
     _check_one_task(runs)

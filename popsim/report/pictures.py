@@ -1,6 +1,7 @@
 """Figures embedded in pages, and the folder of a report."""
 
 import base64
+import contextlib
 import dataclasses
 import io
 from collections.abc import Mapping
@@ -10,12 +11,13 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from popsim._drawing import NotDrawn, close_figures, try_to_draw
+from popsim._text_checks import check_path
 from popsim.analysis.figures import figure_style, save_figure
-from popsim.analysis.figures.style import laid_out
+from popsim.analysis.figures.style import is_figure, laid_out
 from popsim.experiments.experiment import RunFigure
 from popsim.report._html import Html, element, figure, is_page
-from popsim.store import RunFolder, SaveError
-from popsim.store.files import check_replaceable, saving
+from popsim.store import CorruptDataError, RunFolder, SaveError
+from popsim.store.files import check_replaceable, files_below, finished_name, is_of_system, saving
 
 __all__ = ["WrittenReport"]
 
@@ -36,30 +38,45 @@ class WrittenReport:
     table: str
 
 
-REPORT, COMPARISON = "report.html", "comparison.html"
+REPORT, COMPARISON, FIGURES = "report.html", "comparison.html", "figures"
 
 
-def check_report_folder(path: Path, page: str, *, run: RunFolder | None = None) -> None:
+def check_report_folder(path: Path, page: str, *, home: Path | None = None) -> None:
     """Check that writing a report into a folder overwrites nothing else.
 
     **Arguments:**
 
     - `path`: the folder.
     - `page`: the file name of the page.
-    - `run`: the run into whose folder the report may be written; None for none.
+    - `home`: the folder of the run or sweep, into which the report may be written; None for none.
 
-    **Raises:** `ValueError` unless `path` does not exist, is empty, is the folder of `run`, or holds an
-    earlier page of this name that popsim wrote; or if it holds another file of this name, or another run.
+    **Raises:** `ValueError` unless `path` does not exist, is empty, is `home`, or holds an earlier page of
+    this name that popsim wrote, or what a report left that was ended before its page was written; or if it
+    holds another file of this name, or another run.
     """
-    check_replaceable(path / page, is_page, kind="a report", overwrite=True)
-    if run is not None and path.exists() and path.samefile(run.path):
+    check_path("out", path)
+    check_replaceable(path / page, is_page, kind="a report", overwrite=True, name="out")
+    if home is not None and path.exists() and path.samefile(home):
         return
     if RunFolder(path).description.exists():
         raise ValueError(f"`out` must not be the folder of another run, got {path}.")
     if path.exists() and not path.is_dir():
         raise ValueError(f"`out` must be a folder, got {path}.")
-    if path.is_dir() and not (path / page).exists() and any(path.iterdir()):
+    if path.is_dir() and not (path / page).exists() and not _is_left_over(path):
         raise ValueError(f"`out` must be an empty folder or hold a {page} of popsim, got {path}.")
+
+
+def _is_left_over(path: Path) -> bool:
+    """Whether a folder holds nothing but figures and an unfinished page of a report of popsim."""
+    left_over = [file for file in path.iterdir() if not is_of_system(file.name)]
+    left_over = [file for file in left_over if finished_name(file.name) not in (REPORT, COMPARISON)]
+    if not left_over:
+        return True
+    with contextlib.suppress(CorruptDataError):
+        figures = [file for _, file in files_below(path / FIGURES)]
+        written = all(is_figure(file) or finished_name(file.name) is not None for file in figures)
+        return [file.name for file in left_over] == [FIGURES] and written
+    return False
 
 
 def make_report_folder(path: Path) -> None:

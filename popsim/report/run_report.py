@@ -280,7 +280,7 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     """
     check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
     out = run.folder.path if out is None else Path(out)
-    check_report_folder(out, REPORT, run=run.folder)
+    check_report_folder(out, REPORT, home=run.folder.path)
     results = run.results()
     info = read_run_info(run.folder.path)
     make_report_folder(out)

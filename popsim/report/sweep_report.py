@@ -18,10 +18,16 @@ from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import Html, element, is_page, named_values, table, write_page
+from popsim.report._html import Html, element, named_values, table, write_page
 from popsim.report._selection_figures import NOTE, draw_selection
-from popsim.report.pictures import REPORT, WrittenReport, figure_name, make_report_folder, save_and_embed
-from popsim.store.files import check_replaceable
+from popsim.report.pictures import (
+    REPORT,
+    WrittenReport,
+    check_report_folder,
+    figure_name,
+    make_report_folder,
+    save_and_embed,
+)
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps.tables import sweep_table
 
@@ -293,7 +299,7 @@ def report_sweep(
     `SaveError` if something cannot be written.
     """
     out = opened.folder.path if out is None else Path(out)
-    check_replaceable(out / REPORT, is_page, kind="a report", overwrite=True)
+    check_report_folder(out, REPORT, home=opened.folder.path)
     if opened.index.members.get("validation_loss") is None:
         raise ValueError(
             f"the sweep {opened.folder.path} must have results to be shown, it has none yet: "

@@ -13,6 +13,8 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
 
+from popsim._text_checks import check_path
+
 __all__ = ["CorruptDataError", "MismatchError", "SaveError"]
 
 
@@ -42,13 +44,20 @@ _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
 }
+_MARKED_BYTES = 2**18
+_NAME_BYTES = 255  # NAME_MAX
 _UNFINISHED = re.compile(r"(?P<name>.+)\.[0-9a-f]{8}\.partial")
 _OF_SYSTEM = re.compile(r"\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|\.nfs[0-9a-f]+", re.IGNORECASE)
 
 
 def unfinished(path: Path) -> Path:
-    """Return a random name beside `path` for a file or folder that becomes `path` once it is finished."""
-    return path.with_name(f"{path.name}.{uuid.uuid4().hex[:8]}.partial")
+    """Return a random name beside `path` for a file or folder that becomes `path` once it is finished.
+
+    A name that is too long for an ending is shortened: the system takes one of 255 bytes.
+    """
+    ending = f".{uuid.uuid4().hex[:8]}.partial"
+    beginning = os.fsencode(path.name)[: _NAME_BYTES - len(ending)].decode(errors="ignore")
+    return path.with_name(beginning + ending)
 
 
 def finished_name(name: str) -> str | None:
@@ -60,6 +69,16 @@ def finished_name(name: str) -> str | None:
 def is_of_system(name: str) -> bool:
     """Whether an operating system creates such files: macOS, Windows, or NFS for deleted open files."""
     return _OF_SYSTEM.fullmatch(name) is not None
+
+
+def real_path(path: Path) -> Path:
+    """Return where a path leads, as a plain path: without links, ".." and a second slash at the beginning.
+
+    The system takes all of these, tensorstore does not. Only for what a user names: below it nothing may be
+    a link.
+    """
+    real = os.path.realpath(path)
+    return Path(f"/{real.lstrip('/')}" if real.startswith("//") else real)
 
 
 def read_plain(path: Path) -> BufferedReader:
@@ -204,28 +223,44 @@ def write_file(path: Path, parts: Iterable[bytes]) -> None:
         file.writelines(parts)
 
 
-def check_replaceable(path: Path, is_ours: Callable[[Path], bool], *, kind: str, overwrite: bool) -> None:
-    """Check that writing to `path` overwrites nothing that must be kept.
+def check_replaceable(
+    path: Path, is_ours: Callable[[Path], bool], *, kind: str, overwrite: bool, name: str = "path"
+) -> None:
+    """Check that a file may be written to `path`, and overwrites nothing but such a file of popsim.
 
     **Arguments:**
 
     - `path`: the file to be written.
-    - `is_ours`: whether popsim wrote a given file.
+    - `is_ours`: whether popsim wrote a given plain file of this kind.
     - `kind`: the kind of file, for the error message.
     - `overwrite`: whether to replace a file that popsim wrote.
+    - `name`: the argument, for the error message.
 
-    **Raises:** `ValueError` if `path` exists, unless popsim wrote it and `overwrite` is True.
+    **Raises:** `ValueError` if nothing can be written to `path`, or it exists, unless popsim wrote it and
+    `overwrite` is True.
     """
+    check_path(name, path)
     if not os.path.lexists(path):
         return
     if not overwrite:
         raise ValueError(
-            f"`path` must not exist, got {path}; use overwrite=True (--overwrite) to replace it."
+            f"`{name}` must not exist, got {path}; use --overwrite (overwrite=True) to replace it."
         )
-    if not is_ours(path):
+    if not (stat.S_ISREG(path.lstat().st_mode) and is_ours(path)):
         raise ValueError(
-            f"`path` must not hold anything but {kind} of popsim, got {path}: it is left as it is."
+            f"`{name}` must not hold anything but {kind} of popsim, got {path}: it is left as it is."
         )
+
+
+def has_mark(path: Path, beginning: bytes, mark: bytes) -> bool:
+    """Whether a plain file has this beginning, and a mark in its first or its last part of 256 KiB."""
+    try:
+        with read_plain(path) as file:
+            first = file.read(_MARKED_BYTES)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - _MARKED_BYTES))
+            return first.startswith(beginning) and (mark in first or mark in file.read(_MARKED_BYTES))
+    except (OSError, CorruptDataError):
+        return False
 
 
 def is_plain_name(name: str) -> bool:

@@ -1,6 +1,7 @@
 """The identity of a run, and the lock of the process that writes it."""
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from popsim._text_checks import check_path
 from popsim.store.files import MismatchError, check_plain_file, read_plain
 from popsim.store.json_files import read_json, write_json
 
@@ -53,26 +55,41 @@ HOLDER = "run.lock.json"
 SECONDS_TO_LOCK = 0.1
 
 
+# What flock answers where a disk has no locks: FUSE, NFS without lockd, Lustre without its option.
+_NO_LOCKS = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+_HOW_TO_LOCK = (
+    "use --without-lock (without_lock=True) if no other process writes there, another disk, or a mount with "
+    "locks (Lustre: -o flock; NFS: lockd, or -o local_lock=flock for a single machine)."
+)
+
+
 @contextlib.contextmanager
-def lock_folder(path: Path) -> Iterator[None]:
+def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     """Hold the lock of a folder: `with lock_folder(path): ...`. Reentrant within a process.
 
     The operating system releases it when the process ends for any reason. `run.lock.json` names the holder.
+    A file whose existence is the lock would outlive a killed process, so it is no substitute.
 
     **Arguments:**
 
     - `path`: the folder; it must exist.
+    - `without_lock`: whether to continue without a lock on a disk that has none.
 
     **Raises:** `FolderHeldError` naming the folder if another process holds the lock; `ValueError` if it is
-    missing or cannot be written; `CorruptDataError` if `run.lock` is not a plain file.
+    missing, cannot be written, or is on a disk without locks; `CorruptDataError` if `run.lock` is not a plain
+    file.
     """
     import filelock
 
+    check_path("path", path)
     folder = Path(path).resolve()
     if not folder.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}: there is none.")
-    lock = filelock.FileLock(folder / LOCK, timeout=0, thread_local=False, is_singleton=True)
-    outermost = not lock.is_locked
+    lock = filelock.FileLock(
+        folder / LOCK, timeout=0, thread_local=False, is_singleton=True, fallback_to_soft=False
+    )
+    is_first = not lock.is_locked
+    is_new = not os.path.lexists(folder / LOCK)
     with contextlib.suppress(FileNotFoundError):
         check_plain_file(folder / LOCK)
     try:
@@ -80,23 +97,45 @@ def lock_folder(path: Path) -> Iterator[None]:
     except filelock.Timeout:
         raise FolderHeldError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
     except OSError as error:
-        raise ValueError(f"`path` must be a folder that can be written, got {path}: {error}") from None
+        if error.errno not in _NO_LOCKS:
+            raise ValueError(f"`path` must be a folder that can be written, got {path}: {error}") from None
+        if is_new:
+            with contextlib.suppress(OSError):
+                (folder / LOCK).unlink()
+        if not without_lock:
+            reason = f"{path} ({error.strerror})"
+            raise ValueError(
+                f"`path` must be on a disk that can lock files, got {reason}: {_HOW_TO_LOCK}"
+            ) from None
+    is_holder = is_first and lock.is_locked
     try:
-        if outermost:
+        if is_holder:
             with contextlib.suppress(OSError):
                 write_json(folder / HOLDER, {"process": os.getpid(), "host": socket.gethostname()})
         yield
     finally:
-        if outermost:
+        if is_holder:
             with contextlib.suppress(OSError):
                 (folder / HOLDER).unlink(missing_ok=True)
-        lock.release()
+        try:
+            lock.release()
+        except OSError:  # a network disk lost it; all is written by now
+            _give_up(lock)
+
+
+def _give_up(lock: Any) -> None:
+    """Close the file of a lock that could not be released: the system then keeps nothing of it."""
+    descriptor, lock._context.lock_file_fd = lock._context.lock_file_fd, None
+    with contextlib.suppress(OSError):
+        if descriptor is not None:
+            os.close(descriptor)
+    lock.release()  # which counts it as released now
 
 
 def lock_holder(path: Path) -> str | None:
     """Return the holder of the lock of a folder, such as "process 123 on 'host'"; None if it is free.
 
-    Nothing is written. What a killed process left does not count.
+    Nothing is written. What a killed process left does not count; a disk without locks knows no holder.
     """
     folder = Path(path)
     if not (folder / HOLDER).exists():
@@ -113,8 +152,8 @@ def lock_holder(path: Path) -> str | None:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # released when the file is closed
             return None
-        except OSError:
-            return _holder(folder)
+        except OSError as error:
+            return None if error.errno in _NO_LOCKS else _holder(folder)
 
 
 def _holder(folder: Path) -> str:

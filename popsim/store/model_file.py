@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 
 from popsim._checks import is_traced, warn_caller
 from popsim._named_parts import compared_parts, described_parts
+from popsim._text_checks import check_path
 from popsim.store._array_file import (
     as_keys,
     as_numpy,
@@ -118,6 +119,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     if one is missing or unexpected, or has another shape, dtype or key implementation, or naming the parts
     that are others than those of the model that was saved, such as `dt`, a nonlinearity or a solver.
     """
+    check_path("path", path)
     path = Path(path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
@@ -158,13 +160,14 @@ def read_model_details(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` and `MismatchError` as `load_model`.
     """
+    check_path("path", path)
     with open_array_file(Path(path), FORMAT, KIND) as (_, content):
         return content["details"]
 
 
-def check_model_path(path: Path, *, overwrite: bool) -> None:
-    """Check that `save_model` may write to a path; arguments and errors as there."""
-    check_replaceable(path, _is_model_file, kind=KIND, overwrite=overwrite)
+def check_model_path(path: Path, *, overwrite: bool, name: str = "path") -> None:
+    """Check that `save_model` may write to a path, as there; errors call it `name`."""
+    check_replaceable(path, _is_model_file, kind=KIND, overwrite=overwrite, name=name)
 
 
 def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:

@@ -61,10 +61,10 @@ def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> 
                 raw.check()
 
 
-def check_netcdf_path(path: Path, *, overwrite: bool) -> None:
-    """Check that `write_netcdf` can write to a path; arguments and errors as there."""
+def check_netcdf_path(path: Path, *, overwrite: bool, name: str = "path") -> None:
+    """Check that `write_netcdf` can write to a path, as there; errors call it `name`."""
     _import_h5netcdf()
-    check_replaceable(path, _is_ours, kind="a NetCDF file", overwrite=overwrite)
+    check_replaceable(path, _is_ours, kind="a NetCDF file", overwrite=overwrite, name=name)
 
 
 def _import_h5netcdf() -> tuple[Any, Any]:

@@ -4,7 +4,6 @@ import abc
 import contextlib
 import dataclasses
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -15,6 +14,7 @@ from popsim.store.files import (
     finished_name,
     is_of_system,
     remove_left_over,
+    unfinished,
 )
 from popsim.store.identity import HOLDER, LOCK
 
@@ -88,8 +88,9 @@ class PlainFolder(abc.ABC):
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=folder.path):
-                pass
+            probe = unfinished(folder.description)  # a name that is passed over if a kill leaves it
+            probe.touch(exist_ok=False)
+            probe.unlink()
         except OSError as error:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
         return folder

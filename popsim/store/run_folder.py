@@ -2,14 +2,17 @@
 
 import dataclasses
 import os
-import shlex
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import check_path
+from popsim._text_checks import as_word, check_path
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.checkpoints import Checkpoints
-from popsim.store.files import CorruptDataError, MismatchError, remove_left_over
+from popsim.store.files import (
+    CorruptDataError,
+    MismatchError,
+    remove_left_over,
+)
 from popsim.store.json_files import read_json, read_sealed_json
 from popsim.store.plain_folder import PlainFolder
 
@@ -80,7 +83,7 @@ class RunFolder(PlainFolder):
     def resume_command(self) -> str:
         """The command that finishes the run; it imports the module of an experiment from outside popsim."""
         module = _described(self.description).get("module") if self.description.is_file() else None
-        return f"popsim {import_option(module)}resume {shlex.quote(str(self.path))}"
+        return f"popsim {import_option(module)}resume {as_word(self.path)}"
 
     def present_of_training(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
@@ -108,8 +111,8 @@ class RunFolder(PlainFolder):
         **Arguments:**
 
         - `path`: the folder; its parents are created as needed.
-        - `overwrite`: whether to delete an existing run. Figures stay until new ones of the same name replace
-            them; files not listed above stay.
+        - `overwrite`: whether to delete an existing run. Its `run.json` and its figures stay until new ones
+            replace them; files not listed above stay.
 
         **Raises:** `ValueError` if `path` holds a run and `overwrite` is False, holds something else, or
         cannot be written.
@@ -121,12 +124,12 @@ class RunFolder(PlainFolder):
         return folder
 
     def _delete_run(self) -> None:
-        """Delete the files of popsim, `run.json` last, so that an interrupted deletion still leaves a run."""
+        """Delete the files of popsim but `run.json`, without which the folder would be that of nobody."""
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
-        for own in (self.summary, self.log, self.training, self.description):
-            own.unlink(missing_ok=True)
+        for file in (self.summary, self.log, self.training):
+            file.unlink(missing_ok=True)
 
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
@@ -182,6 +185,7 @@ class RunFolder(PlainFolder):
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
         `CorruptDataError` if `run.json` was changed or is lost, or a part of the run is a link.
         """
+        check_path("path", path)
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.description.is_file():
@@ -204,6 +208,7 @@ class RunFolder(PlainFolder):
 
         **Raises:** `ValueError` if there is none; `CorruptDataError` if a part of it is a link.
         """
+        check_path("path", path)
         folder = cls(Path(path))
         folder.check_plain()
         if not folder.training.is_file():

@@ -4,11 +4,10 @@ import contextlib
 import dataclasses
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import check_path
+from popsim._text_checks import as_word, check_path
 from popsim.experiments import Recording
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.store import CorruptDataError, MismatchError, RunFolder, read_json, read_sealed_json
@@ -163,7 +162,7 @@ class SweepFolder(PlainFolder):
             with contextlib.suppress(ValueError, OSError):
                 described = read_json(self.description)
         module = described.get("module") if isinstance(described, dict) else None
-        return f"popsim {import_option(module)}{verb} {shlex.quote(f'{self.path}{suffix}')}"
+        return f"popsim {import_option(module)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
 
     def described(self) -> dict[str, Any]:
         """Read the description, without rebuilding the experiment.

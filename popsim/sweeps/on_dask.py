@@ -78,6 +78,7 @@ def run_on_dask(
     scheduler: str | None = None,
     n_workers: int | None = None,
     devices: int | None = None,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
     tell: Callable[[str], None] = lambda said: None,
 ) -> OpenedSweep:
@@ -91,6 +92,7 @@ def run_on_dask(
         machine, with one worker per accelerator, or per core.
     - `n_workers`: the number of workers of this machine; None for the default.
     - `devices`: the number of devices over which the members of a cell are divided; None for one.
+    - `without_lock`: see `run_cell`.
     - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
     - `tell`: called with a line for each cell that ends.
 
@@ -112,6 +114,7 @@ def run_on_dask(
         module = module_of(opened.sweep.experiment)
         modules, python_path = ((), ()) if module is None else ((module[0],), (str(module[1]),))
         options = ("--devices", str(1 if devices is None else devices))
+        options += ("--without-lock",) if without_lock else ()
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
         together = tuple(wanted) if opened.sweep.selects_across_cells else ()

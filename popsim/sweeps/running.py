@@ -55,6 +55,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     """
     check_path("out", path)
     folder = SweepFolder(Path(path))
+    check_path("out", folder.cell(0).path)  # below which the longest paths are
     folder.check_plain()
     if folder.description.exists():
         _check_same(folder, sweep)
@@ -110,13 +111,14 @@ def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
     return {name: own for name, own in described.items() if name != "settings"} | described["settings"]
 
 
-def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
+def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) -> OpenedSweep:
     """Make the folder of a sweep, in which nothing is trained yet.
 
     **Arguments:**
 
     - `sweep`: the plan.
     - `path`: a folder that is empty or does not exist.
+    - `without_lock`: see `TaskTrainer`.
 
     **Raises:** `ValueError` and `MismatchError` as `check_sweep`; `SaveError` if it cannot be written.
     """
@@ -132,7 +134,7 @@ def make_sweep(sweep: Sweep, path: str | Path) -> OpenedSweep:
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }
-    with lock_folder(folder.path), saving(folder.path):
+    with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
         if folder.description.exists():  # another process has made one meanwhile
             _check_same(folder, sweep)
         folder.remove_left_overs()
@@ -157,6 +159,7 @@ def run_cell(
     keeps_devices: bool = False,
     quiet: bool = True,
     patience: float = SECONDS_FOR_OTHERS,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
     """Train a cell of a sweep, or go on with it; a finished one is returned as it is.
@@ -168,7 +171,7 @@ def run_cell(
 
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
-    - `devices`, `quiet`, `stop`: see `run_experiment`.
+    - `devices`, `quiet`, `without_lock`, `stop`: see `run_experiment`.
     - `keeps_devices`: whether a cell that has begun goes on with as many of the devices as before, for the
         same bits.
     - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
@@ -203,7 +206,7 @@ def run_cell(
     waiting, population = Waiting(folder, sweep.population_of(number), patience), None
     if sweep.selects_across_cells:
         population = shared_population(folder, sweep, sweep_id, number, waiting)
-    with lock_folder(RunFolder.make(place.path).path):
+    with lock_folder(RunFolder.make(place.path).path, without_lock=without_lock):
         try:
             run = run_or_resume(
                 cell.experiment,
@@ -216,6 +219,7 @@ def run_cell(
                 draws_figures=False,
                 part_of={"sweep": sweep_id, "cell": number},
                 population=population,
+                without_lock=without_lock,
             )
             write_entry(folder, sweep, sweep_id, number)
         except RunStopped as stopped:
@@ -246,6 +250,7 @@ def run_sweep(
     devices: Devices | None = None,
     keeps_devices: bool = False,
     quiet: bool = True,
+    without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
     tell: Callable[[str], None] = lambda said: None,
 ) -> OpenedSweep:
@@ -259,7 +264,7 @@ def run_sweep(
 
     - `path`: the folder of the sweep.
     - `cells`: the numbers of the cells to train; by default all.
-    - `devices`, `keeps_devices`, `quiet`, `stop`: see `run_cell`.
+    - `devices`, `keeps_devices`, `quiet`, `without_lock`, `stop`: see `run_cell`.
     - `tell`: called with a line for each cell.
 
     **Returns:** the sweep, opened. Cells that other processes train may not be finished.
@@ -274,6 +279,7 @@ def run_sweep(
     held: set[int] = set()
     together = opened.sweep.selects_across_cells
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
+    options["without_lock"] = without_lock
 
     def train(number: int) -> None:
         try:

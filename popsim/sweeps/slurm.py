@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_positive_int
-from popsim._text_checks import check_path
+from popsim._text_checks import check_path, has_control_characters
 from popsim.experiments import AbstractExperiment
-from popsim.store.files import write_file
+from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
 from popsim.sweeps.modules import module_of
 from popsim.sweeps.opened import OpenedSweep
@@ -38,6 +38,7 @@ class SlurmOptions:
     - `at_a_time`: the largest number of them that run at a time; None for no limit.
     - `options`: further options of sbatch, such as "account=lab", but none that the script sets itself.
     - `setup`: lines to run before popsim, such as "module load python".
+    - `without_lock`: see `run_cell`.
 
     **Raises:** `ValueError` naming what is not of this form.
     """
@@ -51,6 +52,7 @@ class SlurmOptions:
     at_a_time: int | None = None
     options: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
+    without_lock: bool = False
 
     def __post_init__(self):
         for name in ("gpus", "cpus", "max_tasks", "at_a_time"):
@@ -74,7 +76,7 @@ class SlurmOptions:
             if (name := option.partition("=")[0]) in _OWN_OPTIONS:
                 raise ValueError(f"`slurm_option` must not be one that the script sets, got {name}.")
         for line in (*self.options, *self.setup):
-            if not line.strip() or "\n" in line or "\r" in line:
+            if not line.strip() or has_control_characters(line.replace("\t", " ")):
                 raise ValueError(f"`setup` and `slurm_option` must be one line each, got {line!r}.")
 
     def lines(self) -> list[str]:
@@ -102,8 +104,10 @@ def _seconds(time: str) -> int:
     return numbers[0] * 60 + (numbers[1] if len(numbers) == 2 else 0)
 
 
-_SCRIPT = """#!/bin/bash
-#SBATCH --job-name={name}
+_BEGINNING = "#!/bin/bash\n# written by popsim sweep script\n"
+_SCRIPT = (
+    _BEGINNING
+    + """#SBATCH --job-name={name}
 #SBATCH --array=0-{last}{limit}{options}
 #SBATCH --output={logs}
 #SBATCH --signal=B:USR1@{seconds}
@@ -118,7 +122,7 @@ trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by 
 
 failed=0
 train() {
-    {popsim} sweep run "$sweep" "$@" --quiet &
+    {popsim} sweep run "$sweep" "$@" --quiet{without_lock} &
     child=$!
     while wait "$child"; code=$?; kill -0 "$child" 2> /dev/null; do :; done  # a signal ends wait, not popsim
     child=
@@ -129,6 +133,7 @@ train() {
 {train}
 exit "$failed"
 """
+)
 _EACH = """for ((cell = SLURM_ARRAY_TASK_ID; cell < {n_cells}; cell += {n_tasks})); do
     [ -f "$sweep/cells/$(printf %06d "$cell")/summary.json" ] || train --cell "$cell"
 done"""
@@ -174,10 +179,16 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "logs": f'"{place}/%a.txt"',
         "seconds": SIGNAL_SECONDS,
         "setup": "".join(f"\n{line}" for line in setup),
+        "without_lock": " --without-lock" if options.without_lock else "",
         "sweep": shlex.quote(str(folder)),
         "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
     }
     return re.sub(r"\{(\w+)\}(?<!\$\{SLURM_ARRAY_JOB_ID\})", lambda part: str(parts[part[1]]), _SCRIPT)
+
+
+def is_slurm_script(path: Path) -> bool:
+    """Whether popsim wrote a file, as a script for sbatch."""
+    return has_mark(path, _BEGINNING.encode(), b"#SBATCH")
 
 
 def write_slurm_script(
@@ -190,16 +201,16 @@ def write_slurm_script(
     - `opened`: the sweep.
     - `options`: the options of the jobs.
     - `out`: the script; None for `sweep.sbatch` in the folder of the sweep.
-    - `overwrite`: whether to replace an existing file.
+    - `overwrite`: whether to replace an existing script of popsim.
 
     **Returns:** the path of the script.
 
-    **Raises:** `ValueError` if it exists and `overwrite` is False; `SaveError` if it cannot be written.
+    **Raises:** `ValueError` if `out` exists, unless popsim wrote it and `overwrite` is True; `SaveError` if
+    it cannot be written.
     """
     path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
-    check_path("out", path)
-    if path.exists() and not overwrite:
-        raise ValueError(f"`out` must not exist, got {path}; use --overwrite to replace it.")
+    check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
+    check_path("path", opened.folder.path)
     (opened.folder.path / "logs").mkdir(exist_ok=True)
     write_file(path, [slurm_script(opened, options).encode()])
     return path

@@ -1,17 +1,20 @@
 """The plan and the state of a sweep as text."""
 
+import csv
 import datetime
-import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
+from popsim._text_checks import as_word
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.info_table import size_text
+from popsim.store.files import read_plain
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 
-__all__ = ["plan_table", "sweep_table"]
+__all__ = ["is_summary", "plan_table", "sweep_table"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
@@ -80,7 +83,7 @@ def sweep_table(opened: OpenedSweep) -> str:
 
 def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:
     """Say how damaged cells are trained again."""
-    paths = [shlex.quote(str(folder.cell(number).path)) for number in damaged[:MOST_CELLS]]
+    paths = [as_word(folder.cell(number).path) for number in damaged[:MOST_CELLS]]
     more = f" and {len(damaged) - MOST_CELLS} more" if len(damaged) > MOST_CELLS else ""
     return f"a damaged cell is trained again when its folder is removed: {' '.join(paths)}{more}"
 
@@ -97,3 +100,25 @@ def _line(opened: OpenedSweep, number: int) -> str:
     n_batches = opened.sweep.cell(number).experiment.n_batches
     saved = f", {opened.index.n_batches[number]} of {n_batches} batches saved" if state == "stopped" else ""
     return f"  cell {number}: {said}{saved}{f': {problem}' if problem else ''}"
+
+
+_AFTER_AXES = ["seed", "cell", "place", "state", "batches", "frozen_from", "stopped_from"]
+_AFTER_AXES += ["training_loss", "validation_loss"]
+_LONGEST_HEADER = 2**20
+
+
+def is_summary(path: Path) -> bool:
+    """Whether a file begins with the columns of `OpenedSweep.summary` and no others, as CSV."""
+    try:
+        with read_plain(path) as file:
+            header = file.readline(_LONGEST_HEADER).decode()
+    except (OSError, ValueError):
+        return False
+    columns = next(csv.reader([header]), [])
+    n_axes = columns.index("seed") if "seed" in columns else 0
+    figures = columns[n_axes + len(_AFTER_AXES) :]
+    return (
+        columns[:1] == ["member"]
+        and columns[n_axes : n_axes + len(_AFTER_AXES)] == _AFTER_AXES
+        and all(name.startswith("result.") for name in figures)
+    )

@@ -69,6 +69,8 @@ class TrainerOptions:
         kept. Checkpoints are also written at logging points (at most one a second) and after the last batch.
         An exception or Ctrl-C is re-raised after the last finished call of the loop (including its logging
         point, if any) has been saved, with a note that says what is saved and how to resume.
+    - `without_lock`: whether to use a `chkpt_dir` on a disk that cannot lock files, where nothing notices a
+        second process that writes there; by default such a disk is refused.
     - `enable_tensorboard`, `tensorboard_logdir`: whether to write losses, learning rate and figures as
         TensorBoard events to that folder at each logging point, see `TensorBoardWriter`; needs
         `popsim[tensorboard]`.
@@ -131,6 +133,7 @@ class TrainerOptions:
     validation_metrics: ValidationMetrics | None = None
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     n_checkpoints: int = N_CHECKPOINTS
+    without_lock: bool = False
     stop: Callable[[], bool] | None = None
 
     def __post_init__(self):

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._checks import check_callables
+from popsim._text_checks import check_path
 from popsim.training._offers import MEMBERS, SCORES, Offers
 from popsim.training.steps.train_state import named_arrays, with_named_arrays
 
@@ -59,6 +60,7 @@ class SharedPopulation:
     population: int = 0
 
     def __post_init__(self):
+        check_path("folder", self.folder)
         check_callables("keeps_waiting", [self.keeps_waiting])
         if self.n_kept < 2:
             raise ValueError(f"`n_kept` must be at least 2, got {self.n_kept}.")

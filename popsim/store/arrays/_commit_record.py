@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from popsim._text_checks import check_path
 from popsim.store.arrays._layout import DTYPES, ArrayLayout, Shape
 from popsim.store.arrays._stored_array import StoredArray
-from popsim.store.files import CorruptDataError, digest, is_plain_name
+from popsim.store.files import CorruptDataError, digest, is_plain_name, real_path
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id
 from popsim.store.json_files import plain_json, read_json, write_json
 
@@ -31,7 +32,11 @@ class CommitRecord:
 
     def arrays(self, folder: Path) -> dict[str, StoredArray]:
         """Return the arrays in the folder of the group."""
-        return {name: StoredArray(folder / name, own, self.run_id) for name, own in self.layouts.items()}
+        location = real_path(folder)
+        return {
+            name: StoredArray(folder / name, layout, self.run_id, location / name)
+            for name, layout in self.layouts.items()
+        }
 
     @property
     def lengths(self) -> dict[str, int]:
@@ -65,6 +70,7 @@ class CommitRecord:
         **Raises:** `ValueError` if the folder holds no arrays of popsim; `CorruptDataError` naming zarr.json
         if it is damaged, or missing although there are arrays; `MismatchError` if it is of another run.
         """
+        check_path("path", folder)
         if not folder.is_dir():
             raise ValueError(f"`path` must be a folder of arrays, got {folder}: there is none.")
         path = folder / "zarr.json"

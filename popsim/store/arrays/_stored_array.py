@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import math
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ TIMES_IN_MEAN = 3  # xarray holds the array, a mask of what is NaN, and a copy w
 class StoredArray:
     """An array of a group: its folder, its layout with the committed length, and the identity of the run.
 
+    `location` is where the folder was when its group was opened, see `real_path`. Entries are read there,
+    also after a change of the current folder and in other processes; messages name `folder`.
+
     Each file ends in a seal, to which zarr's index of the chunks does not point: the run, the number of rows,
     and eight bytes of a SHA-256 of these, the array and the place.
     """
@@ -39,6 +43,7 @@ class StoredArray:
     folder: Path
     layout: ArrayLayout
     run_id: str
+    location: Path
 
     def write(self, first: int, rows: np.ndarray) -> None:
         """Write the shards at `first` along the first axis, each file atomically.
@@ -107,10 +112,10 @@ class StoredArray:
         """
         files, array = [], f"a part of the array {self.folder.name!r}"
         for place in self.layout.places() if places is None else places:
-            path = self.folder / self.layout.shard_name(place)
-            rows = self.layout.block(place)[0]
+            name = self.layout.shard_name(place)
+            path, rows = self.folder / name, self.layout.block(place)[0]
             try:
-                with read_plain(path) as file:
+                with read_plain(self.location / name) as file:
                     file.seek(max(0, file.seek(0, os.SEEK_END) - SEAL_BYTES))
                     self._check_seal(file.read(), path, rows.stop - rows.start)
             except FileNotFoundError:
@@ -138,7 +143,7 @@ class StoredArray:
         """Return the entries at `key`: an integer, a slice or an array of indices per axis (outer indexing).
 
         **Raises:** `CorruptDataError` naming a required file that is missing or damaged; `MemoryError` if the
-        entries do not fit into memory; `OSError` if no more files may be opened.
+        entries do not fit into memory; `OSError` for what is no damage, such as too many open files.
         """
         import tensorstore
 
@@ -148,16 +153,18 @@ class StoredArray:
         if not values.size:
             return values
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
-        folder = {"driver": "file", "path": f"{self.folder.absolute()}/"}
-        found = _opened(layout, folder, open=True, assume_metadata=True).oindex[
-            tuple(index for index, _, _ in parts)
-        ]
+        folder = {"driver": "file", "path": f"{self.location}/"}
         try:
-            tensorstore.array(values).write(found).result()  # takes half the time of `found.read()`
+            stored = _opened(layout, folder, open=True, assume_metadata=True)
+        except (ValueError, RuntimeError) as error:  # before any byte is read, so nothing is damaged
+            raise OSError(errno.EINVAL, f"could not be opened: {error}", str(self.folder)) from error
+        entries = stored.oindex[tuple(index for index, _, _ in parts)]
+        try:
+            tensorstore.array(values).write(entries).result()  # takes half the time of `entries.read()`
             return values
         except ValueError as error:
-            if (told := os.strerror(errno.EMFILE)) in str(error):
-                raise OSError(errno.EMFILE, told, str(self.folder)) from error
+            if (number := _error_of_system(error)) not in (None, errno.EIO):
+                raise OSError(number, os.strerror(number), str(self.folder)) from error
             damaged = next((file for file in files if f'{file.name}"' in str(error)), self.folder)
             raise CorruptDataError(
                 f"{damaged}, a part of the array {self.folder.name!r}, is damaged: {error}"
@@ -183,6 +190,12 @@ class StoredArray:
                     )
                 return values
         raise MemoryError(f"{read} must fit into memory, got {n_bytes / 1e9:.3g} GB: {parts}")
+
+
+def _error_of_system(error: ValueError) -> int | None:
+    """Return the error number of the system in an error of tensorstore; None if there is none."""
+    code = re.search(r"(?:os_error_code='|OS error )(\d+)", str(error))
+    return int(code[1]) if code else None
 
 
 def _part(key: Any, length: int, shard: int) -> tuple[Any, int | None, Iterable[int]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim._text_checks import check_path
 from popsim.store.arrays._commit_record import (
     CommitRecord,
     Values,
@@ -21,7 +22,7 @@ from popsim.store.arrays._commit_record import (
 from popsim.store.arrays._layout import BUFFERED_BYTES, ArrayLayout, cut
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.arrays.inspection import remove_array, remove_stale
-from popsim.store.files import SaveError, finished_name, remove_left_over, saving, unfinished
+from popsim.store.files import SaveError, finished_name, real_path, remove_left_over, saving, unfinished
 from popsim.store.identity import new_run_id
 
 __all__ = ["GrowingArrays"]
@@ -85,7 +86,7 @@ def new_array(group: Path, name: str, layout: ArrayLayout, run_id: str) -> Store
     with saving(folder):
         remove_array(folder)
         folder.mkdir()
-    return StoredArray(folder, layout, run_id)
+    return StoredArray(folder, layout, run_id, real_path(group) / name)
 
 
 def write_fixed(group: Path, arrays: Values, run_id: str) -> dict[str, ArrayLayout]:
@@ -149,6 +150,7 @@ class GrowingArrays:
         **Raises:** `ValueError` if `path` exists or an array does not match its axis names; `SaveError` if
         the folder cannot be written.
         """
+        check_path("path", path)
         path = Path(path)
         if path.exists():
             raise ValueError(f"`path` must not exist, got {path}.")

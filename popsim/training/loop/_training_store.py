@@ -272,7 +272,7 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
         ) from None
     by_member = frozenset({BATCH, VALIDATION, SELECTION, CONTROL, TRAINABLES} if training.ensembled else ())
-    with lock_folder(folder.path):
+    with lock_folder(folder.path, without_lock=trainer.without_lock):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()
         if not folder.training.exists():

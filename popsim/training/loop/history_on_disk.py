@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Int, PyTree
 
+from popsim._text_checks import check_path
 from popsim.ensemble import Members
 from popsim.loss import LossValues
 from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_arrays
@@ -216,6 +217,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
 
     **Raises:** `ValueError` if `path` exists, or `untrained` is given and no trainables were kept.
     """
+    check_path("path", path)
     if Path(path).exists():
         raise ValueError(f"`path` must not exist, got {path}.")
     is_ensemble = history.learning_rate.ndim == 2
@@ -268,6 +270,7 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
     **Raises:** `ValueError` if there is no history at `path`; `CorruptDataError` if it is not as it was
     written; `MismatchError` if it is of another run.
     """
+    check_path("path", path)
     path = Path(path)
     within = RunFolder(path).history
     if within.exists():

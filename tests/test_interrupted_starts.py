@@ -1,0 +1,125 @@
+"""A start that ends before its folder is a run, a training or a report leaves a folder that can be used."""
+
+import contextlib
+import errno
+import importlib
+import os
+import shutil
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from swept_runs import Swept
+
+import popsim.sweeps
+from popsim.experiments import open_run, run_experiment
+from popsim.report import compare_runs, report_run, report_sweep
+from popsim.store import RunFolder
+
+running = importlib.import_module("popsim.experiments.run_experiment")  # which is also a function
+SMALL = Swept(n_members=1, n_batches=2, log_step=1)
+NOT_FINITE = float("nan")
+
+
+class Killed(BaseException):
+    """Stands for the end of a process: nothing catches it, and files stay as they are."""
+
+
+def _kill(*_, **__):
+    raise Killed
+
+
+def _fill_disk(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+STEPS = {
+    "the probe of the folder": (Path, "touch"),
+    "its removal": (Path, "unlink"),
+    "the lock": ("popsim.store.identity.write_json",),
+    "the deletion of the run before": (RunFolder, "remove_left_overs"),
+    "after the deletion": (running, "write_sealed_json"),
+    "the description": (os, "fsync"),
+    "its last step": (Path, "replace"),
+}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with two finished runs and a sweep."""
+    folder = tmp_path_factory.mktemp("finished")
+    for name in ("one", "two"):
+        run_experiment(SMALL, folder / name, quiet=True)
+    sweep = popsim.sweeps.Sweep(SMALL, {"cost": (0.1, 0.2)}, range(2))
+    popsim.sweeps.make_sweep(sweep, folder / "sweep")
+    popsim.sweeps.run_sweep(folder / "sweep")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [_kill, _fill_disk], ids=["killed", "full disk"])
+@pytest.mark.parametrize("overwrites", [False, True], ids=["new", "overwrites"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_run_can_begin_where_another_start_ended(step, overwrites, end, finished, tmp_path, monkeypatch):
+    path = tmp_path / "run"
+    if overwrites:
+        shutil.copytree(finished / "one", path)
+        (path / "figures").mkdir()
+    monkeypatch.setattr(running, "_train", lambda run, *_, **__: run)
+    with monkeypatch.context() as during, contextlib.suppress(Killed, OSError, ValueError):
+        during.setattr(*STEPS[step], end)
+        run_experiment(SMALL, path, quiet=True, overwrite=overwrites)
+    is_run = (path / "run.json").exists()
+    assert is_run or not overwrites
+    run_experiment(SMALL, path, quiet=True, overwrite=is_run)
+    assert open_run(path).experiment == SMALL
+
+
+BAD = [{"part_of": {"x": NOT_FINITE}}, {"part_of": {"x": object()}}, {"checkpoint_seconds": NOT_FINITE}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_what_cannot_be_written_down_is_refused_before_a_run_is_deleted(bad, finished, tmp_path):
+    shutil.copytree(finished / "one", tmp_path / "run")
+    for path, overwrite in ((tmp_path / "run", True), (tmp_path / "new", False)):
+        with pytest.raises(ValueError, match="part_of|checkpoint_seconds"):
+            run_experiment(SMALL, path, quiet=True, overwrite=overwrite, **bad)
+    assert open_run(tmp_path / "run").is_finished and not (tmp_path / "new").exists()
+
+
+REPORTS = {
+    "report_run": lambda folder, out: report_run(open_run(folder / "one"), out),
+    "report_sweep": lambda folder, out: report_sweep(popsim.sweeps.open_sweep(folder / "sweep"), out),
+    "compare_runs": lambda folder, out: compare_runs([folder / "one", folder / "two"], out),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+@pytest.mark.parametrize("end", [_kill, _fill_disk], ids=["killed", "full disk"])
+def test_a_report_can_be_written_where_another_one_ended(report, end, finished, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    for module in ("run_report", "sweep_report", "comparison"):
+        monkeypatch.setattr(f"popsim.report.{module}.write_page", end)
+    with pytest.raises((Killed, OSError)):
+        report(finished, out)
+    (out / "report.html.0123abcd.partial").touch()
+    (out / "comparison.html.0123abcd.partial").touch()
+    monkeypatch.undo()
+    report(finished, out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+def test_a_report_leaves_the_folders_of_others_alone(report, finished, tmp_path):
+    (tmp_path / "figures").mkdir()
+    figure = plt.figure()
+    figure.savefig(tmp_path / "figures" / "mine.png")
+    plt.close(figure)
+    with pytest.raises(ValueError, match="`out` must be an empty folder"):
+        report(finished, tmp_path)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "notes.txt").touch()
+    with pytest.raises(ValueError, match="`out` must be an empty folder"):
+        report(finished, tmp_path / "thesis")

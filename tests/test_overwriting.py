@@ -1,0 +1,147 @@
+"""With --overwrite a command replaces a file of that kind that popsim wrote, and nothing else."""
+
+import os
+import shutil
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pytest
+from small_experiment import Sum
+from swept_runs import Swept
+
+import popsim.sweeps
+from popsim.cli import main
+from popsim.experiments import EXPERIMENTS, run_experiment
+
+OUTPUTS = {
+    "summary": "export {sweep} --summary {file}",
+    "script": "sweep script {sweep} --slurm --out {file}",
+    "png": "show-task flip-flop --out {file}",
+    "pdf": "show-task flip-flop --out {file}",
+    "svg": "show-task flip-flop --out {file}",
+    "figures": "export {run} --figures {folder}",
+    "model": "export {run} --model {file}",
+    "history": "export {run} --history {file}",
+    "history of a sweep": "export {sweep} --history {file}",
+}
+NAMES = {"summary": "summary.csv", "script": "job.sbatch", "figures": "one.png"}
+NAMES |= {kind: f"task.{kind}" for kind in ("png", "pdf", "svg")}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """The folders of a run and of a sweep, as words of a command."""
+    folder = tmp_path_factory.mktemp("results")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "sum", Sum)
+        run_experiment(Sum(n_members=1, n_batches=2, batch_size=2), folder / "run", quiet=True)
+    sweep = popsim.sweeps.Sweep(Swept(n_batches=2, log_step=1), {"n_units": (3,)}, range(1))
+    popsim.sweeps.make_sweep(sweep, folder / "sweep")
+    popsim.sweeps.run_sweep(folder / "sweep")
+    return {"run": folder / "run", "sweep": folder / "sweep"}
+
+
+@pytest.fixture
+def command(places, tmp_path, monkeypatch, capsys):
+    """Writes an output of a kind, `command(kind, *options)`, and returns the file and what was printed."""
+    monkeypatch.setitem(EXPERIMENTS, "sum", Sum)
+    (tmp_path / "out").mkdir()
+
+    def write(kind, *options):
+        file = tmp_path / "out" / NAMES.get(kind, "file")
+        words = OUTPUTS[kind].format(**places, file=file, folder=file.parent).split()
+        main([*words, *options])
+        return file
+
+    write.file = lambda kind: tmp_path / "out" / NAMES.get(kind, "file")
+    return write
+
+
+def _of_matplotlib(ending):
+    def write(path):
+        figure = plt.figure()
+        figure.savefig(path, format=ending)
+        plt.close(figure)
+
+    return write
+
+
+def _state(file):
+    about = file.lstat()
+    return about.st_ino, about.st_mode, about.st_mtime_ns, file.read_bytes() if file.is_file() else None
+
+
+def _with_a_note(path):
+    """A summary of popsim to which its user added a column."""
+    columns = "member,n_units,seed,cell,place,state,batches,frozen_from,stopped_from,training_loss"
+    path.write_text(f"{columns},validation_loss,note\n0,3,0,0,0,finished,2,-1,-1,.1,.2,mine\n")
+
+
+FOREIGN = {
+    "a text": lambda path: path.write_text("mine"),
+    "an empty file": lambda path: path.touch(),
+    "a PNG of matplotlib": _of_matplotlib("png"),
+    "a PDF of matplotlib": _of_matplotlib("pdf"),
+    "an SVG of matplotlib": _of_matplotlib("svg"),
+    "a table": lambda path: path.write_text("member,seed\n0,1\n"),
+    "a summary with a note": _with_a_note,
+    "a script": lambda path: path.write_text("#!/bin/bash\n#SBATCH --array=0-3\nsrun me\n"),
+    "a folder": lambda path: path.mkdir(),
+    "a pipe": os.mkfifo,
+    "a link to nowhere": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
+    file = command.file(kind)
+    descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}
+    copies = {
+        name: lambda path, source=source: shutil.copy(source, path) for name, source in descriptions.items()
+    }
+    for name, make in (FOREIGN | copies).items():
+        make(file)
+        before = _state(file)
+        with pytest.raises(SystemExit) as end:
+            command(kind, "--overwrite")
+        complaint = capsys.readouterr().err
+        assert end.value.code == 2 and complaint.count("\n") == 1, name
+        assert "must not hold anything but a" in complaint and "left as it is" in complaint, name
+        assert _state(file) == before, name
+        assert [path.name for path in file.parent.iterdir()] == [file.name], name
+        file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_what_popsim_wrote_is_replaced_if_it_is_told_to(kind, command, capsys):
+    file = command(kind)
+    written = file.stat()
+    with pytest.raises(SystemExit):
+        command(kind)
+    assert "--overwrite" in capsys.readouterr().err and file.stat() == written
+    assert command(kind, "--overwrite").stat().st_ino != written.st_ino
+    shutil.copy(file, elsewhere := Path(f"{file}.copy"))
+    file.unlink()
+    file.symlink_to(elsewhere)
+    with pytest.raises(SystemExit):
+        command(kind, "--overwrite")
+    assert file.is_symlink()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_what_popsim_wrote_as_another_kind_stays(kind, command, places, capsys):
+    file = command.file(kind)
+    figures, histories = ("png", "pdf", "svg", "figures"), ("history", "history of a sweep")
+    for another in ("summary", "script", "png", "model", "history"):
+        if another == kind or {another, kind} <= {*figures} or {another, kind} <= {*histories}:
+            continue
+        shutil.move(command(another), content := file.parent.parent / "content")
+        shutil.copy(content, file)
+        with pytest.raises(SystemExit):
+            command(kind, "--overwrite")
+        assert "must not hold anything but" in capsys.readouterr().err, another
+        assert file.read_bytes() == content.read_bytes(), another
+        file.unlink()
