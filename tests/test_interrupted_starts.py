@@ -79,7 +79,7 @@ BAD = [{"part_of": {"x": NOT_FINITE}}, {"part_of": {"x": object()}}, {"checkpoin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bad", BAD, ids=str)
+@pytest.mark.parametrize("bad", BAD, ids=["not finite", "an object", "of an option"])
 def test_what_cannot_be_written_down_is_refused_before_a_run_is_deleted(bad, finished, tmp_path):
     shutil.copytree(finished / "one", tmp_path / "run")
     for path, overwrite in ((tmp_path / "run", True), (tmp_path / "new", False)):
