@@ -178,13 +178,12 @@ def as_float_array(value: Any) -> Array | PerMember:
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    is_typed = isinstance(value, float | list | tuple)
-    if is_typed and (lost := lost_in_precision(value)):
+    if isinstance(value, float | list | tuple) and (lost := lost_in_precision(value)):
         raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
     try:
         return as_array(value, jnp.result_type(float))
     except (TypeError, ValueError):
-        return value
+        return value  # pyright: ignore[reportReturnType]
 
 
 def n_steps_in(name: str, seconds: float, dt: float) -> int:

@@ -86,6 +86,12 @@ ENSEMBLES = {
     ),
     "half a member": (lambda: popsim.member(ENSEMBLE, 1.5), "`index` must be a member .* got 1.5"),
     "a name of a member": (lambda: popsim.member(ENSEMBLE, "a"), "`index` must be a member .* got 'a'"),
+    "a share above one in the end": (
+        lambda: popsim.interventions.InterventionPlan(
+            "push", 1.0, probability=popsim.schedules.LinearSchedule(0.0, 2.0, last_batch=9)
+        ),
+        "`probability` must be from zero to one, got 2.0",
+    ),
     "a list as ensemble": (lambda: popsim.n_members([ENSEMBLE]), "`ensemble` must be an ensemble of models"),
     "too many members": (
         lambda: popsim.make_ensemble(build, 2**40, key=KEY),

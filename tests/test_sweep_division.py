@@ -22,6 +22,7 @@ from popsim.sweeps import (
     verify_sweep,
 )
 from popsim.sweeps.division import Division
+from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 
 pytestmark = pytest.mark.slow
 STORED = Path(__file__).parent / "stored" / "format_1" / "sweep"
@@ -173,6 +174,8 @@ def test_a_sweep_of_format_1_is_not_trained_further(stored, capsys):
     for use in (run_sweep, *(lambda path, n=n: run_cell(path, n) for n in (0, 1))):
         with pytest.raises(MismatchError, match=told):
             use(stored)
+    with pytest.raises(MismatchError, match=told):
+        write_slurm_script(open_sweep(stored), SlurmOptions())
     with pytest.raises(SystemExit) as end:
         main(["resume", str(stored)])
     assert end.value.code == 2 and "format 2 for cells to be trained, got 1" in capsys.readouterr().err

@@ -176,8 +176,9 @@ def test_losses_are_printed_at_logging_points_through_the_progress_bar(capsys):
     small_training.train(4, trainer=trainer, log_step=2, disable_tqdm=False)
     out, err = capsys.readouterr()
     rows = [line.split() for line in err.replace("\r", "\n").splitlines() if "|" not in line and line.strip()]
-    assert out == "" and rows[0] == ["batch", "loss", "validation", "activity", "squared_error"]
-    for row, entry in zip(rows[1:], entries[2:], strict=True):
+    assert out == "" and " ".join(rows[0]) == "training 41 numbers in each of 2 members"
+    assert rows[1] == ["batch", "loss", "validation", "activity", "squared_error"]
+    for row, entry in zip(rows[2:], entries[2:], strict=True):
         terms = entry.validation_loss.terms
         losses = (entry.loss.total, entry.validation_loss.total, terms["activity"], terms["squared_error"])
         assert row == [str(entry.batch), *(f"{np.mean(loss):.3g}" for loss in losses)]

@@ -10,12 +10,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_fraction, is_traced, steps_of_delay
+from popsim._checks import check_fraction, is_traced, known, steps_of_delay
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
-from popsim.per_member import is_per_member
+from popsim.per_member import is_per_member, per_member_nodes
 from popsim.randomness import key_stream
-from popsim.schedules import AbstractBatchSchedule, ConstantSchedule, PiecewiseSchedule, as_batch_schedule
+from popsim.schedules import (
+    LAST_BATCH,
+    AbstractBatchSchedule,
+    ConstantSchedule,
+    PiecewiseSchedule,
+    as_batch_schedule,
+)
 from popsim.trial import InterventionSchedule, Trial, label_trial
 from popsim.windows import AbstractWindow, WholeTrial
 
@@ -89,8 +95,13 @@ class InterventionPlan(eqx.Module):
             raise ValueError(f"`window` must be a window such as InEpoch('hold'), got {self.window!r}.")
         if isinstance(self.probability, ConstantSchedule):
             check_fraction("probability", self.probability.value)
-        if isinstance(self.probability, PiecewiseSchedule):
+        elif isinstance(self.probability, PiecewiseSchedule):
             check_fraction("probability", self.probability.values)
+        elif not per_member_nodes(self.probability):  # the first and the last value, at least
+            for batch in (0, LAST_BATCH):
+                probability = known(lambda schedule, batch=batch: schedule(batch), self.probability)
+                if probability is not None:
+                    check_fraction("probability", probability)
 
     def check_dt(self, dt: float) -> None:
         """Check that a fixed delay is a multiple of a time step (s); not where JAX traces the delay.
