@@ -186,8 +186,12 @@ def test_one_model_cannot_have_the_task_of_all_members(setup):
 def test_trials_of_every_member_are_looked_at(setup):
     _, ensemble = setup
     task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
-    high = popsim.PerMember([[0.1, 0.1], [0.1, 0.1], [np.inf, 0.1]])
+    far = 3e38  # twice it is infinite, and so is the center of the workspace
+    low = popsim.PerMember([[-0.1, -0.1], [-0.1, -0.1], [far, -0.1]])
+    high = popsim.PerMember([[0.1, 0.1], [0.1, 0.1], [1.1 * far, 0.1]])
     with pytest.raises(ValueError, match="`init"):
         popsim.evaluate_ensemble(
-            ensemble, eqx.tree_at(lambda t: t.workspace.high, task, high), key=jax.random.key(0)
+            ensemble,
+            eqx.tree_at(lambda t: (t.workspace.low, t.workspace.high), task, (low, high)),
+            key=jax.random.key(0),
         )

@@ -13,7 +13,7 @@ from popsim.sweeps import Sweep, make_sweep
 from popsim.training.loop._batch_loop import BatchLoop
 
 SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
-TOO_LARGE = {"batch_size": 2_000_000_000, "n_units": 3_000_000, "duration": 1e7, "n_members": 1_000_000_000}
+TOO_LARGE = {"batch_size": 2_000_000_000, "n_units": 3_000_000, "duration": 1e7, "n_members": 1_000_000}
 
 
 @pytest.mark.parametrize("name", TOO_LARGE)

@@ -14,6 +14,7 @@ from small_training import KEY
 
 import popsim
 from popsim import randomness
+from popsim._checks import is_traced
 from popsim.analysis._arrays import numpy_generator
 from popsim.experiments import EXPERIMENTS
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
@@ -313,7 +314,11 @@ def test_members_that_are_built_outside_of_their_key_are_refused(draw):
 
 def test_what_is_drawn_once_and_for_all_is_given_to_all():
     """A number that is drawn before is a setting like any other, and nothing is drawn twice as often."""
-    calls, fixed = [], {"key": jax.random.key(5), "weights": jnp.asarray(np.random.randn(5), "f")}
+    calls, n_traced, fixed = (
+        [],
+        [],
+        {"key": jax.random.key(5), "weights": jnp.asarray(np.random.randn(5), "f")},
+    )
 
     def masked():
         return jnp.where(jax.random.bernoulli(fixed["key"], shape=(5,)), fixed["weights"], 0.0)
@@ -325,7 +330,8 @@ def test_what_is_drawn_once_and_for_all_is_given_to_all():
     for _ in range(2):
         ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
         np.testing.assert_array_equal(ensemble.network.bias, np.stack([masked(), masked()]))
-    assert len(calls) == 3  # compiled once
+        n_traced.append(sum(is_traced(call) for call in calls))
+    assert n_traced[0] + 1 == n_traced[1] and len(calls) - n_traced[1] == 2  # compiled once
     ids = jnp.arange(2)
     usual, shifted = (
         trials_of_batch(Outside(draw=draw), 2, ids[0], member_ids=ids, shared_trials=False, key=KEY).inputs

@@ -185,14 +185,14 @@ def test_between_versions_only_known_differences_are_refused(tmp_path, monkeypat
 
 def edited(path, change):
     """Write a file anew with other metadata, whose digest fits."""
-    from popsim.store._array_file import _digest_of_json
+    from popsim.store._array_file import content_digest
 
     with safetensors.safe_open(path, "numpy") as file:
         content = json.loads(file.metadata()["popsim"])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     content.pop("sha256")
     change(content)
-    content["sha256"] = _digest_of_json(content)
+    content["sha256"] = content_digest(content)
     safetensors.numpy.save_file(arrays, path, {"popsim": json.dumps(content)})
 
 

@@ -106,4 +106,6 @@ def test_a_stored_training_of_a_script_is_not_resumed(stored):
 
 def test_a_stored_run_may_be_replaced(stored):
     RunFolder.create(stored / "stopped", overwrite=True)
-    assert not (stored / "stopped" / "run.json").exists()
+    assert (
+        RunFolder(stored / "stopped").present_of_training() == []
+    )  # but run.json is there

@@ -304,8 +304,8 @@ def _refined(
     radius: Float[np.ndarray, " member"],
 ) -> list[DistinctPoints]:
     """Continue the search from fixed points until rounding ends it, and merge them again."""
-    further = dataclasses.replace(search, tolerance=float(np.finfo(np.float64).tiny))
     with jax.enable_x64(True):
+        further = dataclasses.replace(search, tolerance=float(np.finfo(np.float64).tiny))
         starts = jnp.asarray(_padded(points))
         ends = run_searches(dynamics, ensemble, inputs, starts, further, REFINING_DAMPING)
         states, speeds = (np.asarray(values) for values in ends[:2])

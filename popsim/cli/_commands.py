@@ -248,7 +248,7 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
     from popsim._drawing import NotDrawn, close_figures, try_to_draw
     from popsim.analysis.figures import save_figure
     from popsim.analysis.figures.style import is_figure
-    from popsim.store import SaveError
+    from popsim.store import CorruptDataError, MismatchError, SaveError
     from popsim.store.files import check_replaceable
 
     def save(name: str, drawn: Any) -> list[Path]:
@@ -257,7 +257,11 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
         except OSError as error:
             raise SaveError(f"{folder} could not be written: {error}") from error
 
-    figures = try_to_draw("the figures", lambda: dict(run.experiment.draw_figures(run)))
+    figures = try_to_draw(
+        "the figures",
+        lambda: dict(run.experiment.draw_figures(run)),
+        passes=(CorruptDataError, MismatchError),
+    )
     if isinstance(figures, NotDrawn):
         return [], [str(figures)]
     paths, failed = [], []

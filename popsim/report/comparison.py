@@ -25,6 +25,7 @@ from popsim.noise import without_noise
 from popsim.report._html import Html, element, named_values, table, write_page
 from popsim.report.pictures import (
     COMPARISON,
+    DAMAGE,
     WrittenReport,
     check_report_folder,
     figure_name,
@@ -267,7 +268,7 @@ def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure | NotDra
         "speed_profiles": lambda: _speeds(runs),
     }
     with figure_style():
-        figures = {name: try_to_draw(figure_name(name), draw) for name, draw in draws.items()}
+        figures = {name: try_to_draw(figure_name(name), draw, passes=DAMAGE) for name, draw in draws.items()}
     return {name: drawn for name, drawn in figures.items() if drawn is not None}
 
 

@@ -16,7 +16,7 @@ from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import is_figure, laid_out
 from popsim.experiments.experiment import RunFigure
 from popsim.report._html import Html, element, figure, is_page
-from popsim.store import CorruptDataError, RunFolder, SaveError
+from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
 from popsim.store.files import check_replaceable, files_below, finished_name, is_of_system, saving
 
 __all__ = ["WrittenReport"]
@@ -84,6 +84,9 @@ def make_report_folder(path: Path) -> None:
     with saving(path):
         path.mkdir(parents=True, exist_ok=True)
 
+
+DAMAGE = (CorruptDataError, MismatchError)
+"""Errors that a report raises: what is damaged is refused, other than what cannot be drawn."""
 
 LARGEST_SVG = 400_000  # bytes; above this a PNG is smaller, and browsers draw it sooner
 PIXELS_PER_INCH = 96  # as CSS defines it

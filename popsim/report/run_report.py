@@ -42,6 +42,7 @@ from popsim.experiments.run import Run
 from popsim.noise import without_noise
 from popsim.report._html import Html, element, named_values, table, wide, write_page
 from popsim.report.pictures import (
+    DAMAGE,
     REPORT,
     WrittenReport,
     check_report_folder,
@@ -287,7 +288,9 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     body = [*_introduction(run, info), element("h2", "Results"), table(results, "Results")]
     figures: list[Path] = []
     for section in SECTIONS:
-        drawn = try_to_draw(f"the section {section.title!r}", lambda section=section: _drawn(section, run))
+        drawn = try_to_draw(
+            f"the section {section.title!r}", lambda section=section: _drawn(section, run), passes=DAMAGE
+        )
         if drawn is None:
             continue
         if isinstance(drawn, NotDrawn):

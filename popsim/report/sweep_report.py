@@ -21,6 +21,7 @@ from popsim.experiments.registry import setting_text
 from popsim.report._html import Html, element, named_values, table, write_page
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.pictures import (
+    DAMAGE,
     REPORT,
     WrittenReport,
     check_report_folder,
@@ -165,11 +166,11 @@ def draw_sweep(given: Scored) -> dict[str, RunFigure | NotDrawn]:
     figures: dict[str, RunFigure | NotDrawn] = {}
 
     def add(name: str, draw: Callable[[], dict[str, RunFigure]]) -> None:
-        drawn = try_to_draw(figure_name(name), draw)
+        drawn = try_to_draw(figure_name(name), draw, passes=DAMAGE)
         figures.update({name: drawn} if isinstance(drawn, NotDrawn) else drawn)
 
     with figure_style():
-        curves = try_to_draw("the learning curves", lambda: _learning(given))
+        curves = try_to_draw("the learning curves", lambda: _learning(given), passes=DAMAGE)
         if isinstance(curves, NotDrawn):
             figures["learning"], curves = curves, None
         for name in given.axes:

@@ -328,6 +328,7 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     if n_whole < parts.n_log_lines or (losses is None and n_whole):
         raise CorruptDataError(f"{cell.log} must have a line for each logging point; it is damaged.")
     if losses is not None:
+        check_run_id(parse_json(last_line(cell.log)).get(RUN_ID), parts.run_id, cell.log)
         check_losses(cell, losses)
         training = losses.training.copy()
         if info.stopped:  # their last losses are earlier ones
@@ -340,7 +341,6 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     if info.is_finished:
         if losses is None:
             raise CorruptDataError(f"{cell.log} must have a line for each logging point; it is damaged.")
-        check_run_id(parse_json(last_line(cell.log)).get(RUN_ID), parts.run_id, cell.log)
         results = figures_of_merit(experiment, read_summary(cell, parts.run_id))
         members |= {name: numbers.tolist() for name, numbers in results.items()}
     return CellEntry(
