@@ -38,10 +38,10 @@ def fingerprint(value: Any) -> str:
 
     Arrays count by dtype, shape and bits; modules, dataclasses and containers by their parts. Functions count
     by name, defaults and closure, so that `adam(1e-3)` and `adam(1e-2)` differ, but not by their code (see
-    `source_fingerprint`). Other objects count by type, attributes, and the functions of classes that are not
-    installed, such as those of a script. For a function that is not installed, the global numbers, strings,
-    arrays and functions that it names count too; global lists and dictionaries do not, because functions
-    cache results in them.
+    `source_fingerprint`). Functions and classes of popsim count by their public name, whatever file they are
+    in. Other objects count by type, attributes, and the functions of classes that are not installed, such as
+    those of a script. For a function that is not installed, the global numbers, strings, arrays and functions
+    that it names count too; global lists and dictionaries do not, because functions cache results in them.
 
     **Arguments:**
 
@@ -245,6 +245,12 @@ def is_installed(module: str | None) -> bool:
     return package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file
 
 
+def public_module(module: str) -> str:
+    """Return the module by which something is known: popsim for all of its modules, which may move."""
+    package = module.partition(".")[0]
+    return package if package == "popsim" else module
+
+
 def _name(thing: Any) -> str:
-    module = getattr(thing, "__module__", None) or ""
+    module = public_module(getattr(thing, "__module__", None) or "")
     return f"{module}.{getattr(thing, '__qualname__', getattr(thing, '__name__', ''))}"

@@ -10,7 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from popsim._fingerprint import PLAIN, fingerprint, is_installed, source_fingerprint, source_of_class
+from popsim._fingerprint import (
+    PLAIN,
+    fingerprint,
+    is_installed,
+    public_module,
+    source_fingerprint,
+    source_of_class,
+)
 from popsim.version import __version__
 
 MOST_PARTS = 500
@@ -142,7 +149,7 @@ def _code_of(part: Any) -> dict[str, str]:
     """Return the module of a part, and the digest of its code; that of packages has their versions."""
     module = getattr(part, "__module__", None) or type(part).__module__
     if is_installed(module):
-        return {"module": module, "source": ""}
+        return {"module": public_module(module), "source": ""}
     of_class = dataclasses.is_dataclass(part) and not isinstance(part, type)
     return {"module": module, "source": source_of_class(type(part)) if of_class else source_fingerprint(part)}
 

@@ -178,8 +178,9 @@ def test_the_code_about_runs_runs(saved_run, monkeypatch):
     assert scope["saved"]["metric.largest activity"].dims == ("validation_batch", "member")
 
 
-def test_the_code_about_selection_runs():
+def test_the_code_about_selection_runs(tmp_path, monkeypatch):
     """For fewer batches of a small training."""
+    monkeypatch.chdir(tmp_path)
     scope = {"task": small_training.RunningSum(), "build": small_training.build}
     code = re.sub(r"n_batches=\d+", "n_batches=41", "\n".join(code_blocks("docs/selection.md")))
     exec(compile(code, "docs/selection.md", "exec"), scope)

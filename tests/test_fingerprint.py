@@ -10,7 +10,9 @@ import numpy as np
 import optax
 import pytest
 
+import popsim
 from popsim._fingerprint import fingerprint, source_fingerprint
+from popsim._named_parts import described_parts
 from popsim.hand import Workspace
 from popsim.tasks import RandomReaches
 from popsim.training import adam
@@ -113,6 +115,22 @@ def test_a_script_counts_by_its_constants_and_not_by_its_docstrings_or_what_it_g
     used = outer_of()
     used(1.0)
     assert fingerprint(used) == fingerprint(outer_of(said="Makes larger.")) != fingerprint(outer_of(gain=3.0))
+
+
+def test_what_is_of_popsim_counts_by_its_public_name(monkeypatch):
+    """So that it may move to another file, unlike what users write."""
+
+    def fingerprints():
+        parts = popsim.PerMember([1.0]), popsim.of_member
+        return [fingerprint(part) for part in parts], described_parts("model", parts, 99)["code"]
+
+    before = fingerprints()
+    monkeypatch.setattr(popsim.PerMember, "__module__", "popsim.moved")
+    monkeypatch.setattr(popsim.of_member, "__module__", "popsim.moved")
+    assert fingerprints() == before
+    known = fingerprint(doubled)
+    monkeypatch.setattr(doubled, "__module__", "script")
+    assert fingerprint(doubled) != known
 
 
 class Doubled(eqx.Module):

@@ -68,7 +68,7 @@ def main() -> None:
         for path in paths:
             with lock_folder(Path(path)):
                 found |= server.run("resume_all", kind="run", paths=[path])
-        row("another process", paths, refused(found, paths, "ValueError", f"process {os.getpid()} on"))
+        row("another process", paths, refused(found, paths, "FolderHeldError", f"process {os.getpid()} on"))
     table.finish()
 
 
