@@ -3,8 +3,8 @@
 Processes are stopped at seeded file operations and times, and the folder that a SIGKILL at this moment
 would leave is copied; at the last moment of each it is a SIGKILL. What was left is continued by another
 process, and what it holds at the end is compared by SHA-256: all arrays of the last checkpoint and of the
-history, the batches of the log; of a run also `run.json`, `summary.json` and the figures. No more may be lost
-than what came after the last complete checkpoint.
+history, the batches of the log; of a run also `run.json`, `summary.json` and the figures; of a sweep all of
+its cells and their results. No more may be lost than what came after the last complete checkpoint.
 """
 
 import argparse
@@ -17,7 +17,11 @@ from fault_table import Table
 from faults.fork_server import ForkServer
 from faults.kills import Killed, judge, kill_often
 
-KINDS = {"train": "a training", "run": "a run: run_experiment and resume_run"}
+KINDS = {
+    "train": "a training",
+    "run": "a run: run_experiment and resume_run",
+    "sweep": "a sweep of cells that select: make_sweep and run_sweep",
+}
 IN_THE_BEGINNING = 150
 """A training that is continued has cut its history by this file operation."""
 
@@ -76,7 +80,7 @@ def main() -> None:
 
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for kind, n in (("train", 3 * fifth), ("run", fifth)):
+        for kind, n in (("train", 2 * fifth), ("run", fifth), ("sweep", fifth)):
             server.run(kind, path=str(folder / f"{kind} compiles"))
             whole = server.run(kind, path=str(folder / f"{kind} whole"))
             left = killed_at(server, kind, folder, rng, whole, n)

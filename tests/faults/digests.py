@@ -11,6 +11,7 @@ from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines, r
 from popsim.store._array_file import open_array_file, read_array
 from popsim.store.checkpoints import FORMAT
 from popsim.store.identity import RUN_ID
+from popsim.sweeps import open_sweep, verify_sweep
 
 
 def training_digests(path: Path) -> dict[str, Any]:
@@ -34,9 +35,17 @@ def run_digests(path: Path) -> dict[str, Any]:
     return {**training_digests(path), "figures": figures, **described}
 
 
+def sweep_digests(path: Path) -> dict[str, Any]:
+    """Those of its cells, the results that the index has of them, and what is wrong with its files."""
+    opened = open_sweep(path)
+    results = opened.summary().drop(columns="seconds", errors="ignore").to_csv()
+    cells = {str(cell): run_digests(opened.folder.cell(cell).path) for cell in range(opened.sweep.n_cells)}
+    return {**cells, "results": results, "problems": verify_sweep(path)}
+
+
 def _described(file: Path) -> dict[str, Any]:
-    """What a file says, without what is another thing in each run: its identity."""
-    return {name: own for name, own in read_sealed_json(file).items() if name != RUN_ID}
+    """What a file says, without what is another thing in each run and sweep: its identity."""
+    return {name: value for name, value in read_sealed_json(file).items() if name not in (RUN_ID, "part_of")}
 
 
 def checkpoint_arrays(checkpoints: Checkpoints, step: int) -> dict[str, np.ndarray]:

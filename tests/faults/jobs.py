@@ -41,6 +41,12 @@ def run(report: Report, path: str, **faults: Any) -> None:
     report(digests=_run(path), operations=Operations.count)
 
 
+def sweep(report: Report, path: str, **faults: Any) -> None:
+    """Make a sweep and train it, or go on there, and report what its folder holds at the end."""
+    _begin(report, path, **faults)
+    report(digests=_sweep(path), operations=Operations.count)
+
+
 def _import_all() -> None:
     """Import what a job needs: another user may not be allowed to read what is installed."""
     import faults
@@ -55,7 +61,7 @@ def _import_all() -> None:
 def resume_all(
     report: Report, kind: str, paths: Sequence[str], *, user: int = 0, vanish: Sequence[str] = ()
 ) -> None:
-    """Finish trainings ("train") or runs ("run") in turn, and report what each holds at the end.
+    """Finish trainings ("train"), runs ("run") or sweeps ("sweep") in turn, and report what each holds at the end.
 
     **Arguments:**
 
@@ -64,7 +70,7 @@ def resume_all(
     """
     _begin(report, "")
     _import_all()
-    work = {"train": _trained, "run": _run}[kind]
+    work = {"train": _trained, "run": _run, "sweep": _sweep}[kind]
     for path in paths:
         OnSave.functions = [lambda step, path=path: subprocess.run([*vanish, path])] if vanish else []
         os.seteuid(user)
@@ -254,6 +260,21 @@ def _run(path: str) -> dict[str, Any]:
         recording = Recording("every 4")
         run_experiment(small_sum(), path, quiet=True, recording=recording, checkpoint_seconds=ALWAYS)
     return run_digests(Path(path))
+
+
+def _sweep(path: str) -> dict[str, Any]:
+    """Two populations of two cells each, which select among their members."""
+    from faults.digests import sweep_digests
+    from swept_runs import Swept
+
+    from popsim.experiments import Recording
+    from popsim.sweeps import Sweep, make_sweep, run_sweep
+
+    if not Path(path, "sweep.json").exists():
+        experiment = Swept(n_batches=4, batch_size=2, log_step=2, select_every=2)
+        make_sweep(Sweep(experiment, {"rate": (1e-3, 1e-2)}, range(2), 2, 2, Recording("logged")), path)
+    run_sweep(path)
+    return sweep_digests(Path(path))
 
 
 def _begin(

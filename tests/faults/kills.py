@@ -37,7 +37,7 @@ def kill_often(
 
     **Arguments:**
 
-    - `kind`: "train" or "run".
+    - `kind`: "train", "run" or "sweep".
     - `folder`: for the folders that are left.
     - `n_operations`, `last_operation`: at how many file operations, and up to which one.
     - `n_times`, `seconds`: after how many times, and within how many seconds after the training began.
@@ -96,4 +96,4 @@ def judge(
 
 def _newest(path: str) -> int:
     """The newest complete checkpoint that a killed process left."""
-    return max((int(entry.stem) for entry in Path(path, "checkpoints").glob("*.safetensors")), default=0)
+    return max((int(entry.stem) for entry in Path(path).rglob("checkpoints/*.safetensors")), default=0)
