@@ -61,7 +61,7 @@ def _import_all() -> None:
 def resume_all(
     report: Report, kind: str, paths: Sequence[str], *, user: int = 0, vanish: Sequence[str] = ()
 ) -> None:
-    """Finish trainings ("train"), runs ("run") or sweeps ("sweep") in turn, and report what each holds at the end.
+    """Finish trainings ("train"), runs ("run") or sweeps ("sweep") in turn, and report what each ends with.
 
     **Arguments:**
 
