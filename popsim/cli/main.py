@@ -166,7 +166,10 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
         return complaint
     from popsim.sweeps import CellsFailed
 
-    return (str(error), 1) if isinstance(error, CellsFailed) else None
+    if not isinstance(error, CellsFailed):
+        return None
+    cause = backend_complaint(error.__cause__) if isinstance(error.__cause__, Exception) else None
+    return (str(error) if cause is None else f"{error} {cause[0].partition(': ')[0]}."), 1
 
 
 def _is_ours(error: Exception) -> bool:

@@ -276,12 +276,14 @@ def run_sweep(
     wanted = unfinished_cells(opened, cells)
     _repair(opened)
     failed: dict[int, str] = {}
+    first_error: Exception | None = None
     held: set[int] = set()
     together = opened.sweep.selects_across_cells
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     options["without_lock"] = without_lock
 
     def train(number: int) -> None:
+        nonlocal first_error
         try:
             run_cell(path, number, quiet=quiet or together, patience=0.0, **options)
         except WaitsForOthers as waits:
@@ -294,6 +296,7 @@ def run_sweep(
             held.add(number)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             failed[number] = " ".join(str(error).split()) or type(error).__name__
+            first_error = first_error or error
             tell(f"cell {number} failed: {failed[number]}")
             if _disk_is_full(error):
                 raise CellsFailed(failure_text(open_sweep(path), failed)) from error
@@ -308,7 +311,7 @@ def run_sweep(
     left = set(now.unfinished)  # another process may have finished what it held
     failed |= {number: now.problem_of(number) for number in wanted if now.state_of(number) == "damaged"}
     if failed := {number: said for number, said in failed.items() if number in left}:
-        raise CellsFailed(failure_text(now, failed))
+        raise CellsFailed(failure_text(now, failed)) from first_error
     return now
 
 
