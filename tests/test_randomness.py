@@ -17,6 +17,7 @@ from popsim import randomness
 from popsim._checks import is_traced
 from popsim.analysis._arrays import numpy_generator
 from popsim.experiments import EXPERIMENTS
+from popsim.experiments.memory import check_size
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
 from popsim.tasks.library import TASKS
 from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
@@ -255,8 +256,11 @@ def test_a_seed_names_the_same_key_whatever_the_default_is(implementation):
             bits(experiment.key("ensemble")),
             experiment.build_task().validation_trials().init.position,
             small_training.RunningSum().describe().inputs,
+            leaky.with_dt(0.01).recurrent_weights,
+            check_size(experiment),
         )
 
+    leaky = popsim.networks.LeakyRNN(1, 2, 1, tau=0.1, dt=0.02, key=jax.random.key(0))
     usual = drawn()
     with jax.default_prng_impl(implementation):
         small_training.assert_same(drawn(), usual)
