@@ -11,6 +11,7 @@ from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.model import simulate
 from popsim.per_member import of_member
+from popsim.randomness import seed_key
 
 __all__ = ["check_size"]
 
@@ -67,7 +68,7 @@ def _bytes_of_trial(experiment: AbstractExperiment) -> int:
     """Return the bytes of a training trial, and of what a model records of it over time."""
 
     def one_trial() -> tuple[Any, Any]:
-        key = jax.random.key(0)
+        key = seed_key(0)
         trial = of_member(experiment.build_task(), 0).trial(batch=0, key=key)
         return trial, simulate(member(experiment.build_ensemble(), 0), trial, key=key)
 

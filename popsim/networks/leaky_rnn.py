@@ -13,7 +13,7 @@ from popsim._argument_shapes import check_number, check_one_or_each
 from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced, kind_of, shown
 from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
-from popsim.randomness import as_key, key_stream
+from popsim.randomness import as_key, key_stream, seed_key
 
 __all__ = ["dale_weights", "LeakyRNN"]
 
@@ -258,7 +258,7 @@ class LeakyRNN(AbstractNetwork):
             nonlinearity=self.nonlinearity,
             noise_std=std * jnp.sqrt((1 - moved / 2) / (1 - leak / 2)),
             train_tau=self.train_tau,
-            key=jax.random.key(0),  # for weights that are replaced
+            key=seed_key(0),  # for weights that are replaced
         )
         names = ("recurrent_weights", "input_weights", "bias", "readout")
         arrays = [*(getattr(self, name) for name in names), dt / moved]
