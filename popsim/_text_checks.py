@@ -69,6 +69,11 @@ def has_control_characters(text: str) -> bool:
     )
 
 
+def printable(text: str) -> str:
+    """Return a text with "?" for what cannot be printed: from an untrusted file, it may command a terminal."""
+    return "".join(mark if mark.isprintable() else "?" for mark in text)
+
+
 def _lacks(path: str) -> str:
     """Return what a path must be like and is not; empty if nothing."""
     if has_control_characters(path):

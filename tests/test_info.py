@@ -232,7 +232,11 @@ def test_a_training_without_an_experiment(tmp_path, capsys):
         train(5, ensemble=broken, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path))
     out = printed(RunFolder(tmp_path), capsys, "--verify")
     assert "5 batches saved; restore_checkpoint=True continues it" in out
-    assert "2, 41 trained numbers each; frozen: 1 from batch 0 on" in out and "1 not finite" in out and "settings" not in out
+    assert (
+        "2, 41 trained numbers each; frozen: 1 from batch 0 on" in out
+        and "1 not finite" in out
+        and "settings" not in out
+    )
 
 
 @pytest.mark.full
