@@ -87,6 +87,11 @@ def is_int(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is a number of Python or NumPy; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def check_positive_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
     if not is_int(value) or value < 1:
@@ -205,7 +210,7 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
 def steps_of_delay(name: str, seconds: float, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
     check_finite(name, seconds)
-    if abs(seconds) / dt >= 2**31 - 1:
+    if abs(seconds) / dt >= LARGEST_INT:
         raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
     if not is_on_grid(seconds, dt):
         raise ValueError(

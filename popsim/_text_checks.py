@@ -70,7 +70,7 @@ def has_control_characters(text: str) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return a text with "?" for what cannot be printed: from an untrusted file, it may command a terminal."""
+    """Return a text with "?" for what is not printable: in a forged text it may command a terminal."""
     return "".join(mark if mark.isprintable() else "?" for mark in text)
 
 
