@@ -152,21 +152,18 @@ def check_non_negative(name: str, value: Any) -> None:
 def _check_numbers(
     name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
 ) -> None:
-    given = value.values if isinstance(value, PerMember) else value
-    if is_traced(given):
+    values = value.values if isinstance(value, PerMember) else value
+    if is_traced(values):
         return
+    numbers = np.empty(0, object)
     with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
-        given = np.asarray(given)
-    numeric = isinstance(given, np.ndarray) and (
-        jnp.issubdtype(given.dtype, jnp.number) or given.dtype == bool
-    )
-    if not numeric:
+        numbers = np.asarray(values)
+    if not (jnp.issubdtype(numbers.dtype, jnp.number) or numbers.dtype == bool):
         raise ValueError(f"`{name}` must be a number, {expected}, got {shown(value)}.")
-    numbers = np.asarray(given)
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
-    if lost := lost_in_precision(given):
+    if lost := lost_in_precision(values):
         raise ValueError(f"`{name}` must be {expected}, got {lost}.")
 
 

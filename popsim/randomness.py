@@ -93,7 +93,7 @@ def _unsound(implementation: Any) -> str:
 
     def draws(key: Key[Array, ""]) -> list[Array]:
         keys = [key, jax.random.fold_in(key, 3), jax.random.split(key)[1]]
-        return [values for own in keys for values in (jax.random.bits(own, (3,)), jax.random.bits(own))]
+        return [values for each in keys for values in (jax.random.bits(each, (3,)), jax.random.bits(each))]
 
     with jax.ensure_compile_time_eval():
         keys = jax.random.split(jax.random.key(0, impl=implementation), 3)
