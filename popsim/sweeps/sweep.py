@@ -110,7 +110,6 @@ class Sweep:
         check_instance(
             "experiment", self.experiment, AbstractExperiment, "an experiment, such as CenterOut()"
         )
-        check_instance("axes", self.axes, Mapping, "the values of each setting by name")
         object.__setattr__(self, "axes", as_axes(type(self.experiment), self.axes))
         object.__setattr__(self, "seeds", as_seeds(self.seeds))
         for name in ("members_per_cell", "member_batch_size"):
