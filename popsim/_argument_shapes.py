@@ -6,37 +6,39 @@ from typing import Any, get_args
 import equinox as eqx
 import numpy as np
 
-from popsim._checks import kind_of
+from popsim._checks import is_number, kind_of
 from popsim.per_member import PerMember
 
 
 def check_one_number(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a scalar, or a `PerMember` of scalars."""
-    given = value.values[0] if isinstance(value, PerMember) else value
-    if np.ndim(given):
+    shape = np.shape(value.values)[1:] if isinstance(value, PerMember) else np.shape(value)
+    if shape:
         raise ValueError(
-            f"`{name}` must be one number, got shape {np.shape(given)}: "
+            f"`{name}` must be one number, got shape {shape}: "
             "give popsim.PerMember([...]) where members differ."
         )
 
 
-def check_of_one_body(**values: Any) -> None:
-    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
-    for name, value in values.items():
-        if isinstance(value, PerMember):
-            raise ValueError(
-                f"`{name}` must be that of one body, got a PerMember: "
-                "where bodies differ between members, build them with popsim.build_members."
-            )
+def check_of_one_model(name: str, value: Any, part: str = "model", parts: str = "models") -> None:
+    """Raise `ValueError` if an argument of a part of a model is a `PerMember`.
 
+    **Arguments:**
 
-def check_of_one_model(name: str, value: Any) -> None:
-    """Raise `ValueError` if an argument of a part of a model is a `PerMember`."""
+    - `name`: the name of the argument.
+    - `value`: its value.
+    - `part`, `parts`: what has the argument, in singular and plural.
+    """
     if isinstance(value, PerMember):
         raise ValueError(
-            f"`{name}` must be that of one model, got a PerMember: "
-            "where models differ between members, build them with popsim.build_members."
+            f"`{name}` must be that of one {part}, got a PerMember: "
+            f"where {parts} differ between members, build them with popsim.build_members."
         )
+
+
+def check_of_one_body(name: str, value: Any) -> None:
+    """Raise `ValueError` if a parameter of a body is a `PerMember`."""
+    check_of_one_model(name, value, "body", "bodies")
 
 
 def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "") -> None:
@@ -72,5 +74,5 @@ def check_fields(module: Any) -> None:
 
 def check_number(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a number of Python or NumPy, as what programs are compiled for."""
-    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+    if not is_number(value):
         raise ValueError(f"`{name}` must be a number of Python, got {kind_of(value)}.")

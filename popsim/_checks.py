@@ -87,6 +87,11 @@ def is_int(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is a number of Python or NumPy; True and False are none."""
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
 def check_positive_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
     if not is_int(value) or value < 1:
@@ -147,21 +152,18 @@ def check_non_negative(name: str, value: Any) -> None:
 def _check_numbers(
     name: str, value: Any, good: Callable[[np.ndarray], np.ndarray | np.bool_], expected: str
 ) -> None:
-    given = value.values if isinstance(value, PerMember) else value
-    if is_traced(given):
+    values = value.values if isinstance(value, PerMember) else value
+    if is_traced(values):
         return
+    numbers = np.empty(0, object)
     with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
-        given = np.asarray(given)
-    numeric = isinstance(given, np.ndarray) and (
-        jnp.issubdtype(given.dtype, jnp.number) or given.dtype == bool
-    )
-    if not numeric:
+        numbers = np.asarray(values)
+    if not (jnp.issubdtype(numbers.dtype, jnp.number) or numbers.dtype == bool):
         raise ValueError(f"`{name}` must be a number, {expected}, got {shown(value)}.")
-    numbers = np.asarray(given)
     bad = numbers[~good(numbers)]
     if bad.size:
         raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
-    if lost := lost_in_precision(given):
+    if lost := lost_in_precision(values):
         raise ValueError(f"`{name}` must be {expected}, got {lost}.")
 
 
@@ -205,7 +207,7 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
 def steps_of_delay(name: str, seconds: float, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
     check_finite(name, seconds)
-    if abs(seconds) / dt >= 2**31 - 1:
+    if abs(seconds) / dt >= LARGEST_INT:
         raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
     if not is_on_grid(seconds, dt):
         raise ValueError(

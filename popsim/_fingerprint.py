@@ -71,7 +71,7 @@ def source_fingerprint(value: Any) -> str:
 def source_of_class(kind: type) -> str:
     """Return the SHA-256 of the source of the functions that a class has from classes not installed."""
     functions = _own_functions(kind)
-    return _digest(_text(_Source(own.__code__, own.__module__)).encode() for own in functions)
+    return _digest(_text(_Source(function.__code__, function.__module__)).encode() for function in functions)
 
 
 def _text(part: _Source) -> str:

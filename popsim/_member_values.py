@@ -81,8 +81,8 @@ def check_builds(
         except ValueError as error:
             if not settings:
                 raise
-            given = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
-            raise ValueError(f"{error} (`build` was called with {given}.)") from error
+            settings_text = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+            raise ValueError(f"{error} (`build` was called with {settings_text}.)") from error
 
 
 def warn_if_key_is_ignored(

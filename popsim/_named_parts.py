@@ -18,6 +18,7 @@ from popsim._fingerprint import (
     source_fingerprint,
     source_of_class,
 )
+from popsim._text_checks import printable
 from popsim.version import __version__
 
 MOST_PARTS = 500
@@ -65,7 +66,7 @@ def _message(different: list[str], then: Mapping[str, Any], now: Mapping[str, st
     """Return a message on some paths, without those inside another that differs."""
     paths = [path for path in different if path.rpartition(".")[0] not in different]
     texts = [
-        f"`{_printable(path)}`, {_text(then, path)} then and {_text(now, path)} now"
+        f"`{_beginning(path)}`, {_text(then, path)} then and {_text(now, path)} now"
         for path in paths[:MOST_TOLD]
     ]
     more = len(paths) - len(texts)
@@ -73,12 +74,12 @@ def _message(different: list[str], then: Mapping[str, Any], now: Mapping[str, st
 
 
 def _text(parts: Mapping[str, Any], path: str) -> str:
-    return _printable(str(parts.get(path, "nothing")))
+    return _beginning(str(parts.get(path, "nothing")))
 
 
-def _printable(text: str) -> str:
-    """Return the beginning of a text that may be forged, without characters that command a terminal."""
-    return "".join(mark if mark.isprintable() else "?" for mark in text[:LONGEST])
+def _beginning(text: str) -> str:
+    """Return the beginning of a text that may be forged, for a message."""
+    return printable(text[:LONGEST])
 
 
 def _shortened(text: str) -> str:
@@ -203,7 +204,7 @@ def _are_same(before: str, after: str) -> bool:
 
 def _names(paths: list[str]) -> str:
     more = len(paths) - MOST_TOLD
-    names = ", ".join(f"`{_printable(path)}`" for path in paths[:MOST_TOLD])
+    names = ", ".join(f"`{_beginning(path)}`" for path in paths[:MOST_TOLD])
     return names + (f" and {more} more" if more > 0 else "")
 
 

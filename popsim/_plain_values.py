@@ -3,11 +3,13 @@
 import enum
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+
+from popsim._text_checks import is_utf8
 
 PLAIN = "a number, text, True, False, None, or tuples and dicts of these"
 DEEPEST = 32  # levels of tuples and dicts
@@ -60,21 +62,33 @@ def plain_value(name: str, value: Any, *, depth: int = 0) -> Any:
 
 def check_finite_value(name: str, value: Any) -> None:
     """Raise `ValueError` naming the place in a plain value at which a number is not finite."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"`{name}` must be finite, got {value}.")
+    for place, part in _parts(name, value):
+        if isinstance(part, float) and not math.isfinite(part):
+            raise ValueError(f"`{place}` must be finite, got {part}.")
+
+
+def check_text_keys(name: str, value: Any) -> None:
+    """Raise `ValueError` naming the place in a plain value at which a key is not text, as JSON has it."""
+    for place, part in _parts(name, value):
+        for key in part if isinstance(part, dict) else ():
+            if not isinstance(key, str):
+                raise ValueError(f"`{place}` must have text as keys, got {key!r:.100}.")
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a plain value and all values in it, with their places."""
+    yield name, value
     if isinstance(value, dict):
         for key, each in value.items():
-            check_finite_value(f"{name}[{key!r:.40}]", each)
+            yield from _parts(f"{name}[{key!r:.40}]", each)
     elif isinstance(value, list | tuple):
         for at, each in enumerate(value):
-            check_finite_value(f"{name}[{at}]", each)
+            yield from _parts(f"{name}[{at}]", each)
 
 
 def _plain_text(name: str, text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"`{name}` must be text in UTF-8, got {text!r:.100}.") from None
+    if not is_utf8(text):
+        raise ValueError(f"`{name}` must be text in UTF-8, got {text!r:.100}.")
     return str.__str__(text)
 
 
@@ -89,18 +103,6 @@ def _plain_key(name: str, key: Any) -> str | int:
     if not isinstance(key, str | int):
         raise ValueError(f"`{name}` must have text or whole numbers as keys, got {key!r:.100}.")
     return key
-
-
-def check_text_keys(name: str, value: Any) -> None:
-    """Raise `ValueError` naming the place in a plain value at which a key is not text, as JSON has it."""
-    if isinstance(value, dict):
-        for key, each in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"`{name}` must have text as keys, got {key!r:.100}.")
-            check_text_keys(f"{name}[{key!r:.40}]", each)
-    elif isinstance(value, list | tuple):
-        for at, each in enumerate(value):
-            check_text_keys(f"{name}[{at}]", each)
 
 
 def _plain_array(name: str, value: Any, depth: int) -> Any:

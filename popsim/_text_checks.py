@@ -14,15 +14,22 @@ def perhaps(given: str, known: Collection[str]) -> str:
     return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_text(name: str, text: str) -> None:
     """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8.
 
     **Raises:** `ValueError` naming the argument.
     """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.") from None
+    if not is_utf8(text):
+        raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.")
     if not text:
         raise ValueError(f"`{name}` must be a path, got an empty one.")
 
@@ -69,13 +76,16 @@ def has_control_characters(text: str) -> bool:
     )
 
 
+def printable(text: str) -> str:
+    """Return a text with "?" for what is not printable: in a forged text it may command a terminal."""
+    return "".join(mark if mark.isprintable() else "?" for mark in text)
+
+
 def _lacks(path: str) -> str:
     """Return what a path must be like and is not; empty if nothing."""
     if has_control_characters(path):
         return "without control characters"
-    try:
-        path.encode()
-    except UnicodeEncodeError:
+    if not is_utf8(path):
         return "in UTF-8"
     if os.sep == "/" and "\\" in path:  # which tensorstore takes for a slash
         return "without a backslash"

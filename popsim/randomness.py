@@ -34,6 +34,12 @@ def seed_key(seed: int) -> Key[Array, ""]:
     return jax.random.key(seed, impl=IMPLEMENTATION)
 
 
+def check_seed(name: str, seed: int) -> None:
+    """Raise `ValueError` unless a whole number is a seed, of 32 bits."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"`{name}` must be from 0 to 2**32 - 1, got {seed}.")
+
+
 def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
     """Convert a key of `jax.random.key` or `jax.random.PRNGKey` to the former, with the same draws.
 
@@ -87,7 +93,7 @@ def _unsound(implementation: Any) -> str:
 
     def draws(key: Key[Array, ""]) -> list[Array]:
         keys = [key, jax.random.fold_in(key, 3), jax.random.split(key)[1]]
-        return [values for own in keys for values in (jax.random.bits(own, (3,)), jax.random.bits(own))]
+        return [values for each in keys for values in (jax.random.bits(each, (3,)), jax.random.bits(each))]
 
     with jax.ensure_compile_time_eval():
         keys = jax.random.split(jax.random.key(0, impl=implementation), 3)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from popsim._argument_shapes import check_of_one_model, check_one_or_each
@@ -15,6 +14,7 @@ from popsim._checks import (
     check_finite,
     check_non_negative,
     check_positive,
+    is_number,
     kind_of,
     known,
     shown,
@@ -98,7 +98,7 @@ class SensoryChannel(eqx.Module):
     def __check_init__(self):
         if not callable(self.sense):
             raise ValueError(f"`sense` must be a function such as popsim.vision, got {self.sense!r}.")
-        if not isinstance(self.delay, int | float | np.integer | np.floating):
+        if not is_number(self.delay):
             raise ValueError(
                 f"`delay` must be a number of Python, the longest of all members, got {kind_of(self.delay)}: "
                 "where delays differ between members, give that of each to `own_delay` in build_members."

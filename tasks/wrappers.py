@@ -360,7 +360,7 @@ class WithInterventions(AbstractWrapper):
         if not delayed:
             return
         task = without_member_axes(self.task)
-        dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=jax.random.key(0))).timeline.dt
+        dt = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0))).timeline.dt
         for plan in delayed:
             plan.check_dt(dt)
 

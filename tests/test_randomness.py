@@ -1,4 +1,6 @@
+import ast
 import functools
+import pathlib
 import random
 import re
 
@@ -266,6 +268,19 @@ def test_a_seed_names_the_same_key_whatever_the_default_is(implementation):
         small_training.assert_same(drawn(), usual)
         with pytest.raises(ValueError, match="`key` must be"):
             as_key(jax.random.PRNGKey(0))
+
+
+def test_all_keys_of_the_library_are_made_by_seed_key():
+    folder = pathlib.Path(popsim.__file__).parent
+    paths = [path for part in (".", "tasks", "analysis") for path in (folder / part).rglob("*.py")]
+    makers = {
+        path.name
+        for path in paths
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("jax.random.key", "jax.random.PRNGKey")
+    }
+    assert len(paths) > 200
+    assert makers == {"randomness.py"}
 
 
 @pytest.mark.parametrize("bad", [3, None, "0", jax.random.split(jax.random.key(0)), np.zeros(3, np.uint32)])

@@ -290,8 +290,8 @@ _NEARLY_ONE = 1e-4
 def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarray]) -> bool:
     """Return whether a member has several fixed points, one of them with an eigenvalue of nearly 1."""
     return any(
-        len(own.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
-        for own, jacobian in zip(points, jacobians, strict=True)
+        len(of_member.state) > 1 and bool(np.any(np.abs(np.linalg.eigvals(jacobian) - 1) < _NEARLY_ONE))
+        for of_member, jacobian in zip(points, jacobians, strict=True)
     )
 
 
@@ -310,17 +310,17 @@ def _refined(
         ends = run_searches(dynamics, ensemble, inputs, starts, further, REFINING_DAMPING)
         states, speeds = (np.asarray(values) for values in ends[:2])
     return [
-        distinct_points(state[: len(own.state)], speed[: len(own.state)], own.n_starts, near)
-        for own, state, speed, near in zip(points, states, speeds, radius.tolist(), strict=True)
+        distinct_points(state[: len(before.state)], speed[: len(before.state)], before.n_starts, near)
+        for before, state, speed, near in zip(points, states, speeds, radius.tolist(), strict=True)
     ]
 
 
 def _padded(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
     """Return the states of all members, padded to one power of two, so that few programs are compiled."""
-    most, size = max(len(own.state) for own in points), points[0].state.shape[1]
+    most, size = max(len(of_member.state) for of_member in points), points[0].state.shape[1]
     padded = np.zeros((len(points), 1 << max(most - 1, 0).bit_length(), size))
-    for states, own in zip(padded, points, strict=True):
-        states[: len(own.state)] = own.state
+    for states, of_member in zip(padded, points, strict=True):
+        states[: len(of_member.state)] = of_member.state
     return padded
 
 
@@ -328,10 +328,10 @@ def _jacobians_at(
     ensemble: eqx.Module, points: list[DistinctPoints], inputs: Inputs | None, dynamics: Dynamics
 ) -> list[np.ndarray]:
     """Return the Jacobians at the points of each member."""
-    if not any(len(own.state) for own in points):
-        return [np.zeros((0, size, size)) for size in (own.state.shape[1] for own in points)]
+    if not any(len(of_member.state) for of_member in points):
+        return [np.zeros((0, size, size)) for size in (of_member.state.shape[1] for of_member in points)]
     jacobians = state_jacobians(ensemble, _padded(points), inputs=inputs, dynamics=dynamics)
-    return [matrices[: len(own.state)] for matrices, own in zip(jacobians, points, strict=True)]
+    return [matrices[: len(of_member.state)] for matrices, of_member in zip(jacobians, points, strict=True)]
 
 
 def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: float) -> FixedPoints:

@@ -13,7 +13,7 @@ from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.experiments import EXPERIMENTS, PLANTS
-from popsim.randomness import seed_key
+from popsim.randomness import check_seed, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store import SaveError
 from popsim.store.files import check_replaceable, saving
@@ -35,8 +35,7 @@ def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | No
     check_positive_int("trials", n_trials)
     if n_trials > MOST_TRIALS:
         raise ValueError(f"`trials` must be at most {MOST_TRIALS}, got {n_trials}.")
-    if not 0 <= seed < 2**32:
-        raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {seed}.")
+    check_seed("seed", seed)
     if not 0 <= batch <= LAST_BATCH:
         raise ValueError(f"`batch` must be from 0 to {LAST_BATCH}, got {batch}.")
     task = find_task(name)

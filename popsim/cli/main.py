@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim._text_checks import check_path, check_text, perhaps
+from popsim._text_checks import check_path, check_text, perhaps, printable
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import as_typed, in_one_line, modules_of, notes_of
 from popsim.version import __version__
@@ -105,8 +105,7 @@ def _leave_output() -> None:
 def _complain(text: str, code: int) -> NoReturn:
     """Exit with one line on standard error, without control characters."""
     print(end="", flush=True)  # a failure of standard output takes precedence over this message
-    line = "".join(mark if mark.isprintable() else "?" for mark in " ".join(text.split()))
-    print(f"popsim: error: {line}", file=sys.stderr)
+    print(f"popsim: error: {printable(' '.join(text.split()))}", file=sys.stderr)
     sys.exit(code)
 
 

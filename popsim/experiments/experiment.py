@@ -13,14 +13,14 @@ import tyro
 from jaxtyping import Array, Int, Key
 from matplotlib.figure import Figure
 
-from popsim._checks import check_non_negative_int, check_positive_int
+from popsim._checks import LARGEST_INT, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments._joined_models import joined
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.settings import as_setting, converting_first
 from popsim.model import AbstractModel
-from popsim.per_member import PerMember
-from popsim.randomness import key_of_seed
+from popsim.per_member import MOST_MEMBERS, PerMember
+from popsim.randomness import check_seed, key_of_seed
 from popsim.task import AbstractTask
 from popsim.training import (
     PopulationBasedTraining,
@@ -126,8 +126,6 @@ class Recording:
 
 
 Grid = tuple[tuple[str, tuple[Any, ...]], ...]
-LARGEST = 2**31  # batches, members and other counts are 32-bit integers on the device
-MOST_MEMBERS = 1_000_000
 MOST_LOG_POINTS = 1_000_000
 MOST_KEPT = 1_000_000  # batches after which weights are stored
 MOST_CHECKED = 1000  # combinations of settings, each of which is built as an experiment
@@ -189,10 +187,9 @@ class AbstractExperiment(abc.ABC):
                 )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name != "seed" and isinstance(value, int) and value >= LARGEST:
+            if field.name != "seed" and isinstance(value, int) and value > LARGEST_INT:
                 raise ValueError(f"`{field.name}` must be below 2**31, got {value}.")
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"`seed` must be from 0 to 2**32 - 1, got {self.seed}.")
+        check_seed("seed", self.seed)
         if self.n_members > MOST_MEMBERS:
             raise ValueError(f"`n_members` must be at most {MOST_MEMBERS}, got {self.n_members}.")
         if self.n_batches // self.log_step > MOST_LOG_POINTS:

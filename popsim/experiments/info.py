@@ -287,7 +287,7 @@ def _checkpoints(folder: RunFolder, run_id: str) -> list[CheckpointInfo]:
     checkpoints, found = Checkpoints(folder.checkpoints, run_id=run_id), []
     for step in checkpoints.steps():
         with contextlib.suppress(FileNotFoundError, ValueError):
-            damage = _complaint(lambda step=step: checkpoints.check(step), DAMAGE)
+            damage = complaint(lambda step=step: checkpoints.check(step), DAMAGE)
             file = checkpoints.file(step).stat()
             found.append(CheckpointInfo(step, file.st_mtime, file.st_size, damage))
     return found
@@ -362,7 +362,7 @@ def verify_run(path: str | Path) -> dict[str, str]:
     if not folder.description.is_file():  # of a script, whose folder may have files of others
         return damage
     is_finished = folder.is_finished or description.get("finished")
-    if is_finished and (said := _complaint(lambda: read_summary(folder, parts.run_id))):
+    if is_finished and (said := complaint(lambda: read_summary(folder, parts.run_id))):
         damage[folder.summary.name] = said
     return damage | _missing_figures(folder, description)
 
@@ -381,7 +381,7 @@ def _missing_figures(folder: RunFolder, description: Mapping[str, Any]) -> dict[
 
 def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     checkpoints = Checkpoints(folder.checkpoints, run_id=parts.run_id)
-    told = {step: _complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
+    told = {step: complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
     there = checkpoints.steps()
     if not there and (folder.is_finished or parts.checkpoints):
         return {folder.checkpoints.name: "there must be a checkpoint; there is none"}
@@ -399,7 +399,7 @@ def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:
         return {
             folder.log.name: f"these of its lines are no logging points: {', '.join(map(str, lines[:10]))}"
         }
-    said = _complaint(lambda: read_log(folder, parts))
+    said = complaint(lambda: read_log(folder, parts))
     return {folder.log.name: said} if said else {}
 
 
@@ -416,9 +416,7 @@ def _damaged_history(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     return {f"{name}/{file}": "is damaged, missing, or a part of another run" for file in files}
 
 
-def _complaint(
-    read: Callable[[], object], errors: tuple[type[Exception], ...] = (ValueError, OSError)
-) -> str:
+def complaint(read: Callable[[], object], errors: tuple[type[Exception], ...] = (ValueError, OSError)) -> str:
     """Return the message of the error that a read raises; empty if it succeeds."""
     try:
         read()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim._text_checks import printable
 from popsim.experiments.info import RunInfo
 from popsim.store import ListedArray, RunFolder
 from popsim.store.run_folder import READ_ONLY_FORMATS
@@ -20,7 +21,7 @@ def info_table(info: RunInfo) -> str:
     """Format a `RunInfo` as text, with sizes in decimal units."""
     sections = [_overview(info), _settings(info), _checkpoints(info), _history(info), _sizes(info)]
     lines = [line for section in sections if section for line in [*section, ""]]
-    return "\n".join(_printable(line) for line in lines[:-1])
+    return "\n".join(map(printable, lines[:-1]))
 
 
 def _overview(info: RunInfo) -> list[str]:
@@ -201,8 +202,3 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 def _padded(row: Iterable[str], widths: Iterable[int]) -> str:
     return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _printable(line: str) -> str:
-    """Replace control characters, which could command a terminal, as the text may be untrusted."""
-    return "".join(mark if mark.isprintable() else "?" for mark in line)

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from popsim._checks import is_number
 from popsim._plain_values import check_finite_value, check_text_keys, plain_value
 from popsim._precision import lost_in_precision
 
@@ -81,7 +82,7 @@ def _is_of_type(value: Any, kind: Any) -> bool:
     if kind not in WORDS:
         return True
     if kind is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return is_number(value)
     return type(value) is kind
 
 

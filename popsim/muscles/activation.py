@@ -32,7 +32,7 @@ def check_parameters(
     - `non_negative`: the names of those that may also be zero.
     """
     for name in (*positive, *non_negative):
-        check_of_one_body(**{name: getattr(module, name)})
+        check_of_one_body(name, getattr(module, name))
     for name in positive:
         check_positive(name, getattr(module, name))
     for name in non_negative:

@@ -144,7 +144,7 @@ def per_joint(
     name: str, value: Numbers | None, n: int, *, axes: tuple[int, ...] = (), positive: bool = False
 ) -> Array:
     """Return `value` as an array of shape (n, *axes), or raise `ValueError`."""
-    check_of_one_body(**{name: value})
+    check_of_one_body(name, value)
     if value is None:
         raise ValueError(f"`{name}` of an arm must be given; TwoLinkArm.arm26_skeleton() has all.")
     array = as_float_array(value)

@@ -52,8 +52,8 @@ class PointMass(AbstractSkeleton):
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 1,
     ):
-        check_of_one_body(mass=mass, damping=damping)
         for name, value in (("mass", mass), ("damping", damping)):
+            check_of_one_body(name, value)
             check_one_or_each(name, value)
         check_positive("mass", mass)
         check_positive_int("n_substeps", n_substeps)

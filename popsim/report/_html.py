@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
+from popsim._text_checks import printable
 from popsim.experiments.result_table import ResultTable, Row, cell_text, is_numeric
 from popsim.store.files import write_file
 from popsim.version import __version__
@@ -22,7 +23,7 @@ def escaped(text: str) -> Html:
     """
     if isinstance(text, Html):
         return text
-    return Html(html.escape("".join(mark if mark.isprintable() or mark == "\n" else "?" for mark in text)))
+    return Html(html.escape("\n".join(map(printable, text.split("\n")))))
 
 
 def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None) -> Html:

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim._drawing import NotDrawn, try_to_draw
-from popsim._text_checks import check_path, has_control_characters
+from popsim._text_checks import check_path, has_control_characters, printable
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -59,7 +59,7 @@ class ComparedRun:
     @property
     def short_name(self) -> str:
         """The name as figure text: shortened, and without characters special to matplotlib."""
-        shown = "".join(mark if mark.isprintable() else "?" for mark in self.name)
+        shown = printable(self.name)
         shown = shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
         return shown.replace("\\", "/").replace("$", r"\$").replace("_", " _", shown.startswith("_"))
 

@@ -130,24 +130,24 @@ def scored(opened: OpenedSweep, score: str) -> Scored:
     return Scored(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)
 
 
-def settings_table(given: Scored) -> ResultTable:
+def settings_table(results: Scored) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
-    rows, method = [], method_for(given.values)
-    for setting, scores in given.combinations():
-        units = given.opened.sweep.experiment.units()
+    rows, method = [], method_for(results.values)
+    for setting, scores in results.combinations():
+        units = results.opened.sweep.experiment.units()
         told = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
         mean = float(scores.mean()) if scores.size else np.inf
         rows.append((mean, [*told, str(scores.size), _interval_text(scores, method), _range_text(scores)]))
     rows.sort(key=lambda row: row[0])
-    columns = [Column(name.replace("_", " ")) for name in given.axes]
+    columns = [Column(name.replace("_", " ")) for name in results.axes]
     columns += [
         Column("members"),
-        Column(f"{given.label}, mean and 95 % interval"),
+        Column(f"{results.label}, mean and 95 % interval"),
         Column("lowest to highest"),
     ]
     shown = [Row(str(place), values) for place, (_, values) in enumerate(rows[:MOST_SETTINGS], 1)]
     more = f"; the best {MOST_SETTINGS} of {len(rows)} settings" if len(rows) > MOST_SETTINGS else ""
-    return ResultTable(columns, shown, f"settings by {given.label}, lowest first{more}")
+    return ResultTable(columns, shown, f"settings by {results.label}, lowest first{more}")
 
 
 def _interval_text(scores: Float[np.ndarray, " member"], method: IntervalMethod) -> str:
@@ -161,7 +161,7 @@ def _range_text(scores: Float[np.ndarray, " member"]) -> str:
     return f"{scores.min():.4g} to {scores.max():.4g}" if scores.size else "-"
 
 
-def draw_sweep(given: Scored) -> dict[str, RunFigure | NotDrawn]:
+def draw_sweep(results: Scored) -> dict[str, RunFigure | NotDrawn]:
     """Draw learning curves and the score over each axis, and over each two axes."""
     figures: dict[str, RunFigure | NotDrawn] = {}
 
@@ -170,78 +170,78 @@ def draw_sweep(given: Scored) -> dict[str, RunFigure | NotDrawn]:
         figures.update({name: drawn} if isinstance(drawn, NotDrawn) else drawn)
 
     with figure_style():
-        curves = try_to_draw("the learning curves", lambda: _learning(given), passes=DAMAGE)
+        curves = try_to_draw("the learning curves", lambda: _learning(results), passes=DAMAGE)
         if isinstance(curves, NotDrawn):
             figures["learning"], curves = curves, None
-        for name in given.axes:
+        for name in results.axes:
             if curves is not None:
-                add(f"{name}_learning", lambda name=name, of=curves: _curves(given, name, *of))
-            add(f"{name}_scores", lambda name=name: {f"{name}_scores": _scores(given, name)})
-        for pair in itertools.combinations(given.axes, 2):
+                add(f"{name}_learning", lambda name=name, of=curves: _curves(results, name, *of))
+            add(f"{name}_scores", lambda name=name: {f"{name}_scores": _scores(results, name)})
+        for pair in itertools.combinations(results.axes, 2):
             named = "_".join(pair)
-            add(named, lambda named=named, pair=pair: {named: _map(given, *pair)})
-        if given.opened.sweep.experiment.select_every is not None and np.isfinite(given.values).any():
-            add("selection", lambda: draw_selection(given.opened, int(np.nanargmin(given.values))))
+            add(named, lambda named=named, pair=pair: {named: _map(results, *pair)})
+        if results.opened.sweep.experiment.select_every is not None and np.isfinite(results.values).any():
+            add("selection", lambda: draw_selection(results.opened, int(np.nanargmin(results.values))))
     return figures
 
 
-def _learning(given: Scored) -> tuple[np.ndarray, np.ndarray] | None:
+def _learning(results: Scored) -> tuple[np.ndarray, np.ndarray] | None:
     """Return at most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
-    history = given.opened.history
+    history = results.opened.history
     if "loss" not in history:
         return None
     batches = history.batch.values
     places = np.unique(np.geomspace(1, batches.size, min(MOST_POINTS, batches.size)).round().astype(int)) - 1
-    return batches[places], given.opened.total_loss.isel(batch=places).values
+    return batches[places], results.opened.total_loss.isel(batch=places).values
 
 
-def _curves(given: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
+def _curves(results: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-    values = given.opened.sweep.axes[axis]
+    values = results.opened.sweep.axes[axis]
     shown = np.unique(np.linspace(0, len(values) - 1, min(MOST_CURVES, len(values))).round().astype(int))
     counts = []
     for color, place in zip(COLORS, shown, strict=False):
-        reached = np.isfinite(losses[:, given.has(axis, values[place])]).any(axis=1)
-        own = given.of_seeds(axis, values[place], losses[reached], _geometric_mean)
+        reached = np.isfinite(losses[:, results.has(axis, values[place])]).any(axis=1)
+        own = results.of_seeds(axis, values[place], losses[reached], _geometric_mean)
         if not own.size:
             continue
-        draw_loss_bands(ax, batch[reached], own, label=given.texts(axis)[place], color=color)
+        draw_loss_bands(ax, batch[reached], own, label=results.texts(axis)[place], color=color)
         counts.append(own.shape[1])
     if not counts:
         plt.close(figure)
         return {}
     ax.set(ylabel="training loss", xlim=(1, 1.05 * ax.dataLim.x1))
-    ax.legend(title=given.named(axis))
+    ax.legend(title=results.named(axis))
     left = f", {len(shown)} of {len(values)} values" if len(shown) < len(values) else ""
     caption = (
-        f"Total training loss by {given.named(axis)}{left}: lines are the geometric mean over seeds "
+        f"Total training loss by {results.named(axis)}{left}: lines are the geometric mean over seeds "
         f"({', '.join(map(str, counts))}), each with its mean over all other settings; bands go from the "
         f"lowest to the highest seed. {REPLICATION}"
     )
     return {f"{axis}_learning": RunFigure(figure, f"Learning by {axis.replace('_', ' ')}", caption)}
 
 
-def _scores(given: Scored, axis: str) -> RunFigure:
-    values = given.opened.sweep.axes[axis]
+def _scores(results: Scored, axis: str) -> RunFigure:
+    values = results.opened.sweep.axes[axis]
     figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(values)), 2.8), layout="constrained")
-    scores = [given.of_seeds(axis, value, given.values, np.mean) for value in values]
-    draw_setting_scores(ax, scores, names=given.texts(axis), axis=given.named(axis), label=given.label)
-    _tilt(ax, given.texts(axis))
+    scores = [results.of_seeds(axis, value, results.values, np.mean) for value in values]
+    draw_setting_scores(ax, scores, names=results.texts(axis), axis=results.named(axis), label=results.label)
+    _tilt(ax, results.texts(axis))
     n = [own.size for own in scores]
     caption = (
-        f"{given.label.capitalize()} at the end, by {given.named(axis)}: a point for each seed "
+        f"{results.label.capitalize()} at the end, by {results.named(axis)}: a point for each seed "
         f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval "
         "(t, on the scale of logarithms if all scores are above zero). "
         f"{REPLICATION}"
     )
-    return RunFigure(figure, f"{given.label.capitalize()} by {axis.replace('_', ' ')}", caption)
+    return RunFigure(figure, f"{results.label.capitalize()} by {axis.replace('_', ' ')}", caption)
 
 
-def _map(given: Scored, rows: str, columns: str) -> RunFigure:
-    of_rows, of_columns = given.opened.sweep.axes[rows], given.opened.sweep.axes[columns]
+def _map(results: Scored, rows: str, columns: str) -> RunFigure:
+    of_rows, of_columns = results.opened.sweep.axes[rows], results.opened.sweep.axes[columns]
     means, counts = np.full((2, len(of_rows), len(of_columns)), np.nan)
     for (row, one), (column, other) in itertools.product(enumerate(of_rows), enumerate(of_columns)):
-        here = given.values[given.has(rows, one) & given.has(columns, other)]
+        here = results.values[results.has(rows, one) & results.has(columns, other)]
         counts[row, column] = np.isfinite(here).sum()
         if counts[row, column]:
             means[row, column] = np.nanmean(np.where(np.isfinite(here), here, np.nan))
@@ -250,19 +250,19 @@ def _map(given: Scored, rows: str, columns: str) -> RunFigure:
     draw_setting_map(
         ax,
         means,
-        rows=given.texts(rows),
-        columns=given.texts(columns),
-        axes=(given.named(rows), given.named(columns)),
-        label=given.label,
+        rows=results.texts(rows),
+        columns=results.texts(columns),
+        axes=(results.named(rows), results.named(columns)),
+        label=results.label,
     )
-    _tilt(ax, given.texts(columns))
-    others = [name for name in given.axes if name not in (rows, columns)]
+    _tilt(ax, results.texts(columns))
+    others = [name for name in results.axes if name not in (rows, columns)]
     over = " and over ".join(["seeds", *others])
     caption = (
-        f"{given.label.capitalize()}: the mean over {int(counts.min())} to {int(counts.max())} members, over "
-        f"{over}. White: not trained. {REPLICATION}"
+        f"{results.label.capitalize()}: the mean over {int(counts.min())} to {int(counts.max())} members, "
+        f"over {over}. White: not trained. {REPLICATION}"
     )
-    return RunFigure(figure, f"{given.label.capitalize()} over two settings", caption)
+    return RunFigure(figure, f"{results.label.capitalize()} over two settings", caption)
 
 
 def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
@@ -306,14 +306,14 @@ def report_sweep(
             f"the sweep {opened.folder.path} must have results to be shown, it has none yet: "
             f"{opened.folder.command('resume')} trains it."
         )
-    given = scored(opened, score)
-    best = settings_table(given)
+    results = scored(opened, score)
+    best = settings_table(results)
     notes = [_progress_note(opened)] if opened.unfinished else []
     make_report_folder(out)
-    figures, shown = save_and_embed(draw_sweep(given), out / "figures")
+    figures, shown = save_and_embed(draw_sweep(results), out / "figures")
     body = [*_introduction(opened), element("h2", "Best settings"), table(best, "Best settings")]
-    if given.score.endswith("loss") and any(
-        opened.sweep.experiment.member_settings.get(name) == "task" for name in given.axes
+    if results.score.endswith("loss") and any(
+        opened.sweep.experiment.member_settings.get(name) == "task" for name in results.axes
     ):
         notes.append(
             "An axis changes the loss itself, so losses do not compare between its values: see --score."

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Shaped
 
-from popsim.store.files import CorruptDataError, MismatchError, write_file
+from popsim.store.files import CorruptDataError, MismatchError, missing_file, write_file
 
 MAX_HEADER_BYTES = 2**22
 """Parsed JSON takes up to about thirty times its size, so files with larger headers are rejected unread."""
@@ -132,7 +132,7 @@ def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tup
     from safetensors import SafetensorError, safe_open
 
     if not path.is_file():
-        raise CorruptDataError(f"there must be a file {path}; it is missing.")
+        raise missing_file(path)
     with path.open("rb") as raw:
         if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
             raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: its header is too long.")

@@ -14,7 +14,7 @@ from typing import Any
 from popsim._checks import warn_caller
 from popsim.store.arrays.inspection import check_arrays
 from popsim.store.checkpoints import Checkpoints
-from popsim.store.files import CorruptDataError, MismatchError
+from popsim.store.files import CorruptDataError, MismatchError, missing_file
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id
 from popsim.store.json_files import read_json_lines, read_sealed_json, stream_json_lines
 from popsim.store.run_folder import FORMAT, RunFolder, read_description
@@ -109,13 +109,21 @@ def check_description(folder: RunFolder, described: Mapping[str, Any]) -> None:
         with contextlib.suppress(ValueError, OSError):  # a file of that name may be of somebody else
             of_experiment = read_sealed_json(folder.summary).get(RUN_ID) == described.get(RUN_ID)
     if of_experiment:
-        raise CorruptDataError(f"there must be a file {folder.description}; it is missing.")
+        raise missing_file(folder.description)
 
 
 def missing_checkpoints(folder: RunFolder, parts: RunParts) -> list[int]:
     """Return the steps of lost checkpoints, if fewer exist than listed: saving adds one before it deletes."""
     there = Checkpoints(folder.checkpoints).steps()
     return [] if len(there) >= len(parts.checkpoints) else sorted({*parts.checkpoints} - {*there})
+
+
+def lost_checkpoints(folder: RunFolder, parts: RunParts) -> str:
+    """Return a message on `missing_checkpoints`, without a full stop; empty if there are none."""
+    steps = ", ".join(map(str, missing_checkpoints(folder, parts)))
+    if not steps:
+        return ""
+    return f"there must be checkpoints after {steps} batches in {folder.checkpoints}; they are missing"
 
 
 def own_checkpoints(folder: RunFolder, parts: RunParts) -> Checkpoints:
@@ -131,14 +139,10 @@ def own_checkpoints(folder: RunFolder, parts: RunParts) -> Checkpoints:
             raise
         except ValueError:  # damaged, so skipped when it is read, or deleted meanwhile
             continue
-    if missing := missing_checkpoints(folder, parts):
+    if lost := lost_checkpoints(folder, parts):
         if not checkpoints.steps():
             raise CorruptDataError(f"there must be a checkpoint in {folder.checkpoints}; it is missing.")
-        steps = ", ".join(map(str, missing))
-        warn_caller(
-            f"there must be checkpoints after {steps} batches in {folder.checkpoints}; they are missing: "
-            "the newest of the others is taken."
-        )
+        warn_caller(f"{lost}: the newest of the others is taken.")
     return checkpoints
 
 
@@ -147,6 +151,12 @@ def check_history_lengths(folder: RunFolder, parts: RunParts, lengths: Mapping[s
     for axis, length in parts.history.items():
         if (found := lengths.get(axis, 0)) < length:
             raise CorruptDataError(f"{folder.history} must have {length} rows along {axis!r}, got {found}.")
+
+
+def check_log_length(folder: RunFolder, parts: RunParts, n_lines: int) -> None:
+    """**Raises:** `CorruptDataError` if the log, with this number of lines, has lost some."""
+    if n_lines < parts.n_log_lines:
+        raise CorruptDataError(f"{folder.log} must have {parts.n_log_lines} lines, got {n_lines}.")
 
 
 def stream_log(folder: RunFolder, parts: RunParts) -> Iterator[dict[str, Any]]:
@@ -176,8 +186,7 @@ def _own_lines(
         if type(line.get("batch")) is not int:
             raise CorruptDataError(f"line {number} of {folder.log} must have its batch; it is damaged.")
         yield line
-    if number < parts.n_log_lines:
-        raise CorruptDataError(f"{folder.log} must have {parts.n_log_lines} lines, got {number}.")
+    check_log_length(folder, parts, number)
 
 
 def read_summary(folder: RunFolder, run_id: str) -> dict[str, Any]:

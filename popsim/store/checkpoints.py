@@ -33,6 +33,7 @@ from popsim.store.files import (
     SaveError,
     check_plain_file,
     finished_name,
+    missing_file,
 )
 from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import plain_json
@@ -256,7 +257,7 @@ class Checkpoints:
                     raise CorruptDataError(f"{path} must be of step {step}, got step {found!r}.")
                 yield file, content
         except FileNotFoundError:
-            raise CorruptDataError(f"there must be a file {path}; it is missing.") from None
+            raise missing_file(path) from None
 
     def _check_owner(self, path: Path, step: int, content: Mapping[str, Any]) -> None:
         """**Raises:** `MismatchError` naming what a checkpoint belongs to, if that is something else."""

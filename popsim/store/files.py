@@ -22,6 +22,11 @@ class CorruptDataError(ValueError):
     """A file is missing or was changed since it was written. The message names it."""
 
 
+def missing_file(path: Path) -> CorruptDataError:
+    """Return the error of a file that must exist, but does not."""
+    return CorruptDataError(f"there must be a file {path}; it is missing.")
+
+
 class MismatchError(ValueError):
     """A file was written by something other than its reader. The message names what differs."""
 

@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from popsim._plain_values import check_finite_value, plain_value
-from popsim.store.files import CorruptDataError, append_plain, digest, read_plain, saving, write_file
+from popsim.store.files import (
+    CorruptDataError,
+    append_plain,
+    digest,
+    missing_file,
+    read_plain,
+    saving,
+    write_file,
+)
 
 __all__ = [
     "as_json_numbers",
@@ -110,7 +118,7 @@ def read_json(path: Path) -> Any:
             n_bytes = path.lstat().st_size
             raise CorruptDataError(f"{path} must have at most {LARGEST_BYTES} bytes, got {n_bytes}.")
     except (FileNotFoundError, NotADirectoryError):
-        raise CorruptDataError(f"there must be a file {path}; it is missing.") from None
+        raise missing_file(path) from None
     try:
         return parse_json(content)
     except ValueError as error:
@@ -163,7 +171,7 @@ def log_lines(path: Path) -> Iterator[bytes]:
                     )
                 yield line
     except FileNotFoundError:
-        raise CorruptDataError(f"there must be a file {path}; it is missing.") from None
+        raise missing_file(path) from None
 
 
 def stream_json_lines(path: Path) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
     CorruptDataError,
     MismatchError,
+    missing_file,
     remove_left_over,
 )
 from popsim.store.json_files import read_json, read_sealed_json
@@ -190,7 +191,7 @@ class RunFolder(PlainFolder):
         folder.check_plain()
         if not folder.description.is_file():
             if folder.training.is_file() and _described(folder.training).get("of_experiment"):
-                raise CorruptDataError(f"there must be a file {folder.description}; it is missing.")
+                raise missing_file(folder.description)
             script = (
                 "; a script's training is opened by popsim.open_run with `task` and `build`, and goes on by "
                 "its script with restore_checkpoint=True"

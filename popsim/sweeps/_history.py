@@ -181,7 +181,7 @@ def joined_history(
     - `open_cell`, `first_members`: see `CellsArray`.
     - `names`: gives for a cell the numbers of the members of its population, by their place there.
     """
-    empty = [number for number, own in enumerate(layouts) if not any(own.rows.values())]
+    empty = [number for number, each in enumerate(layouts) if not any(each.rows.values())]
     layout = np.where(np.isin(layout, empty), -1, layout)  # of cells that have only begun
     damaged: set[int] = set()
     used = [layouts[number] for number in np.unique(layout[layout >= 0])]

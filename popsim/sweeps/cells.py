@@ -3,16 +3,17 @@
 from typing import Any
 
 from popsim.experiments.described_run import differences_from_plan
-from popsim.store import Checkpoints, CorruptDataError, MismatchError
+from popsim.store import Checkpoints, MismatchError
 from popsim.store._run_parts import (
     check_history_lengths,
-    missing_checkpoints,
+    lost_checkpoints,
     read_parts,
     read_summary,
     run_id_of,
     stream_log,
 )
 from popsim.store.arrays.inspection import check_arrays
+from popsim.store.files import missing_file
 from popsim.store.run_folder import read_description
 from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.sweep import Sweep
@@ -28,7 +29,7 @@ def read_cell_description(place: CellFolder, sweep_id: str, number: int) -> dict
     """
     place.check_plain()
     if not place.description.exists():
-        raise CorruptDataError(f"there must be a file {place.description}; it is missing.")
+        raise missing_file(place.description)
     described = read_description(place.description)
     if (part_of := described.get("part_of")) != {"sweep": sweep_id, "cell": number}:
         raise MismatchError(
@@ -52,10 +53,10 @@ def check_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) ->
     if batch_size != sweep.member_batch_size:
         differences.append(("member_batch_size", batch_size, sweep.member_batch_size))
     if differences:
-        told = "; ".join(
+        texts = "; ".join(
             f"`{name}` is {before!r} there and {now!r} here" for name, before, now in differences
         )
-        raise MismatchError(f"{place.description} must be as {folder.description} plans it: {told:.500}.")
+        raise MismatchError(f"{place.description} must be as {folder.description} plans it: {texts:.500}.")
     return run_id_of(place)
 
 
@@ -68,11 +69,8 @@ def visible_damage(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int
     try:
         check_cell(folder, sweep, sweep_id, number)
         parts = read_parts(place)  # first: what is read later may only be more
-        if missing := missing_checkpoints(place, parts):
-            steps = ", ".join(map(str, missing))
-            return (
-                f"there must be checkpoints after {steps} batches in {place.checkpoints}; they are missing."
-            )
+        if lost := lost_checkpoints(place, parts):
+            return f"{lost}."
         checkpoints = Checkpoints(place.checkpoints, run_id=parts.run_id)
         for step in checkpoints.steps()[-1:]:
             checkpoints.check(step)

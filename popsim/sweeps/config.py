@@ -147,53 +147,53 @@ def read_config(path: Path) -> Sweep:
     **Raises:** `ValueError` naming the file and the entry that does not fit.
     """
     try:
-        found = read_yaml(path)
+        config = read_yaml(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"`config` must be a YAML file, got {path}: {str(error).rstrip('.')}.") from None
-    if not isinstance(found, dict) or "experiment" not in found:
+    if not isinstance(config, dict) or "experiment" not in config:
         raise ValueError(f"`config` must have an entry `experiment`, got {path} without one.")
-    for name in found:
+    for name in config:
         if name not in KEYS:
             raise ValueError(
                 f"`config` must have the entries {', '.join(KEYS)}, got {name!r:.100} in {path}."
                 f"{perhaps(str(name)[:100], KEYS)}"
             )
-    if not isinstance(name := found["experiment"], str) or name not in EXPERIMENTS:
+    if not isinstance(name := config["experiment"], str) or name not in EXPERIMENTS:
         raise ValueError(
             f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r:.100}: name "
             "the module of your own by popsim --import MODULE."
         )
     kind = EXPERIMENTS[name]
-    settings, grid = (_mapping(found, entry, path) for entry in ("settings", "grid"))
+    settings, grid = (_mapping(config, entry, path) for entry in ("settings", "grid"))
     given = {own: parse_values(kind, own, [value], "settings")[0] for own, value in settings.items()}
     experiment = kind(**given)
     axes = {
         own: parse_values(kind, own, values if isinstance(values, list) else [values])
         for own, values in grid.items()
     }
-    seeds = found.get("seeds", f"0:{experiment.n_members}")
-    if not isinstance(float16 := found.get("float16") or "false", str) or float16 not in TRUTHS:
+    seeds = config.get("seeds", f"0:{experiment.n_members}")
+    if not isinstance(float16 := config.get("float16") or "false", str) or float16 not in TRUTHS:
         raise ValueError(f"`float16` in {path} must be true or false, got {float16!r:.100}.")
     return Sweep(
         experiment,
         axes,
         parse_seeds(str(seeds)),
-        _count(found, "members_per_cell", path),
-        _count(found, "member_batch_size", path),
-        Recording(str(found.get("keep", "logged")), TRUTHS[float16]),
+        _count(config, "members_per_cell", path),
+        _count(config, "member_batch_size", path),
+        Recording(str(config.get("keep", "logged")), TRUTHS[float16]),
     )
 
 
-def _count(found: Mapping[str, Any], entry: str, path: Path) -> int | None:
-    if (value := found.get(entry)) is None:
+def _count(config: Mapping[str, Any], entry: str, path: Path) -> int | None:
+    if (value := config.get(entry)) is None:
         return None
     if not isinstance(value, str) or not re.fullmatch(r"[0-9]{1,18}", value):
         raise ValueError(f"`{entry}` in {path} must be a whole number, got {value!r:.100}.")
     return int(value)
 
 
-def _mapping(found: Mapping[str, Any], entry: str, path: Path) -> dict[str, Any]:
-    values = found.get(entry) or {}
+def _mapping(config: Mapping[str, Any], entry: str, path: Path) -> dict[str, Any]:
+    values = config.get(entry) or {}
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ValueError(f"`{entry}` in {path} must be values by name, got {values!r:.100}.")
     named = {name.replace("-", "_"): value for name, value in values.items()}

@@ -73,7 +73,7 @@ def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) ->
     for place, (name, length) in enumerate(lengths.items()):
         rest = math.prod([*lengths.values()][place + 1 :])
         pieces[name] = _even(length, max(1, most // rest))
-    n_per_piece = math.prod(max(own) for own in pieces.values())
+    n_per_piece = math.prod(map(max, pieces.values()))
     return Division(pieces, _even(len(seeds), max(1, most // n_per_piece) if n_per_piece <= most else 1))
 
 

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from popsim._text_checks import printable
 from popsim.experiments import read_run_info, verify_run
 from popsim.store import CorruptDataError
 from popsim.store.identity import is_run_id
@@ -57,7 +58,7 @@ class SweepGlance:
             lines.append(f"  and {len(begun) - MOST_LINES} more")
         if counts["finished"] < len(self.states):
             lines.append(f"{self.folder.command('resume')} trains them")
-        return "\n".join("".join(mark if mark.isprintable() else "?" for mark in line) for line in lines)
+        return "\n".join(map(printable, lines))
 
     def _line(self, number: int) -> str:
         problem = self.problems.get(number, "")

@@ -22,7 +22,7 @@ from popsim.store import (
 )
 from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
 from popsim.store._run_parts import read_parts, read_summary, stream_log
-from popsim.store.files import check_plain_file, read_plain
+from popsim.store.files import check_plain_file, missing_file, read_plain
 from popsim.store.identity import RUN_ID, FolderHeldError, check_run_id, lock_folder
 from popsim.store.json_files import log_lines, parse_json
 from popsim.sweeps._derived import (
@@ -133,7 +133,7 @@ class SweepIndex:
         details = {
             "sweep_id": sweep_id,
             "layouts": [layout.text for layout in self.layouts],
-            "problems": {str(number): said for number, said in self.problems.items()},
+            "problems": {str(number): text for number, text in self.problems.items()},
         }
         content = {"format": INDEX_FORMAT, "details": details}
         with contextlib.suppress(FolderHeldError, ValueError, SaveError), lock_folder(folder.path):
@@ -258,17 +258,17 @@ def read_note(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> 
     return entry
 
 
-def _entry_of(found: dict[str, Any], sweep_id: str, number: int, cell: CellFolder) -> CellEntry:
+def _entry_of(note: dict[str, Any], sweep_id: str, number: int, cell: CellFolder) -> CellEntry:
     """Return the entry in a `cell.json`; raises unless it is of this cell and its present files."""
     expected = {"sweep": sweep_id, "cell": number, **_digests_of(cell)}
-    if {name: found[name] for name in expected} != expected:
+    if {name: note[name] for name in expected} != expected:
         raise ValueError("it is of another cell, or of another run, summary or history.")
     return CellEntry(
         FINISHED,
-        as_count(found["n_batches"]),
-        as_seconds(found["seconds"]),
-        as_results(found["members"]),
-        CellLayout.parse(found["layout"]),
+        as_count(note["n_batches"]),
+        as_seconds(note["seconds"]),
+        as_results(note["members"]),
+        CellLayout.parse(note["layout"]),
     )
 
 
@@ -312,12 +312,12 @@ def look_at_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) 
     cell, experiment = folder.cell(number), sweep.cell(number).experiment
     info = read_run_info(cell.path)
     if info.description.get("finished") and not info.is_finished:
-        raise CorruptDataError(f"there must be a file {cell.summary}; it is missing.")
+        raise missing_file(cell.summary)
     if damage := next(filter(None, (info.history_damage, *(array.damage for array in info.arrays))), ""):
         raise CorruptDataError(damage)
     members = {
-        name: [float(held.get(i, -1)) for i in range(experiment.n_members)]
-        for name, held in (("frozen_from", info.frozen), ("stopped_from", info.stopped))
+        name: [float(batches.get(i, -1)) for i in range(experiment.n_members)]
+        for name, batches in (("frozen_from", info.frozen), ("stopped_from", info.stopped))
     }
     losses, parts = info.losses, read_parts(cell)
     if not info.is_finished:  # the log may be ahead of what is saved
@@ -365,8 +365,8 @@ def _layout_of(cell: CellFolder, info: RunInfo) -> CellLayout | None:
         if dataset[name].dims == (name,) and (name == "batch" or str(name).endswith("_batch"))
     }
     arrays = {
-        own.name: (own.axes, own.shape, own.dtype)
-        for own in info.arrays
-        if own.axes and own.axes[0] in rows and own.axes != (own.name,)
+        array.name: (array.axes, array.shape, array.dtype)
+        for array in info.arrays
+        if array.axes and array.axes[0] in rows and array.axes != (array.name,)
     }
     return CellLayout(rows, arrays, tuple(map(str, dataset.attrs.get("terms", ()))))

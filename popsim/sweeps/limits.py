@@ -8,10 +8,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from popsim._checks import LARGEST_INT
 from popsim._plain_values import check_finite_value, plain_value
 from popsim.experiments import AbstractExperiment
-from popsim.experiments.experiment import LARGEST, MOST_MEMBERS
 from popsim.experiments.settings import as_setting, setting_types
+from popsim.per_member import MOST_MEMBERS
 
 __all__ = ["MOST_AXES", "MOST_CELLS", "MOST_VALUES", "as_axes", "as_seeds", "check_extent"]
 
@@ -85,7 +86,7 @@ def as_seeds(seeds: Any) -> range:
         numbers = range(first, first + len(numbers))
     if numbers.step != 1 or numbers.start < 0 or not numbers:
         raise _refusal(seeds)
-    if numbers.stop > LARGEST:
+    if numbers.stop - 1 > LARGEST_INT:
         raise ValueError(f"`seeds` must be below 2**31, got {numbers.stop - 1}.")
     return numbers
 

@@ -233,7 +233,7 @@ class OpenedSweep:
             )
         from xarray import DataArray
 
-        labels = {label: own for label, own in history.coords.items() if own.dims == ("member",)}
+        labels = {label: coord for label, coord in history.coords.items() if coord.dims == ("member",)}
         return DataArray(
             np.full((0, self.n_members), np.nan), {axis: np.zeros(0, int), **labels}, (axis, "member"), name
         )

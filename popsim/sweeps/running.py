@@ -97,13 +97,13 @@ def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
     described, _ = folder.read()
     given = describe_sweep(sweep)
-    goes_on = folder.command("resume")
+    command = folder.command("resume")
     there, here = _flat(described), _flat(plain_json("sweep", given))
     differ = [name for name, value in here.items() if there.get(name) != value]
     if differ:
         said = "; ".join(f"{name} is {there.get(name, 'not')} there and {here[name]} here" for name in differ)
         raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {said:.600}.")
-    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}: {goes_on} goes on with it.")
+    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}: {command} goes on with it.")
 
 
 def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,11 +236,11 @@ def run_cell(
 
 def _write_failure(folder: SweepFolder, number: int, error: Exception) -> None:
     """Write down why a cell failed, if that can be written."""
-    said = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
-    told = {"error": said, "host": socket.gethostname(), "seconds_since_1970": time.time()}
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
+    failure = {"error": text, "host": socket.gethostname(), "seconds_since_1970": time.time()}
     with contextlib.suppress(OSError, SaveError):
         folder.failures.mkdir(exist_ok=True)
-        write_json(folder.failure(number), told)
+        write_json(folder.failure(number), failure)
 
 
 def run_sweep(
@@ -328,7 +328,7 @@ def _repair(opened: OpenedSweep) -> None:
     for number in opened.cells_in("finished"):
         try:
             read_note(folder, sweep, sweep_id, number)
-        except (ValueError, LookupError, TypeError, OSError):
+        except (ValueError, OSError):
             with contextlib.suppress(ValueError, OSError), lock_folder(folder.cell(number).path):
                 write_entry(folder, sweep, sweep_id, number)
 

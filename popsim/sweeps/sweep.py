@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import check_instance, check_non_negative_int, check_positive_int
+from popsim._checks import check_instance, check_non_negative_int, check_positive_int, is_number
 from popsim._plain_values import plain_value
 from popsim._text_checks import perhaps
 from popsim.experiments import AbstractExperiment, Recording
@@ -110,7 +110,6 @@ class Sweep:
         check_instance(
             "experiment", self.experiment, AbstractExperiment, "an experiment, such as CenterOut()"
         )
-        check_instance("axes", self.axes, Mapping, "the values of each setting by name")
         object.__setattr__(self, "axes", as_axes(type(self.experiment), self.axes))
         object.__setattr__(self, "seeds", as_seeds(self.seeds))
         for name in ("members_per_cell", "member_batch_size"):
@@ -135,7 +134,7 @@ class Sweep:
         return [
             name
             for name, values in self.axes.items()
-            if self.experiment.member_settings.get(name) in kinds and all(map(_is_number, values))
+            if self.experiment.member_settings.get(name) in kinds and all(map(_is_numeric, values))
         ]
 
     def divided_as(self, division: Division) -> "Sweep":
@@ -277,8 +276,6 @@ class Sweep:
             raise ValueError(f"`cell` must be 0 to {self.n_cells - 1}, got {number}.")
 
 
-def _is_number(value: Any) -> bool:
+def _is_numeric(value: Any) -> bool:
     """Whether a value of a setting is a number, or some numbers."""
-    if isinstance(value, tuple):
-        return all(map(_is_number, value))
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return all(map(_is_numeric, value)) if isinstance(value, tuple) else is_number(value)

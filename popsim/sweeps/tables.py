@@ -5,7 +5,7 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from popsim._text_checks import as_word
+from popsim._text_checks import as_word, printable
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.info_table import size_text
 from popsim.store.files import read_plain
@@ -78,7 +78,7 @@ def sweep_table(opened: OpenedSweep) -> str:
         lines.append(damaged_text(opened.folder, damaged))
     if not opened.is_trainable:
         lines.append("the sweep was made by an earlier popsim: it can be read, and not trained further")
-    return "\n".join("".join(mark if mark.isprintable() else "?" for mark in line) for line in lines)
+    return "\n".join(map(printable, lines))
 
 
 def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:

@@ -103,7 +103,7 @@ def _from_list(values: Sequence[Any], kind: Any) -> tuple[Any, ...]:
     if parts and len(parts) != len(values) or parts == ((),):
         raise ValueError
     of_each = [alternatives(part) for part in parts] if parts else [()] * len(values)
-    return tuple(typed_value(value, own) for value, own in zip(values, of_each, strict=True))
+    return tuple(typed_value(value, allowed) for value, allowed in zip(values, of_each, strict=True))
 
 
 def _from_mapping(values: Mapping[Any, Any], kind: Any) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """Read everything in a sweep, and say what is not as it was written."""
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from popsim.experiments import verify_run
+from popsim.experiments.info import complaint
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
 from popsim.sweeps.cells import check_cell
@@ -62,7 +62,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
             continue
         stamp = stamp_of(str(cell.path))
         problems, entry = _cell(folder, sweep, sweep_id, number, has_note=described["format"] == SWEEP_FORMAT)
-        damage |= {f"{folder.cells.name}/{cell.path.name}/{file}": said for file, said in problems.items()}
+        damage |= {f"{folder.cells.name}/{cell.path.name}/{file}": text for file, text in problems.items()}
         if entry is None or stamp != tuple(index.stamp[number].tolist()):
             continue  # the index is brought up to date when the sweep is opened
         row = _row(index, sweep, number)
@@ -70,17 +70,6 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
         if not is_same:  # of a cell that is not finished the rest may be one checkpoint behind
             damage.setdefault(folder.index.name, f"must hold what is in the run of cell {number}")
     return damage
-
-
-def _complaint(check: Callable[[], object]) -> str:
-    """Return the message of the error that a check raises; empty if it succeeds."""
-    try:
-        check()
-    except (ValueError, OSError) as error:
-        return str(error)
-    except (LookupError, TypeError) as error:
-        return f"must be as popsim writes it: {error!r}"
-    return ""
 
 
 def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
@@ -94,18 +83,20 @@ def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
         }
     except (ValueError, OSError) as error:
         return {folder.config.name: str(error)}
-    again = f"{folder.command('resume')} writes it again when it is removed"
-    return {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}: {again}"}
+    advice = f"{folder.command('resume')} writes it again when it is removed"
+    return (
+        {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}: {advice}"}
+    )
 
 
 def _failures(folder: SweepFolder) -> dict[str, str]:
     files = sorted(folder.failures.iterdir()) if folder.failures.is_dir() else []
-    ours = [file for file in files if _FAILURE.fullmatch(file.name)]
-    told = {
-        f"{folder.failures.name}/{file.name}": _complaint(lambda file=file: _read_failure(file))
-        for file in ours
+    problems = {
+        f"{folder.failures.name}/{file.name}": complaint(lambda file=file: _read_failure(file))
+        for file in files
+        if _FAILURE.fullmatch(file.name)
     }
-    return {name: said for name, said in told.items() if said}
+    return {name: problem for name, problem in problems.items() if problem}
 
 
 def _read_failure(file: Path) -> None:
@@ -152,9 +143,9 @@ def _cell(
         return {cell.description.name: str(error)}, None
     if entry.state != FINISHED or not has_note:
         return {}, entry
-    said = _complaint(lambda: _check_note(read_note(folder, sweep, sweep_id, number), entry))
-    again = f"{said} ({folder.command('resume')} writes it again)"
-    return ({cell.entry.name: again} if said else {}), entry
+    problem = complaint(lambda: _check_note(read_note(folder, sweep, sweep_id, number), entry))
+    advice = f"{problem} ({folder.command('resume')} writes it again)"
+    return ({cell.entry.name: advice} if problem else {}), entry
 
 
 def _check_note(note: CellEntry, entry: CellEntry) -> None:

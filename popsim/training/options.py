@@ -18,6 +18,7 @@ from popsim._checks import (
     check_instance,
     check_positive,
     check_positive_int,
+    is_int,
     is_traced,
     shown,
 )
@@ -294,14 +295,11 @@ class Training:
             check_instance(name, getattr(self, name), (bool, np.bool_), "True or False")
         for name in ("n_batches", "batch_size", "log_step"):
             check_positive_int(name, getattr(self, name))
-            object.__setattr__(self, name, int(getattr(self, name)))  # numpy integers would be traced
-        whole = isinstance(self.start_batch, (int, np.integer)) and not isinstance(self.start_batch, bool)
-        if not whole or not 0 <= self.start_batch < self.n_batches:
+        if not is_int(self.start_batch) or not 0 <= self.start_batch < self.n_batches:
             raise ValueError(
                 f"`start_batch` must be a whole number from 0 to {self.n_batches - 1}, "
                 f"got {self.start_batch!r}."
             )
-        object.__setattr__(self, "start_batch", int(self.start_batch))
         if not (
             self.where_train is None or isinstance(self.where_train, Mapping) or callable(self.where_train)
         ):

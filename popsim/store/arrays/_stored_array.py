@@ -21,7 +21,7 @@ import numpy as np
 
 from popsim._checks import memory_of_machine, warn_caller
 from popsim.store.arrays._layout import ArrayLayout, Place, Shape
-from popsim.store.files import CorruptDataError, read_plain, write_file
+from popsim.store.files import CorruptDataError, missing_file, read_plain, write_file
 from popsim.store.json_files import read_json
 
 LARGEST_COMPRESSION = 2**15
@@ -93,7 +93,7 @@ class StoredArray:
             name = self.layout.shard_name(place)
             path = self.folder / name
             if name not in files:
-                raise CorruptDataError(f"there must be a file {path}; it is missing.")
+                raise missing_file(path)
             if not files[name].is_file(follow_symlinks=False):
                 raise CorruptDataError(f"{path} must be a plain file.")
             if (size := files[name].stat().st_size) < SEAL_BYTES:

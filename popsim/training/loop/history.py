@@ -183,10 +183,10 @@ class HistoryRecorder(Observer):
         numbers = np.arange(batches.first, batches.last + 1)
         self._rows.append(BATCH, numbers, batches.records)
         if batches.kept.size:
-            kept = jax.tree.map_with_path(
-                lambda path, rows: self._as_kept(path, rows, batches.kept), batches.trainables
+            rows = jax.tree.map_with_path(
+                lambda path, rows: self._as_stored(path, rows, batches.kept), batches.trainables
             )
-            self._rows.append(TRAINABLES, batches.kept, kept)
+            self._rows.append(TRAINABLES, batches.kept, rows)
         for batch in np.intersect1d(self._spec_batches, numbers):
             arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
@@ -210,24 +210,24 @@ class HistoryRecorder(Observer):
         row = jax.tree.map(lambda leaf: leaf[None], record)
         self._rows.append(VALIDATION, np.array([entry.batch]), row)
 
-    def _as_kept(self, path: tuple, rows: np.ndarray, batches: Int[np.ndarray, " row"]) -> np.ndarray:
-        """Return rows of an array in the dtype in which they are kept; warn once of numbers beyond it."""
+    def _as_stored(self, path: tuple, rows: np.ndarray, batches: Int[np.ndarray, " row"]) -> np.ndarray:
+        """Return rows of an array in the dtype of the history; warn once of numbers beyond it."""
         if self._trainables_dtype is None:
             return rows
         with np.errstate(over="ignore"):
-            kept = rows.astype(self._trainables_dtype)
-        lost = np.isfinite(rows) & ~np.isfinite(kept)
+            stored = rows.astype(self._trainables_dtype)
+        lost = np.isfinite(rows) & ~np.isfinite(stored)
         name = jax.tree_util.keystr(path).lstrip(".")
         if lost.any() and name not in self._warned:
             self._warned.add(name)
-            largest = jnp.finfo(kept.dtype).max
+            largest = jnp.finfo(stored.dtype).max
             batch = batches[np.argmax(lost.reshape(len(lost), -1).any(axis=1))]
             warn_caller(
                 f"{name} after batch {batch} has numbers beyond {largest}, which `trainables_dtype` "
-                f"{kept.dtype} cannot hold: the history has infinity in their place (the model and its "
+                f"{stored.dtype} cannot hold: the history has infinity in their place (the model and its "
                 "checkpoints have the numbers)."
             )
-        return kept
+        return stored
 
     def history(
         self,

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
-from popsim._checks import check_positive_int
+from popsim._checks import check_positive_int, is_int
 from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import select_trainables
 
@@ -203,7 +203,7 @@ def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
         select_trainables(model, where_train)
         return TrainablePhases(where_train, (Phase(0, None),))
     for batch in where_train:
-        if not isinstance(batch, (int, np.integer)) or isinstance(batch, bool) or batch < 0:
+        if not is_int(batch) or batch < 0:
             raise ValueError(f"`where_train` must map batch numbers to functions, got the key {batch!r}.")
     if 0 not in where_train:
         raise ValueError(

@@ -211,8 +211,10 @@ def _stepped(step: Callable[..., Any], train_state: TrainState, inputs: dict[str
 
 
 @functools.partial(jit, donate="all-except-first")
-def _stepped_in_place(kept: tuple[Any, ...], params: PyTree, opt_state: PyTree, loss_fn_state: PyTree) -> Any:
-    step, rest, inputs = kept
+def _stepped_in_place(
+    retained: tuple[Any, ...], params: PyTree, opt_state: PyTree, loss_fn_state: PyTree
+) -> Any:
+    step, rest, inputs = retained
     state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
     return step(state, **inputs)
 
