@@ -222,6 +222,8 @@ def steps_of_window(name: str, seconds: float, dt: float) -> int:
 
     **Raises:** `ValueError` if the duration is shorter than a time step, so that it might never act.
     """
+    if seconds / dt >= LARGEST_INT:
+        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
         raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {shown(seconds)} s.")
     return step_at(seconds, dt)

@@ -5,12 +5,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from popsim._text_checks import is_utf8
 
+Number = TypeVar("Number", int, float, int | None, float | None)
 PLAIN = "a number, text, True, False, None, or tuples and dicts of these"
 DEEPEST = 32  # levels of tuples and dicts
 WIDEST = 1024  # bits of a whole number, as many as a float reaches
@@ -84,6 +85,15 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, list | tuple):
         for at, each in enumerate(value):
             yield from _parts(f"{name}[{at}]", each)
+
+
+def plain_number(value: Number) -> Number:
+    """Return a scalar of NumPy as the number of Python with its digits, and anything else unchanged.
+
+    It converts static fields, for whose numbers programs are compiled: JAX would trace scalars of NumPy.
+    """
+    number: Any = value
+    return plain_value("number", number) if isinstance(number, np.generic) else number
 
 
 def _plain_text(name: str, text: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import as_float_array, check_finite
+from popsim._plain_values import plain_number
 from popsim.per_member import is_per_member
 
 __all__ = ["AbstractBatchSchedule", "ConstantSchedule", "LinearSchedule", "PiecewiseSchedule"]
@@ -89,8 +90,8 @@ class LinearSchedule(AbstractBatchSchedule):
 
     start: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
     stop: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
-    first_batch: int = eqx.field(static=True, kw_only=True, default=0)
-    last_batch: int = eqx.field(static=True, kw_only=True)
+    first_batch: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=0)
+    last_batch: int = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
         check_finite("start", self.start)

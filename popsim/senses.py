@@ -19,6 +19,7 @@ from popsim._checks import (
     known,
     shown,
 )
+from popsim._plain_values import plain_number
 from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
@@ -91,7 +92,7 @@ class SensoryChannel(eqx.Module):
 
     constants: ClassVar[Constants] = "all"
     sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
-    delay: float = eqx.field(static=True, default=0.0)
+    delay: float = eqx.field(static=True, converter=plain_number, default=0.0)
     noise: AbstractNoise = NoNoise()
     own_delay: Float[Array, ""] | None = eqx.field(converter=_optional_float_array, default=None)
 

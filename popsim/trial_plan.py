@@ -19,6 +19,7 @@ from popsim._checks import (
     shown,
     steps_of_window,
 )
+from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import has_per_member, is_per_member
@@ -126,8 +127,8 @@ class TrialPlan(eqx.Module):
     """
 
     epochs: tuple[Epoch, ...] = eqx.field(converter=tuple)
-    duration: float = eqx.field(static=True, kw_only=True)
-    dt: float = eqx.field(static=True, kw_only=True)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     catch_event: str | None = eqx.field(static=True, kw_only=True, default=None)
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
 

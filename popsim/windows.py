@@ -18,6 +18,7 @@ from popsim._checks import (
     steps_of_delay,
     steps_of_window,
 )
+from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 
 __all__ = ["NEVER", "Timeline", "AbstractWindow", "WholeTrial", "InEpoch", "FromEvent", "Before", "Between"]
@@ -42,8 +43,8 @@ class Timeline(eqx.Module):
     **Raises:** `ValueError` if `dt` or `n_steps` is not positive, or steps are not integers.
     """
 
-    dt: float = eqx.field(static=True)
-    n_steps: int = eqx.field(static=True)
+    dt: float = eqx.field(static=True, converter=plain_number)
+    n_steps: int = eqx.field(static=True, converter=plain_number)
     epochs: dict[str, Int[Array, "*trial 2"]] = eqx.field(
         default_factory=dict, converter=lambda epochs: _as_steps("epochs", epochs)
     )
@@ -156,8 +157,8 @@ class FromEvent(AbstractWindow):
     """
 
     event: str = eqx.field(static=True)
-    delay: float = eqx.field(static=True, default=0.0)
-    duration: float | None = eqx.field(static=True, default=None)
+    delay: float = eqx.field(static=True, converter=plain_number, default=0.0)
+    duration: float | None = eqx.field(static=True, converter=plain_number, default=None)
 
     def __check_init__(self):
         check_fields(self)
@@ -193,8 +194,8 @@ class Between(AbstractWindow):
     `start` is after the trial, or the window is shorter than a time step.
     """
 
-    start: float = eqx.field(static=True)
-    stop: float = eqx.field(static=True)
+    start: float = eqx.field(static=True, converter=plain_number)
+    stop: float = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         check_fields(self)

@@ -17,6 +17,7 @@ from popsim._checks import (
     check_non_negative,
     check_positive_int,
 )
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.interventions import ForceChannelParameters
 from popsim.interventions.plan import FromTrial, InterventionPlan, is_parameter_leaf
@@ -82,7 +83,7 @@ class PhaseStrength(AbstractBatchSchedule):
     """
 
     phases: PiecewiseSchedule
-    ramp: int = eqx.field(static=True, default=1)
+    ramp: int = eqx.field(static=True, converter=plain_number, default=1)
 
     def __check_init__(self):
         check_positive_int("ramp", self.ramp)
@@ -218,8 +219,8 @@ class DirectedVector(AbstractDistribution):
     """
 
     length: AbstractDistribution = eqx.field(converter=as_distribution)
-    n_directions: int | None = eqx.field(static=True, kw_only=True, default=None)
-    n_axes: int = eqx.field(static=True, kw_only=True, default=2)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=None)
+    n_axes: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
 
     def __check_init__(self):
         check_drawn("length", self.length, check_non_negative)

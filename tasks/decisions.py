@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._checks import as_float_array, check_fraction, check_non_negative
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
 from popsim.loss import Loss
 from popsim.losses import CrossEntropy, OutputError
@@ -43,7 +44,7 @@ class AbstractGoTask(AbstractTask):
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
     fixation: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     response: GoResponse = eqx.field(kw_only=True, default_factory=GoResponse)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.05)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.05)
     noise: eqx.AbstractVar[Float[Array, ""]]
     duration: eqx.AbstractVar[float]
 
@@ -159,7 +160,7 @@ class PerceptualDecision(AbstractGoTask):
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.05)
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
-    duration: float = eqx.field(static=True, kw_only=True, default=0.9)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.9)
 
     def __check_init__(self):
         check_drawn("coherence", self.coherence, _check_coherence)
@@ -231,8 +232,8 @@ class ContextIntegration(AbstractTask):
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.5)
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.04)
     n_outputs: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=1)
-    duration: float = eqx.field(static=True, kw_only=True, default=0.56)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.02)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.56)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
 
     def __check_init__(self):
         check_non_negative("noise", self.noise)

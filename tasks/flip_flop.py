@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, check_fraction, check_positive_int
+from popsim._plain_values import plain_number
 from popsim.loss import Loss
 from popsim.losses import OutputError
 from popsim.randomness import key_stream
@@ -44,10 +45,10 @@ class FlipFlop(AbstractFixedTimes):
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
-    n_bits: int = eqx.field(static=True, kw_only=True, default=3)
+    n_bits: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=3)
     pulse_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.06)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.0)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_positive_int("n_bits", self.n_bits)

@@ -16,6 +16,7 @@ from popsim._checks import (
     is_traced,
     shown,
 )
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
@@ -58,14 +59,14 @@ class DelayedResponse(AbstractGoTask):
     or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
-    n_directions: int = eqx.field(static=True, kw_only=True, default=8)
+    n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
     anti_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
     stimulus: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
     delay: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
-    duration: float = eqx.field(static=True, kw_only=True, default=1.2)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
         check_positive_int("n_directions", self.n_directions)
@@ -138,7 +139,7 @@ class DelayedMatchToSample(AbstractGoTask):
     a probability is outside [0, 1], or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
-    n_directions: int = eqx.field(static=True, kw_only=True, default=2)
+    n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
     yes_to: Literal["match", "non-match"] = eqx.field(static=True, kw_only=True, default="match")
     match_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
     noise: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.01)
@@ -147,7 +148,7 @@ class DelayedMatchToSample(AbstractGoTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.4)
     )
     test: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.2)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
 
     def __check_init__(self):
         check_positive_int("n_directions", self.n_directions)
@@ -223,7 +224,7 @@ class DelayedComparison(AbstractGoTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
     f2: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.4)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.4)
 
     def __check_init__(self):
         check_positive("pairs", self.pairs)

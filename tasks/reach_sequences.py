@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, check_finite, check_fraction, check_positive, check_positive_int
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
@@ -79,15 +80,15 @@ class SequentialReaches(AbstractTask):
 
     workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=sequential_reach_loss)
-    n_targets: int = eqx.field(static=True, kw_only=True, default=2)
+    n_targets: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
     delay: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
     )
     reach: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.6)
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    validation_distance: float = eqx.field(static=True, kw_only=True, default=0.08)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.6)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.08)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.6)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_positive_int("n_targets", self.n_targets)
@@ -184,7 +185,7 @@ class TargetJump(AbstractTask):
     workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
     distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
     jump_time: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.4)
     )
@@ -192,8 +193,8 @@ class TargetJump(AbstractTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Choice([[0.0, -0.03], [0.0, 0.03]])
     )
     jump_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.2)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_fraction("jump_probability", self.jump_probability)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, check_positive
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
@@ -51,9 +52,9 @@ class RandomReaches(AbstractFixedTimes):
 
     workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.0)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
-    validation_distance: float = eqx.field(static=True, kw_only=True, default=0.1)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
+    validation_distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
         check_positive("validation_distance", self.validation_distance)
@@ -92,10 +93,10 @@ class CenterOutReaches(AbstractFixedTimes):
 
     workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=reach_loss)
-    distance: float = eqx.field(static=True, kw_only=True, default=0.1)
-    n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.0)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    distance: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_positive("distance", self.distance)
@@ -159,14 +160,14 @@ class DelayedReaches(AbstractTask):
     workspace: Workspace = eqx.field(converter=as_workspace)
     loss: Loss = eqx.field(kw_only=True, default_factory=delayed_reach_loss)
     distance: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    n_directions: int | None = eqx.field(static=True, kw_only=True, default=8)
+    n_directions: int | None = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
     hold: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
     delay: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.6)
     )
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.1)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.5)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.5)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_drawn("distance", self.distance, check_positive)

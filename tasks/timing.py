@@ -13,6 +13,7 @@ from popsim._checks import (
     is_traced,
     shown,
 )
+from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, Uniform, as_distribution
 from popsim.loss import Loss
@@ -72,11 +73,11 @@ class ReadySetGo(AbstractTask):
     fixation: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.1, 0.3)
     )
-    pulse: float = eqx.field(static=True, kw_only=True, default=0.06)
-    overshoot: float = eqx.field(static=True, kw_only=True, default=0.2)
+    pulse: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.06)
+    overshoot: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.2)
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
-    duration: float = eqx.field(static=True, kw_only=True, default=2.1)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.02)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.1)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
 
     def __check_init__(self):
         check_positive("pulse", self.pulse)
@@ -191,8 +192,8 @@ class SineGeneration(AbstractFixedTimes):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.5, 1.5)
     )
     amplitude: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=1.0)
-    duration: float = eqx.field(static=True, kw_only=True, default=2.0)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.02)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=2.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.02)
 
     def __check_init__(self):
         check_fields(self)

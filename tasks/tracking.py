@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_non_negative, check_positive, check_positive_int, is_traced
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
 from popsim.hand import HandState, Workspace, as_workspace
 from popsim.loss import Loss
@@ -195,9 +196,9 @@ class Tracking(AbstractTask):
     loss: Loss = eqx.field(kw_only=True, default_factory=tracking_loss)
     start: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.2)
     ramp: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.5)
-    n_validation_trials: int = eqx.field(static=True, kw_only=True, default=16)
-    duration: float = eqx.field(static=True, kw_only=True, default=3.0)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=16)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=3.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         if not isinstance(self.path, AbstractTargetPath):
@@ -278,8 +279,8 @@ class PosturalHold(AbstractTask):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.2, 0.5)
     )
     pulse: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.1)
-    duration: float = eqx.field(static=True, kw_only=True, default=1.2)
-    dt: float = eqx.field(static=True, kw_only=True, default=0.01)
+    duration: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.2)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.01)
 
     def __check_init__(self):
         check_drawn("hold", self.hold, check_positive)

@@ -19,6 +19,7 @@ from popsim._checks import (
     n_steps_in,
 )
 from popsim._compilation import jit, jit_quickly
+from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
 from popsim.loss import Loss
@@ -312,7 +313,7 @@ class GoResponse(eqx.Module):
     **Raises:** `ValueError` if `grace` or `silence_counts` is negative, or the fraction is outside [0, 1].
     """
 
-    grace: float = eqx.field(static=True, kw_only=True, default=0.1)
+    grace: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
     silence_counts: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.2)
     catch_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.0)
 

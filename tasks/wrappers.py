@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Int, Key
 
 from popsim._checks import check_positive_int, is_traced
 from popsim._member_values import check_modules
+from popsim._plain_values import plain_number
 from popsim.interventions.plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
@@ -123,7 +124,7 @@ class HeldOutConditions(AbstractWrapper):
     """
 
     is_held_out: Callable[[Conditions], Bool[Array, ""]] = eqx.field(static=True)
-    n_attempts: int = eqx.field(static=True)
+    n_attempts: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

@@ -259,7 +259,7 @@ TRAININGS = {
     ),
     "a list of axes": (
         lambda: Sweep(CenterOut(), ["n_units"], range(2)),
-        "`axes` must be the values of each",
+        "`axes` must be lists of values by setting",
     ),
     "a path to report": (lambda: report_run("runs/a"), "`run` must be a run, such as popsim.open_run"),
     "an unfinished experiment": (

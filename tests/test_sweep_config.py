@@ -334,7 +334,7 @@ def test_the_command_line_is_bounded_alike(arguments, said, tmp_path, capsys):
         ({"axes": {"rate": itertools.count(1)}}, "must have at most 2000 values"),
         ({"axes": {"n_units": range(1, 10**12)}}, "must have at most 2000 values"),
         ({"axes": {f"a{i}": [1] for i in range(1000)}}, "at most 16 settings"),
-        ({"axes": [("rate", [1])]}, "`axes` must be the values of each setting by name"),
+        ({"axes": [("rate", [1])]}, "`axes` must be lists of values by setting"),
         ({"axes": {"rate": np.array(1)}}, "must be a list of values"),
         ({"axes": {"table": [{"a": ("b",)}, {"a": ["b"]}]}}, "must have different values"),
         ({"seeds": range(10**30)}, r"must be below 2\*\*31"),

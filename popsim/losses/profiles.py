@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
+from popsim._plain_values import plain_number
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
 from popsim.trial import Trial
@@ -149,7 +150,7 @@ class PowerProfile(AbstractTimeProfile):
     **Raises:** `ValueError` if `exponent` is negative.
     """
 
-    exponent: float = eqx.field(static=True, default=6.0)
+    exponent: float = eqx.field(static=True, converter=plain_number, default=6.0)
     window: AbstractWindow = eqx.field(default=WholeTrial(), kw_only=True)
 
     def __check_init__(self):
@@ -183,7 +184,7 @@ class LateInEpochs(AbstractTimeProfile):
     """
 
     prefix: str = eqx.field(static=True)
-    exponent: float = eqx.field(static=True, default=6.0)
+    exponent: float = eqx.field(static=True, converter=plain_number, default=6.0)
 
     def __check_init__(self):
         check_fields(self)
@@ -214,7 +215,7 @@ class FinalSteps(AbstractTimeProfile):
     time step or exceeds the trial.
     """
 
-    duration: float = eqx.field(static=True)
+    duration: float = eqx.field(static=True, converter=plain_number)
 
     def __check_init__(self):
         check_fields(self)

@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import check_finite, check_positive, check_same_dt
+from popsim._plain_values import plain_number
 from popsim.hand import HandState
 from popsim.interventions import (
     AbstractIntervention,
@@ -50,7 +51,7 @@ class NetworkModel(AbstractModel):
 
     network: AbstractNetwork
     interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
-    dt: float = eqx.field(static=True, kw_only=True)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
         check_fields(self)

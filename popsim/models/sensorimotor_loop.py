@@ -24,6 +24,7 @@ from popsim._checks import (
     warn_caller,
 )
 from popsim._compilation import jit_quickly
+from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.hand import HandState
 from popsim.interventions import (
@@ -93,7 +94,7 @@ class SensorimotorLoop(AbstractModel):
     motor_noise: AbstractNoise = NoNoise()
     scaling: dict[str, Scaling] = eqx.field(converter=dict, default_factory=dict)
     interventions: tuple[AbstractIntervention, ...] = eqx.field(converter=as_interventions, default=())
-    dt: float = eqx.field(static=True, kw_only=True)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
         check_fields(self)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_number, check_one_or_each
 from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced, kind_of, shown
+from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import as_key, key_stream, seed_key
@@ -131,10 +132,10 @@ class LeakyRNN(AbstractNetwork):
     tau: Float[Array, "*axes"]  # s
     noise: AbstractNoise
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
-    dt: float = eqx.field(static=True)
+    dt: float = eqx.field(static=True, converter=plain_number)
     train_tau: bool = eqx.field(static=True)
-    n_inputs: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
+    n_inputs: int = eqx.field(static=True, converter=plain_number)
+    n_outputs: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

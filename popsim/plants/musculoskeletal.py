@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_positive_int
 from popsim._elementwise import elementwise
+from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.muscles import (
     ARM26_MUSCLES,
@@ -112,8 +113,8 @@ class MusculoskeletalPlant(AbstractPlant):
     workspace: Workspace
     solver: diffrax.AbstractSolver
     muscle_names: tuple[str, ...] = eqx.field(static=True)
-    n_substeps: int = eqx.field(static=True)
-    n_commands: int = eqx.field(static=True)
+    n_substeps: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int, is_traced, shown
+from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
@@ -70,8 +71,8 @@ class NLinkArm(AbstractArm):
     joint_stop: AbstractJointLimit
     workspace: Workspace
     solver: diffrax.AbstractSolver
-    n_substeps: int = eqx.field(static=True)
-    n_commands: int = eqx.field(static=True)
+    n_substeps: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from popsim._argument_shapes import check_of_one_body, check_one_or_each
 from popsim._checks import check_non_negative, check_positive, check_positive_int
+from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import AbstractSkeleton, Coordinates, Position
 
@@ -40,8 +41,8 @@ class PointMass(AbstractSkeleton):
     damping: Float[Array, "*members"]
     workspace: Workspace
     solver: diffrax.AbstractSolver
-    n_substeps: int = eqx.field(static=True)
-    n_commands: int = eqx.field(static=True)
+    n_substeps: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

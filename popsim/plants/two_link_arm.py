@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int
 from popsim._elementwise import elementwise
+from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
@@ -57,8 +58,8 @@ class TwoLinkArm(AbstractArm):
     joint_stop: AbstractJointLimit
     workspace: Workspace
     solver: diffrax.AbstractSolver
-    n_substeps: int = eqx.field(static=True)
-    n_commands: int = eqx.field(static=True)
+    n_substeps: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Shaped
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_finite, check_non_negative, check_positive_int
+from popsim._plain_values import plain_number
 from popsim.per_member import beside
 
 __all__ = [
@@ -119,8 +120,8 @@ class EarlyStopping(AbstractControl):
     **Raises:** `ValueError` if an argument is out of range.
     """
 
-    patience: int = eqx.field(static=True)
-    min_gain: float = eqx.field(static=True, default=0.0)
+    patience: int = eqx.field(static=True, converter=plain_number)
+    min_gain: float = eqx.field(static=True, converter=plain_number, default=0.0)
     metric: str | None = eqx.field(static=True, default=None)
     mode: Mode = eqx.field(static=True, default="min")
 
@@ -154,12 +155,12 @@ class ReduceOnPlateau(AbstractControl):
     """
 
     hyperparameter: str = eqx.field(static=True)
-    factor: float = eqx.field(static=True)
-    patience: int = eqx.field(static=True)
-    min_gain: float = eqx.field(static=True, default=0.0)
+    factor: float = eqx.field(static=True, converter=plain_number)
+    patience: int = eqx.field(static=True, converter=plain_number)
+    min_gain: float = eqx.field(static=True, converter=plain_number, default=0.0)
     metric: str | None = eqx.field(static=True, default=None)
     mode: Mode = eqx.field(static=True, default="min")
-    minimum: float = eqx.field(static=True, default=0.0)
+    minimum: float = eqx.field(static=True, converter=plain_number, default=0.0)
 
     def __check_init__(self):
         _check_name(self.hyperparameter)
@@ -217,7 +218,7 @@ class Curriculum(AbstractControl):
     hyperparameter: str = eqx.field(static=True)
     stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: _as_stages(stages))
     metric: str | None = eqx.field(static=True)
-    threshold: float = eqx.field(static=True)
+    threshold: float = eqx.field(static=True, converter=plain_number)
     mode: Mode = eqx.field(static=True, default="max")
     begins_stages = True
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_callables, check_positive, check_positive_int
-from popsim._plain_values import plain_value
+from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside
 from popsim.randomness import as_key
@@ -67,7 +67,7 @@ class Truncation(AbstractExploit):
     **Raises:** `ValueError` unless `fraction` is above 0 and at most 0.5.
     """
 
-    fraction: float = eqx.field(static=True, default=0.2)
+    fraction: float = eqx.field(static=True, converter=plain_number, default=0.2)
 
     def __check_init__(self):
         if not 0 < self.fraction <= 0.5:
@@ -126,8 +126,8 @@ class Perturb(AbstractExplore):
     **Raises:** `ValueError` if a factor is not positive.
     """
 
-    low: float = eqx.field(static=True, default=0.8)
-    high: float = eqx.field(static=True, default=1.2)
+    low: float = eqx.field(static=True, converter=plain_number, default=0.8)
+    high: float = eqx.field(static=True, converter=plain_number, default=1.2)
 
     def __check_init__(self):
         for name in ("low", "high"):
