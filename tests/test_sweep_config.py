@@ -110,6 +110,7 @@ class Texts(Swept):
     table: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     either: str | float | tuple[float, ...] = 0.0
     anything: Any = None
+    gains: np.ndarray | None = None
     flag: bool = False
     choice: Choice = "-x"
     number: float | None = 0.1
@@ -126,6 +127,7 @@ def settings_with(text, draw):
         "table": {text: (text, "b"), draw.choice(TEXTS): ()},
         "either": draw.choice([text, number, (number, 1.0)]),
         "anything": draw.choice([text, number, 3, True, None, (text, (1, None, text)), {"a": {text: 0.5}}]),
+        "gains": draw.choice([(number, 2.0), ((1.0, 2.0), (3.0, 4.0)), None]),
         "flag": draw.choice([True, False]),
         "choice": draw.choice(["a b", "-x", "", "null", "1e3"]),
         "number": draw.choice([number, None]),

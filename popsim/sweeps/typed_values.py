@@ -88,16 +88,21 @@ def _chosen(text: str, choice: Any) -> Any:
     return choice
 
 
+def _is_never_a_list(origin: Any) -> bool:
+    is_class = isinstance(origin, type) and issubclass(origin, Mapping | enum.Enum | PurePath)
+    return is_class or origin in (*SCALARS, typing.Literal)
+
+
 def _is_mapping(origin: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
 def _from_list(values: Sequence[Any], kind: Any) -> tuple[Any, ...]:
     origin, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
-    if kind in (Any, object):
-        parts = ()
-    elif not (isinstance(origin, type) and issubclass(origin, Sequence)) or origin is str:
+    if _is_never_a_list(origin):
         raise ValueError
+    if not (isinstance(origin, type) and issubclass(origin, Sequence)):  # such as an array, or anything
+        origin, parts = tuple, ()
     if origin is not tuple or parts[1:] == (...,):
         parts = parts[:1] * len(values)
     if parts and len(parts) != len(values) or parts == ((),):
