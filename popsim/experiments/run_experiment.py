@@ -156,6 +156,7 @@ def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
         RunFolder.create(folder.path, overwrite=True)
         if not folder.figures.exists():  # those of a run that this one replaced need its description
             folder.description.unlink()
+        # In place of notes on how to resume what is gone.
         error.__notes__ = [f"Nothing was trained: {folder.path} can be used again."]
 
 
