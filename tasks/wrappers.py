@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
-from popsim._checks import check_positive_int, is_traced
+from popsim._checks import check_instance, check_positive_int, is_traced
 from popsim._member_values import check_modules
 from popsim._plain_values import plain_number
 from popsim.interventions.plan import InterventionPlan
@@ -354,6 +354,8 @@ class WithInterventions(AbstractWrapper):
         self.task, self.plans = task, tuple(plans)
 
     def __check_init__(self):
+        for plan in self.plans:
+            check_instance("plans", plan, InterventionPlan, "a sequence of plans, [InterventionPlan(...)]")
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")

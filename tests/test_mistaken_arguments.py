@@ -92,6 +92,32 @@ ENSEMBLES = {
         ),
         "`probability` must be from zero to one, got 2.0",
     ),
+    "text as plans": (
+        lambda: popsim.tasks.WithInterventions(TASK, "curl field"),
+        "`plans` must be a sequence of plans",
+    ),
+    "a number as the name of an intervention": (
+        lambda: popsim.interventions.InterventionPlan(5, 1.0),
+        "`name` must be the name of an intervention, .* got 5",
+    ),
+    "an unknown dtype": (
+        lambda: train(2, trainables_dtype="float12"),
+        "`trainables_dtype` must be one of .* got 'float12'",
+    ),
+    "the class of an experiment": (
+        lambda: popsim.experiments.run_experiment(popsim.experiments.CenterOut, "run"),
+        "`experiment` must be an experiment",
+    ),
+    "a number as path of a run": (lambda: popsim.open_run(5), "`path` must be a path, got 5"),
+    "text as muscles": (lambda: popsim.plants.arm26("Hill"), "`muscle` must be a muscle model .* got 'Hill'"),
+    "text as muscles of a mass": (
+        lambda: popsim.plants.muscled_point_mass("Hill"),
+        "`muscle` must be a muscle model .* got 'Hill'",
+    ),
+    "a model without arrays": (
+        lambda: popsim.store.save_model("model", "gru"),
+        "`model` must hold arrays, got a str",
+    ),
     "a list as ensemble": (lambda: popsim.n_members([ENSEMBLE]), "`ensemble` must be an ensemble of models"),
     "too many members": (
         lambda: popsim.make_ensemble(build, 2**40, key=KEY),

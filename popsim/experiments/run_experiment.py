@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from popsim._checks import warn_caller
+from popsim._checks import check_instance, warn_caller
 from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
 from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
@@ -100,6 +100,7 @@ def run_experiment(
     it, or if its settings cannot fit into memory; `SaveError` if the disk is full;
     `RunStopped` if `stop` returned True. What memory ends in the first batch leaves no run.
     """
+    check_instance("experiment", experiment, AbstractExperiment, "an experiment, such as CenterOut()")
     recording = recording or Recording()
     checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
     member_batch_size = plain_value("member_batch_size", member_batch_size)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_fraction, is_traced, known, steps_of_delay
+from popsim._checks import check_fraction, check_instance, is_traced, known, steps_of_delay
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member, per_member_nodes
@@ -91,6 +91,7 @@ class InterventionPlan(eqx.Module):
     label: str | None = eqx.field(static=True, kw_only=True, default=None)
 
     def __check_init__(self):
+        check_instance("name", self.name, str, 'the name of an intervention, such as "curl field"')
         if not isinstance(self.window, AbstractWindow):
             raise ValueError(f"`window` must be a window such as InEpoch('hold'), got {self.window!r}.")
         if isinstance(self.probability, ConstantSchedule):

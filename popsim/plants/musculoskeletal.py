@@ -13,7 +13,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_positive_int
+from popsim._checks import check_positive_int, shown
 from popsim._elementwise import elementwise
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
@@ -297,6 +297,11 @@ MUSCLE_STOP = functools.partial(SoftJointLimit, stiffness=300.0, damping=5.0)
 BuildMuscles = Callable[..., AbstractMuscle]
 
 
+def _check_build(muscle: object) -> None:
+    if not callable(muscle):
+        raise ValueError(f"`muscle` must be a muscle model such as ReluMuscle, got {shown(muscle)}.")
+
+
 def arm26(
     muscle: BuildMuscles = RigidTendonHillMuscle,
     *,
@@ -322,6 +327,7 @@ def arm26(
         before it hits its stop, Tsitouras' method with one.
     - `options`: other parameters of the muscle model.
     """
+    _check_build(muscle)
     muscles, path = arm26_muscles(muscle, **options), arm26_path()
     is_compliant = has_state(muscles, len(ARM26_MUSCLES))
     if is_compliant:
@@ -395,6 +401,7 @@ def muscled_point_mass(
     """
     corners = anchor_distance * np.array(CORNERS)
     path = StraightPath(PointMassPlacement(), [[(0, corner), (1, np.zeros(2))] for corner in corners])
+    _check_build(muscle)
     muscles = muscle(
         max_isometric_force=np.broadcast_to(np.asarray(max_isometric_force, float), 4),
         optimal_length=np.full(4, np.sqrt(2) * anchor_distance) - np.asarray(tendon_length),

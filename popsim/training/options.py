@@ -44,6 +44,14 @@ CHECKPOINT_SECONDS = 60.0
 N_CHECKPOINTS = 3
 
 
+def _name_of_dtype(dtype: Any) -> str:
+    """Return the name of a dtype, such as "float16"; empty if it is none."""
+    try:
+        return jnp.dtype(dtype).name
+    except TypeError:
+        return ""
+
+
 def _convert_scalars(options: Any) -> None:
     """Replace scalars of NumPy, which would be traced, by numbers."""
     for field in dataclasses.fields(options):
@@ -307,7 +315,7 @@ class Training:
                 "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
                 f"functions by batch number, got {shown(self.where_train)}."
             )
-        if self.trainables_dtype is not None and jnp.dtype(self.trainables_dtype).name not in KEPT_TYPES:
+        if self.trainables_dtype is not None and _name_of_dtype(self.trainables_dtype) not in KEPT_TYPES:
             raise ValueError(
                 f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."
             )
