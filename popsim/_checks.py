@@ -6,7 +6,7 @@ import inspect
 import os
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -115,6 +115,25 @@ def check_index(name: str, value: Any, count: int, what: str = "a member") -> No
     """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
     if not is_int(value) or not 0 <= value < count:
         raise ValueError(f"`{name}` must be {what}, 0 to {count - 1}, got {shown(value)}.")
+
+
+def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
+    """Return an argument that is a list of parts as a tuple.
+
+    **Arguments:**
+
+    - `kind`: the class of each part, or classes.
+    - `expected`: what they must be, such as "tasks".
+
+    **Raises:** `ValueError` if it is a part itself, no list, or holds something else.
+    """
+    if isinstance(values, str | Mapping) or isinstance(values, kind) or not isinstance(values, Iterable):
+        raise ValueError(f"`{name}` must be a list of {expected}, got {shown(values)}.")
+    parts = tuple(values)
+    for part in parts:
+        if not isinstance(part, kind):
+            raise ValueError(f"`{name}` must be a list of {expected}, got {shown(part)} in it.")
+    return parts
 
 
 def check_callables(name: str, values: Any) -> None:

@@ -43,7 +43,8 @@ def check_path(name: str, path: str | Path) -> None:
     **Raises:** `ValueError` naming the argument.
     """
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
-        raise ValueError(f"`{name}` must be a path, got {path!r}.")
+        text = " ".join(repr(path).split())[:200]
+        raise ValueError(f"`{name}` must be a path, got {text}.")
     check_text(name, text)
     if wanted := _lacks(text):
         raise ValueError(f"`{name}` must be a path {wanted}, got {_shortened(text)}.")
@@ -54,6 +55,12 @@ def check_path(name: str, path: str | Path) -> None:
     if wanted := _lacks(real) or _is_too_long(real):
         leads = f"got {_shortened(text)}, which is {_shortened(real)}"
         raise ValueError(f"`{name}` must lead to a path {wanted}, {leads}.")
+
+
+def as_path(name: str, path: str | Path) -> Path:
+    """Return an argument as a path that passes `check_path`."""
+    check_path(name, path)
+    return Path(path)
 
 
 def as_word(path: Path) -> str:

@@ -9,10 +9,24 @@ from small_training import KEY, OPTIMIZER, RunningSum, build, train
 
 import popsim
 from popsim import losses, networks, plants, schedules
-from popsim.experiments import AbstractExperiment, CenterOut, register_experiment
-from popsim.report import report_run
+from popsim.experiments import (
+    AbstractExperiment,
+    CenterOut,
+    devices_of_run,
+    info_table,
+    load_ensemble,
+    open_run,
+    read_run_info,
+    register_experiment,
+    resume_run,
+    run_experiment,
+    run_or_resume,
+    save_ensemble,
+    verify_run,
+)
+from popsim.report import compare_runs, report_run, report_sweep
 from popsim.store import save_model
-from popsim.sweeps import Sweep
+from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
 from popsim.training import TaskTrainer
 from popsim.trial import schedule_intervention
 
@@ -293,7 +307,66 @@ TRAININGS = {
         "`experiment` must define all methods of AbstractExperiment, got Unfinished without build_model, ",
     ),
 }
-MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS
+PATH_READERS = (
+    *(open_run, resume_run, verify_run, read_run_info, devices_of_run, load_ensemble),
+    *(open_sweep, verify_sweep, run_sweep),
+)
+FOLDERS = {
+    **{
+        f"{kind} for {reader.__name__}": (
+            lambda reader=reader, path=path: reader(path),
+            "`path` must be a path",
+        )
+        for reader in PATH_READERS
+        for kind, path in {"a number": 3, "a list": ["runs/a"], "bytes": b"runs/a", "nothing": None}.items()
+    },
+    "a number to save at": (lambda: save_model(3, ENSEMBLE), "`path` must be a path, got 3"),
+    "a model to save at": (lambda: save_model(ENSEMBLE, "m.safetensors"), "`path` must be a path"),
+    "a number for a cell's sweep": (lambda: run_cell(3, 0), "`path` must be a path, got 3"),
+    "a number to compare at": (lambda: compare_runs(["a", "b"], 3), "`out` must be a path, got 3"),
+    **{
+        f"{kind} to {function.__name__}": (
+            lambda function=function, experiment=experiment: function(experiment, "out"),
+            "`experiment` must be an experiment, such as CenterOut",
+        )
+        for function in (run_experiment, run_or_resume)
+        for kind, experiment in {"a name": "center-out", "a class": CenterOut, "nothing": None}.items()
+    },
+    "a name to save with": (
+        lambda: save_ensemble("e.safetensors", ENSEMBLE, "center-out"),
+        "`experiment` must be an experiment",
+    ),
+    "an ensemble as experiment": (
+        lambda: save_ensemble("e.safetensors", CenterOut(), ENSEMBLE),
+        "`experiment` must be an experiment, .* got a NetworkModel",
+    ),
+    "a word as recording": (
+        lambda: run_experiment(CenterOut(), "out", recording="all"),
+        r"`recording` must be a Recording, such as Recording\(\"all\"\), got 'all'",
+    ),
+    "a word as recording of a sweep": (
+        lambda: Sweep(CenterOut(), {"n_units": [3]}, range(2), recording="all"),
+        "`recording` must be a Recording",
+    ),
+    "an experiment as sweep": (lambda: make_sweep(CenterOut(), "out"), "`sweep` must be a Sweep, got Cent"),
+    "a path as sweep": (lambda: make_sweep("out", CenterOut()), "`sweep` must be a Sweep, got 'out'"),
+    "a path of a sweep to report": (
+        lambda: report_sweep("sweeps/a"),
+        "`opened` must be a sweep, such as open",
+    ),
+    "one cell": (lambda: run_sweep("sweeps/a", 0), "`cells` must be a list of numbers of cells, got 0"),
+    "a name of a cell": (lambda: run_sweep("sweeps/a", ["0"]), "`cells` must be a list of .* got '0' in it"),
+    "a path as information": (
+        lambda: info_table("runs/a"),
+        "`info` must be a RunInfo, such as read_run_info",
+    ),
+    "a name to register": (
+        lambda: register_experiment("mine"),
+        "`experiment` must be a subclass of AbstractExperiment, got 'mine'",
+    ),
+    "one number for two": (lambda: CenterOut(vision_noise=3), "`vision_noise` must be a list, got 3"),
+}
+MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS | FOLDERS
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -259,7 +259,7 @@ def test_an_equal_training_compiles_nothing_and_another_is_not_mistaken_for_it(c
 @pytest.mark.parametrize(
     ("way", "n"),
     [
-        ("by the API", 24),
+        ("by the API", 8),
         pytest.param("by the API", 100, marks=pytest.mark.full),
         pytest.param("cells", 100, marks=pytest.mark.full),
         pytest.param("selections", 20, marks=pytest.mark.full),

@@ -13,7 +13,7 @@ import tyro
 from jaxtyping import Array, Int, Key
 from matplotlib.figure import Figure
 
-from popsim._checks import LARGEST_INT, check_non_negative_int, check_positive_int
+from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments._joined_models import joined
 from popsim.experiments.result_table import ResultTable
@@ -333,6 +333,16 @@ class AbstractExperiment(abc.ABC):
     def _build_from(self, key: Key[Array, ""]) -> AbstractModel:
         """Build one untrained model; as a method, which equals itself, it is compiled once."""
         return self.build_model(key=key)
+
+
+def check_experiment(experiment: Any) -> None:
+    """Raise `ValueError` unless `experiment` is an experiment; its class or name is none."""
+    check_instance("experiment", experiment, AbstractExperiment, "an experiment, such as CenterOut()")
+
+
+def check_recording(recording: Any) -> None:
+    """Raise `ValueError` unless `recording` is a `Recording`."""
+    check_instance("recording", recording, Recording, 'a Recording, such as Recording("all")')
 
 
 def _in_order(ensemble: Any, members: Members, names: list[str]) -> Any:

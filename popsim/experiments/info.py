@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from popsim._text_checks import check_path
+from popsim._text_checks import as_path, check_path
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import (
     Checkpoints,
@@ -221,7 +221,7 @@ def read_run_info(path: str | Path) -> RunInfo:
     **Raises:** `ValueError` if there is none, or its run.json is damaged; `CorruptDataError` if a part of it
     is a link, a pipe or a device, or a line of the log is too long; `MismatchError` if it has another format.
     """
-    folder = RunFolder(Path(path))
+    folder = RunFolder(as_path("path", path))
     description = describe_folder(folder)
     settings = description.get("settings", {})
     run_id = run_id_of(folder)
@@ -349,7 +349,7 @@ def verify_run(path: str | Path) -> dict[str, str]:
     **Raises:** `ValueError` if there is no run, or its run.json is damaged; `CorruptDataError` if a part of
     it is a link, a pipe or a device; `MismatchError` if it has another format.
     """
-    folder = RunFolder(Path(path))
+    folder = RunFolder(as_path("path", path))
     description = describe_folder(folder)
     parts, damage = RunParts(run_id_of(folder)), {}
     try:

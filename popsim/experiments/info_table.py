@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from popsim._checks import check_instance
 from popsim._text_checks import printable
 from popsim.experiments.info import RunInfo
 from popsim.store import ListedArray, RunFolder
@@ -19,6 +20,7 @@ LONGEST = 100
 
 def info_table(info: RunInfo) -> str:
     """Format a `RunInfo` as text, with sizes in decimal units."""
+    check_instance("info", info, RunInfo, "a RunInfo, such as read_run_info(path)")
     sections = [_overview(info), _settings(info), _checkpoints(info), _history(info), _sizes(info)]
     lines = [line for section in sections if section for line in [*section, ""]]
     return "\n".join(map(printable, lines[:-1]))

@@ -9,9 +9,10 @@ from typing import Any
 import equinox as eqx
 import jax
 
+from popsim._checks import shown
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, check_experiment
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
 from popsim.store.run_folder import import_option
@@ -26,6 +27,8 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
 
     **Raises:** `ValueError` if another experiment has this name.
     """
+    if not isinstance(experiment, type) or not issubclass(experiment, AbstractExperiment):
+        raise ValueError(f"`experiment` must be a subclass of AbstractExperiment, got {shown(experiment)}.")
     if missing := sorted(experiment.__abstractmethods__):
         raise ValueError(
             f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} "
@@ -149,6 +152,7 @@ def save_ensemble(
     **Raises:** `MismatchError` naming the array or number of `ensemble` that `experiment` would not build.
     `ValueError` and `SaveError` as `popsim.store.save_model`.
     """
+    check_experiment(experiment)
     template = eqx.filter_eval_shape(experiment.build_ensemble)
     check_arrays(array_forms(ensemble), template, source="`ensemble`")
     expected = _numbers(template)

@@ -376,10 +376,10 @@ def open_run(
         if not callable(build):
             raise ValueError(f"`build` must make one model, build(key), got a {type(build).__name__}.")
         check_task(task)
-        script = ScriptRun(RunFolder.open_training(Path(path)), task, build)
+        script = ScriptRun(RunFolder.open_training(path), task, build)
         _ = script.parts
         return script
-    folder = RunFolder.open(Path(path))
+    folder = RunFolder.open(path)
     description = read_description(folder.description)
     run = Run(folder, rebuild_experiment(description, folder.description, build=build))
     _ = run.parts

@@ -9,14 +9,14 @@ from typing import Any
 
 import jax
 
-from popsim._checks import check_instance, warn_caller
+from popsim._checks import warn_caller
 from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
 from popsim._plain_values import plain_value
-from popsim._text_checks import check_path
+from popsim._text_checks import as_path
 from popsim.ensemble import member
 from popsim.experiments._figures import save_figures
 from popsim.experiments.described_run import differences_from_plan
-from popsim.experiments.experiment import AbstractExperiment, Recording
+from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording
 from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
@@ -100,7 +100,7 @@ def run_experiment(
     it, or if its settings cannot fit into memory; `SaveError` if the disk is full;
     `RunStopped` if `stop` returned True. What memory ends in the first batch leaves no run.
     """
-    check_instance("experiment", experiment, AbstractExperiment, "an experiment, such as CenterOut()")
+    _check_kinds(experiment, recording)
     recording = recording or Recording()
     checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
     member_batch_size = plain_value("member_batch_size", member_batch_size)
@@ -149,6 +149,12 @@ def run_experiment(
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
             raise
+
+
+def _check_kinds(experiment: Any, recording: Any) -> None:
+    check_experiment(experiment)
+    if recording is not None:
+        check_recording(recording)
 
 
 def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
@@ -296,7 +302,7 @@ def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> N
 
 def devices_of_run(path: str | Path) -> int:
     """Return the number of devices over which a run was divided."""
-    return _written_down(RunFolder.open(Path(path)), "devices", int)
+    return _written_down(RunFolder.open(path), "devices", int)
 
 
 def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> Any:
@@ -400,8 +406,8 @@ def run_or_resume(
     **Raises:** `MismatchError` if `out` holds another run, naming the settings that differ; otherwise as
     `run_experiment` and `resume_run`.
     """
-    check_path("out", out)
-    folder = RunFolder(Path(out))
+    _check_kinds(experiment, recording)
+    folder = RunFolder(as_path("out", out))
     folder.check_plain()
     recording = recording or Recording()
     how: dict[str, Any] = {"quiet": quiet, "devices": devices, "population": population, "stop": stop}

@@ -50,7 +50,7 @@ def types_in_words(allowed: tuple[Any, ...]) -> str:
         if typing.get_origin(kind) is typing.Literal:
             words.append(f"one of {', '.join(map(str, typing.get_args(kind)))}")
         else:
-            words.append(WORDS.get(kind, "a value of this setting"))
+            words.append("a list" if _is_list(kind) else WORDS.get(kind, "a value of this setting"))
     return " or ".join(dict.fromkeys(words))
 
 
@@ -76,14 +76,20 @@ def as_setting(name: str, value: Any, allowed: tuple[Any, ...] = ()) -> Any:
 
 
 def _is_of_type(value: Any, kind: Any) -> bool:
-    """Whether a plain value is of a type; True for types other than scalars, which are not checked."""
+    """Whether a plain value is of a type. Of lists and tuples what they hold is not checked."""
     if typing.get_origin(kind) is typing.Literal:
         return value in typing.get_args(kind)
+    if _is_list(kind):
+        return isinstance(value, list | tuple)
     if kind not in WORDS:
         return True
     if kind is float:
         return is_number(value)
     return type(value) is kind
+
+
+def _is_list(kind: Any) -> bool:
+    return (typing.get_origin(kind) or kind) in (list, tuple)
 
 
 def convert_settings(experiment: Any) -> None:

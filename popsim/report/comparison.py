@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim._drawing import NotDrawn, try_to_draw
-from popsim._text_checks import check_path, has_control_characters, printable
+from popsim._text_checks import as_path, check_path, has_control_characters, printable
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
@@ -358,7 +358,7 @@ def compare_runs(
     **Raises:** `ValueError` if the runs cannot be compared, see `open_compared_runs`, or `out` holds
     something else; `SaveError` if something cannot be written.
     """
-    out = Path(out)
+    out = as_path("out", out)
     check_report_folder(out, COMPARISON)
     runs = open_compared_runs(paths, names)
     settings, results = settings_table(runs), results_table(runs)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from popsim._checks import check_instance
 from popsim._drawing import NotDrawn, try_to_draw
+from popsim._text_checks import as_path
 from popsim.analysis.figures import (
     draw_change_spectrum,
     draw_explained_variance,
@@ -280,7 +281,7 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     something cannot be written.
     """
     check_instance("run", run, Run, "a run, such as popsim.open_run(path)")
-    out = run.folder.path if out is None else Path(out)
+    out = run.folder.path if out is None else as_path("out", out)
     check_report_folder(out, REPORT, home=run.folder.path)
     results = run.results()
     info = read_run_info(run.folder.path)

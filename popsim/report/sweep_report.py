@@ -11,8 +11,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Bool, Float
 
+from popsim._checks import check_instance
 from popsim._drawing import NotDrawn, try_to_draw
-from popsim._text_checks import perhaps
+from popsim._text_checks import as_path, perhaps
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
@@ -299,7 +300,8 @@ def report_sweep(
     **Raises:** `ValueError` if there is no such score, no member has one yet, or `out` holds something else;
     `SaveError` if something cannot be written.
     """
-    out = opened.folder.path if out is None else Path(out)
+    check_instance("opened", opened, OpenedSweep, "a sweep, such as open_sweep(path)")
+    out = opened.folder.path if out is None else as_path("out", out)
     check_report_folder(out, REPORT, home=opened.folder.path)
     if opened.index.members.get("validation_loss") is None:
         raise ValueError(

@@ -13,7 +13,7 @@ from jaxtyping import PyTree
 
 from popsim._checks import is_traced, kind_of, warn_caller
 from popsim._named_parts import compared_parts, described_parts
-from popsim._text_checks import check_path
+from popsim._text_checks import as_path
 from popsim.store._array_file import (
     as_keys,
     as_numpy,
@@ -73,7 +73,7 @@ def save_model(
     `details` are not JSON; if safetensors does not support the dtype of an array. `SaveError` if `path`
     cannot be written.
     """
-    path = Path(path)
+    path = as_path("path", path)
     check_model_path(path, overwrite=overwrite)
     if is_traced(model):
         raise ValueError(
@@ -121,8 +121,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
     if one is missing or unexpected, or has another shape, dtype or key implementation, or naming the parts
     that are others than those of the model that was saved, such as `dt`, a nonlinearity or a solver.
     """
-    check_path("path", path)
-    path = Path(path)
+    path = as_path("path", path)
     names = leaf_names(template)
     leaves, structure = jax.tree.flatten(template)
     with open_array_file(path, FORMAT, KIND) as (file, content):
@@ -162,8 +161,7 @@ def read_model_details(path: str | Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` and `MismatchError` as `load_model`.
     """
-    check_path("path", path)
-    with open_array_file(Path(path), FORMAT, KIND) as (_, content):
+    with open_array_file(as_path("path", path), FORMAT, KIND) as (_, content):
         return content["details"]
 
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import as_word, check_path
+from popsim._text_checks import as_path, as_word
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
@@ -135,8 +135,7 @@ class RunFolder(PlainFolder):
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
         """Check that a new run may be written into a folder; arguments and errors as for `create`."""
-        check_path("out", path)
-        folder = cls(Path(path))
+        folder = cls(as_path("out", path))
         folder.check_plain()
         if folder.description.exists():
             if "popsim" not in _described(folder.description):
@@ -180,14 +179,13 @@ class RunFolder(PlainFolder):
             )
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
+    def open(cls, path: str | Path) -> "RunFolder":
         """Open the folder of a run, finished or not.
 
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
         `CorruptDataError` if `run.json` was changed or is lost, or a part of the run is a link.
         """
-        check_path("path", path)
-        folder = cls(Path(path))
+        folder = cls(as_path("path", path))
         folder.check_plain()
         if not folder.description.is_file():
             if folder.training.is_file() and _described(folder.training).get("of_experiment"):
@@ -204,13 +202,12 @@ class RunFolder(PlainFolder):
         return folder
 
     @classmethod
-    def open_training(cls, path: Path) -> "RunFolder":
+    def open_training(cls, path: str | Path) -> "RunFolder":
         """Open the folder of a training, with or without an experiment.
 
         **Raises:** `ValueError` if there is none; `CorruptDataError` if a part of it is a link.
         """
-        check_path("path", path)
-        folder = cls(Path(path))
+        folder = cls(as_path("path", path))
         folder.check_plain()
         if not folder.training.is_file():
             raise ValueError(f"`path` must be the folder of a training, got {path}: it has no training.json.")

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from popsim._checks import warn_caller
-from popsim._text_checks import perhaps
+from popsim._text_checks import as_path, perhaps
 from popsim.ensemble import members_at
 from popsim.experiments import Run
 from popsim.experiments._joined_models import joined
@@ -322,7 +322,7 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if it
     has another format; `CorruptDataError` if its description was changed.
     """
-    folder = SweepFolder(Path(path))
+    folder = SweepFolder(as_path("path", path))
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     index = SweepIndex.read(folder, sweep, sweep_id)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 
-from popsim._checks import memory_of_machine, warn_caller
+from popsim._checks import as_parts, check_instance, memory_of_machine, warn_caller
 from popsim._numeric_flags import numeric_flags
 from popsim._plain_values import plain_value
-from popsim._text_checks import check_path
+from popsim._text_checks import as_path, check_path
 from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
@@ -53,8 +54,8 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     **Raises:** `ValueError` naming a setting that a cell does not take, or with the numbers if a cell does
     not fit into the memory or all of them not onto the disk; or if `path` holds something else.
     """
-    check_path("out", path)
-    folder = SweepFolder(Path(path))
+    check_instance("sweep", sweep, Sweep, "a Sweep")
+    folder = SweepFolder(as_path("out", path))
     check_path("out", folder.cell(0).path)  # below which the longest paths are
     folder.check_plain()
     if folder.description.exists():
@@ -183,7 +184,7 @@ def run_cell(
     `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process trains;
     otherwise as `run_or_resume`.
     """
-    folder, number = SweepFolder(Path(path)), plain_value("number", number)
+    folder, number = SweepFolder(as_path("path", path)), plain_value("number", number)
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     cell = sweep.cell(number)
@@ -271,7 +272,7 @@ def run_sweep(
 
     **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
-    cells = None if cells is None else list(cells)
+    cells = None if cells is None else as_parts("cells", cells, (int, np.integer), "numbers of cells")
     opened = open_sweep(path).examined(cells)
     wanted = unfinished_cells(opened, cells)
     _repair(opened)

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import check_instance, check_non_negative_int, check_positive_int, is_number
+from popsim._checks import check_non_negative_int, check_positive_int, is_number
 from popsim._plain_values import plain_value
 from popsim._text_checks import perhaps
 from popsim.experiments import AbstractExperiment, Recording
+from popsim.experiments.experiment import check_experiment, check_recording
 from popsim.sweeps.division import Division, cut, divide
 from popsim.sweeps.limits import as_axes, as_seeds, check_extent
 
@@ -107,9 +108,8 @@ class Sweep:
     division: Division = dataclasses.field(init=False, compare=False, repr=False)
 
     def __post_init__(self):
-        check_instance(
-            "experiment", self.experiment, AbstractExperiment, "an experiment, such as CenterOut()"
-        )
+        check_experiment(self.experiment)
+        check_recording(self.recording)
         object.__setattr__(self, "axes", as_axes(type(self.experiment), self.axes))
         object.__setattr__(self, "seeds", as_seeds(self.seeds))
         for name in ("members_per_cell", "member_batch_size"):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from popsim._text_checks import as_path
 from popsim.experiments import verify_run
 from popsim.experiments.info import complaint
 from popsim.store.files import read_plain
@@ -45,7 +46,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
 
     **Raises:** as `open_sweep`.
     """
-    folder = SweepFolder(Path(path))
+    folder = SweepFolder(as_path("path", path))
     described, sweep = folder.read()
     sweep_id = described["sweep_id"]
     index = SweepIndex.read(folder, sweep, sweep_id)
