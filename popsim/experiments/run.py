@@ -14,7 +14,6 @@ from jaxtyping import Array, Key, PyTree
 from popsim._checks import warn_caller
 from popsim._fingerprint import fingerprint
 from popsim._named_parts import differing_parts, named_parts
-from popsim._text_checks import check_path
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
@@ -369,7 +368,6 @@ def open_run(
     `training.json` is of another run; `CorruptDataError` if one of these is damaged or missing. The parts of
     the run raise the same errors when they are read.
     """
-    check_path("path", path)
     if task is not None:
         if build is None:
             raise ValueError("`build` must be given with `task`: it makes one model, build(key); got None.")
