@@ -127,7 +127,8 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
 
     **Raises:** `ValueError` if it is a part itself, no list, or holds something else.
     """
-    if isinstance(values, str | Mapping) or isinstance(values, kind) or not isinstance(values, Iterable):
+    no_lists = (str, Mapping, *(kind if isinstance(kind, tuple) else (kind,)))
+    if isinstance(values, no_lists) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be a list of {expected}, got {shown(values)}.")
     parts = tuple(values)
     for part in parts:
