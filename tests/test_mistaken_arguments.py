@@ -473,7 +473,46 @@ PARTS = {
         "`settings` must be a list of names of settings, got 3",
     ),
 }
-MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS | FOLDERS | PARTS
+CHOICE = popsim.OutputTarget(jnp.zeros((6, 2)), jnp.ones(6))
+CALLS = {
+    "an ensemble as model": (
+        lambda: popsim.simulate(ENSEMBLE, ONE_TRIAL, key=KEY),
+        "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError",
+    ),
+    "too many inputs": (
+        lambda: popsim.simulate(MODEL, popsim.Trial((), jnp.zeros((6, 3)), SIGNAL, TIMELINE), key=KEY),
+        "`model` must run `trial`, a model of one member that takes its inputs",
+    ),
+    "a list of outputs": (
+        lambda: popsim.chosen([0, 1], CHOICE),
+        "`outputs` must be an array of outputs, got",
+    ),
+    "text as a batch": (
+        lambda: popsim.sample_trials(TASK, 3, batch="a", key=KEY),
+        "`batch` must be the number of a batch, got 'a'",
+    ),
+    "a number of callbacks": (
+        lambda: train(1, batch_callbacks=3),
+        "`batch_callbacks` must be functions by batch, such as .* got 3",
+    ),
+    "another dtype": (
+        lambda: train(1, trainables_dtype="float17"),
+        "`trainables_dtype` must be one of .* got 'float17'",
+    ),
+    "text as fraction": (
+        lambda: popsim.training.Truncation("a"),
+        "`fraction` must be above 0 and at most 0.5, got 'a'",
+    ),
+    "one hyperparameter": (
+        lambda: popsim.training.PopulationBasedTraining(5, hyperparameters="learning_rate"),
+        "`hyperparameters` must be a list of names of hyperparameters, got 'learning_rate'",
+    ),
+    "text as length of a decay": (
+        lambda: popsim.training.cosine_decay(1e-3, "a"),
+        "`n_batches` must be a number, finite and above zero, got 'a'",
+    ),
+}
+MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS | FOLDERS | PARTS | CALLS
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

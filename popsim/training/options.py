@@ -307,7 +307,15 @@ class Training:
                 "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
                 f"functions by batch number, got {shown(self.where_train)}."
             )
-        if self.trainables_dtype is not None and jnp.dtype(self.trainables_dtype).name not in KEPT_TYPES:
+        if self.trainables_dtype is not None and _name_of_dtype(self.trainables_dtype) not in KEPT_TYPES:
             raise ValueError(
                 f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."
             )
+
+
+def _name_of_dtype(dtype: Any) -> str | None:
+    """Return the name of a dtype; None if it is none."""
+    try:
+        return jnp.dtype(dtype).name
+    except TypeError:
+        return None
