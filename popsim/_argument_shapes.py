@@ -1,12 +1,14 @@
 """Checks of how many numbers an argument holds: one, one for each unit, or one for each member."""
 
 import dataclasses
-from typing import Any, get_args
+import types
+from collections.abc import Callable
+from typing import Any, Literal, get_args, get_origin
 
 import equinox as eqx
 import numpy as np
 
-from popsim._checks import is_number, kind_of
+from popsim._checks import is_number, kind_of, shown
 from popsim.per_member import PerMember
 
 
@@ -58,11 +60,54 @@ def check_one_or_each(name: str, value: Any, n: int | None = None, each: str = "
         raise ValueError(f"`{name}` must be one number{more}, got shape {shape}.")
 
 
+def check_kinds(module: Any) -> None:
+    """Raise `ValueError` unless fields of popsim's modules are of the kind that they are declared as.
+
+    These are text, one of some words (`Literal`), a module, or a function. Modules of users say themselves
+    what they take.
+    """
+    if not type(module).__module__.startswith("popsim."):
+        return
+    for field in dataclasses.fields(module):
+        kinds = get_args(field.type) if get_origin(field.type) is types.UnionType else (field.type,)
+        value = getattr(module, field.name)
+        if all(map(_is_checked, kinds)) and not any(_is_of(value, kind) for kind in kinds):
+            expected = " or ".join(map(_in_words, kinds))
+            raise ValueError(f"`{field.name}` must be {expected}, got {shown(value)}.")
+
+
+def _is_checked(kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return all(isinstance(word, str) for word in get_args(kind))
+    is_module = isinstance(kind, type) and issubclass(kind, eqx.Module)
+    return is_module or kind in (str, types.NoneType) or get_origin(kind) is Callable
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    if get_origin(kind) is Callable:
+        return callable(value)
+    if get_origin(kind) is Literal:
+        return isinstance(value, str) and value in get_args(kind)
+    return isinstance(value, kind)
+
+
+def _in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"one of {', '.join(map(repr, get_args(kind)))}"
+    if get_origin(kind) is Callable:
+        return "a function"
+    if kind in (str, types.NoneType):
+        return "text" if kind is str else "None"
+    return f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+
+
 def check_fields(module: Any) -> None:
     """Raise `ValueError` unless the fields of a module that are declared as one number are one.
 
     Those declared as `Float[Array, ""]` may be a `PerMember`; static ones, declared as `float`, may not.
+    Other fields are checked by `check_kinds`.
     """
+    check_kinds(module)
     for field in dataclasses.fields(module):
         value, kinds = getattr(module, field.name), (field.type, *get_args(field.type))
         if any(getattr(kind, "dims", None) == () for kind in kinds):

@@ -13,6 +13,7 @@ from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import (
     LARGEST_INT,
+    as_parts,
     check_index,
     check_instance,
     check_non_negative_int,
@@ -110,7 +111,7 @@ class Members:
 
         **Raises:** `ValueError` if there is no such setting, or it is not numeric.
         """
-        return {name: self._numbers(name) for name in names}
+        return {name: self._numbers(name) for name in as_parts("settings", names, str, "names of settings")}
 
     def group(self, values: Tree, axis: int) -> Tree:
         """Replace the member axis of arrays by the grid axes: one per setting, then the seed.

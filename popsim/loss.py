@@ -11,7 +11,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from popsim._argument_shapes import check_one_number
+from popsim._argument_shapes import check_kinds, check_one_number
 from popsim._checks import (
     as_float_array,
     check_finite,
@@ -65,6 +65,9 @@ class AbstractLossTerm(eqx.Module):
     name: eqx.AbstractVar[str]
 
     __array_ufunc__ = None  # so that a NumPy number times this calls `__rmul__`
+
+    def __check_init__(self):
+        check_kinds(self)
 
     @abc.abstractmethod
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:

@@ -140,7 +140,15 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
         return state, model.record(state)
 
     active = {name: schedule.active for name, schedule in trial.interventions.items()}
-    start = initial_state(model, trial, key=key)
     body = jax.checkpoint(step, prevent_cse=False) if remat else step
-    _, states = jax.lax.scan(body, start, (jnp.arange(trial.timeline.n_steps), trial.inputs, active))
+    steps = (jnp.arange(trial.timeline.n_steps), trial.inputs, active)
+    try:
+        start = initial_state(model, trial, key=key)
+        _, states = jax.lax.scan(body, start, steps)
+    except TypeError as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError: "
+            f"{reason:.400}"
+        ) from error
     return states

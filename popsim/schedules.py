@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._checks import as_float_array, check_finite
+from popsim._checks import as_float_array, as_parts, check_finite, check_instance
 from popsim._plain_values import plain_number
 from popsim.per_member import is_per_member
 
@@ -96,6 +96,8 @@ class LinearSchedule(AbstractBatchSchedule):
     def __check_init__(self):
         check_finite("start", self.start)
         check_finite("stop", self.stop)
+        for name in ("first_batch", "last_batch"):
+            check_instance(name, getattr(self, name), (int, np.integer), "the number of a batch")
         if not 0 <= self.first_batch < self.last_batch:
             raise ValueError(
                 f"`last_batch` must be after `first_batch`, {self.first_batch}, got {self.last_batch}."
@@ -105,6 +107,10 @@ class LinearSchedule(AbstractBatchSchedule):
         since = jnp.asarray(batch, self.start.dtype) - self.first_batch
         passed = jnp.clip(since / (self.last_batch - self.first_batch), 0.0, 1.0)
         return self.start + passed * (self.stop - self.start)
+
+
+def _as_batches(starts: Any) -> tuple[int, ...]:
+    return as_parts("starts", starts, (int, np.integer), "numbers of batches")
 
 
 class PiecewiseSchedule(AbstractBatchSchedule):
@@ -118,7 +124,7 @@ class PiecewiseSchedule(AbstractBatchSchedule):
     **Raises:** `ValueError` if `starts` does not begin with 0 and increase, or the lengths differ.
     """
 
-    starts: tuple[int, ...] = eqx.field(static=True, converter=tuple)
+    starts: tuple[int, ...] = eqx.field(static=True, converter=_as_batches)
     values: Float[Array, "phase ..."] = eqx.field(converter=as_float_array)
 
     def __check_init__(self):

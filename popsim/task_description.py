@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_instance, check_positive_int, shown
+from popsim._checks import check_instance, check_positive_int, kind_of, shown
 from popsim._compilation import jit
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
@@ -247,8 +247,12 @@ def sample_trials(
     """
     check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_positive_int("n_trials", n_trials)
+    check_instance("batch", batch, (int, np.integer, np.ndarray, jax.Array), "the number of a batch")
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
-    return jax.vmap(lambda own: task.trial(batch=batch, key=own))(keys)
+    trials = jax.vmap(lambda own: task.trial(batch=batch, key=own))(keys)
+    if not isinstance(trials, Trial):
+        raise ValueError(f"`trial` of `task` must return a Trial, got {kind_of(trials)}.")
+    return trials
 
 
 def _signals(tree: PyTree[Shaped[np.ndarray, "..."]], alone: str) -> tuple[SignalDescription, ...]:

@@ -96,6 +96,7 @@ def _choice(
             "`target` must ask for choices in all trials, got one with `is_choice=False`. From a mixture, "
             "select the trials that do: OutputTarget(values[selected], counts[selected])."
         )
+    check_instance("outputs", outputs, (jax.Array, np.ndarray), "an array of outputs")
     counts = target.counts
     if target.values.shape[-1] > 1:
         counts = jnp.where(jnp.any(target.values != 0, axis=-1), counts, 0.0)

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key
 
-from popsim._argument_shapes import check_fields
+from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import (
     as_float_array,
+    as_parts,
     check_fraction,
     check_positive,
     is_traced,
@@ -48,6 +49,9 @@ class Epoch(eqx.Module):
     name: str = eqx.field(static=True)
     duration: AbstractDistribution | None = eqx.field(converter=_as_duration, default=None)
     event: str | None = eqx.field(static=True, default=None)
+
+    def __check_init__(self):
+        check_kinds(self)
 
 
 def _bounds_of_all_members(duration: AbstractDistribution) -> tuple[Array, Array]:
@@ -126,7 +130,9 @@ class TrialPlan(eqx.Module):
         ```
     """
 
-    epochs: tuple[Epoch, ...] = eqx.field(converter=tuple)
+    epochs: tuple[Epoch, ...] = eqx.field(
+        converter=lambda epochs: as_parts("epochs", epochs, Epoch, "epochs")
+    )
     duration: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
     catch_event: str | None = eqx.field(static=True, kw_only=True, default=None)

@@ -8,8 +8,9 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
-from popsim._argument_shapes import check_fields
+from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import (
+    check_finite,
     check_instance,
     check_non_negative,
     check_positive,
@@ -125,6 +126,9 @@ class AbstractWindow(eqx.Module):
         ```
     """
 
+    def __check_init__(self):
+        check_kinds(self)
+
     @abc.abstractmethod
     def __call__(self, timeline: Timeline) -> Bool[Array, " time"]:
         """Return a mask of the steps of one trial that are in the window."""
@@ -162,7 +166,7 @@ class FromEvent(AbstractWindow):
 
     def __check_init__(self):
         check_fields(self)
-        check_non_negative("delay", abs(self.delay))
+        check_finite("delay", self.delay)
         if self.duration is not None:
             check_non_negative("duration", self.duration)
 

@@ -16,6 +16,7 @@ from popsim._checks import (
     check_fraction,
     check_non_negative,
     check_positive_int,
+    shown,
 )
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
@@ -59,6 +60,13 @@ def phase_batches(phases: Sequence[Phase] = ADAPTATION_PHASES) -> dict[str, tupl
     **Raises:** `ValueError` if there is no phase, names repeat, a number of batches is not positive, or a
     strength is not finite.
     """
+    if not isinstance(phases, Sequence) or isinstance(phases, str):
+        raise ValueError(f"`phases` must be a list of phases, got {shown(phases)}.")
+    for phase in phases:
+        if not isinstance(phase, Sequence) or len(phase) != 3 or not isinstance(phase[0], str):
+            raise ValueError(
+                f"`phases` must be a list of (name, number of batches, strength), got {shown(phase)} in it."
+            )
     names = [name for name, _, _ in phases]
     if not names or len(set(names)) < len(names):
         raise ValueError(f"`phases` must be at least one, and have different names, got {names}.")
@@ -167,6 +175,8 @@ def adaptation_plan(
     """
     batches = phase_batches(phases)
     shortest = min(n_batches for _, n_batches, _ in phases)
+    if ramp is not None:
+        check_positive_int("ramp", ramp)
     if ramp is not None and ramp > shortest:
         raise ValueError(f"`ramp` must be at most the shortest phase, {shortest} batches, got {ramp}.")
     starts = tuple(first for first, _ in batches.values())

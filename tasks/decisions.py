@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from popsim._argument_shapes import check_kinds
 from popsim._checks import as_float_array, check_fraction, check_non_negative
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, as_distribution
@@ -49,6 +50,7 @@ class AbstractGoTask(AbstractTask):
     duration: eqx.AbstractVar[float]
 
     def __check_init__(self):
+        check_kinds(self)
         check_non_negative("noise", self.noise)
         self.response.check(self.plan)
 

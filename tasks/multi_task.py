@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import check_same_dt, kind_of
+from popsim._checks import as_parts, check_instance, check_same_dt, kind_of
 from popsim.loss import Loss
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
@@ -197,8 +197,9 @@ class MultiTask(AbstractTask):
     names: tuple[str, ...] = eqx.field(static=True)
 
     def __init__(self, tasks: Mapping[str, AbstractTask], *, shares: Any = None, loss: Loss | None = None):
-        self.names = tuple(tasks)
-        self.tasks = tuple(tasks.values())
+        check_instance("tasks", tasks, Mapping, 'tasks by name, such as {"go": task}')
+        self.names = as_parts("tasks", list(tasks), str, "tasks by name")
+        self.tasks = as_parts("tasks", tasks.values(), AbstractTask, "tasks")
         if isinstance(shares, Mapping):
             shares = _in_order(shares, self.names)
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)

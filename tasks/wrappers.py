@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
-from popsim._checks import check_instance, check_positive_int, is_traced
+from popsim._argument_shapes import check_kinds
+from popsim._checks import as_parts, check_instance, check_positive_int, is_traced, naming_errors, shown
 from popsim._member_values import check_modules
 from popsim._plain_values import plain_number
 from popsim.interventions.plan import InterventionPlan
@@ -30,6 +31,12 @@ __all__ = [
     "WithFixation",
     "WithInterventions",
 ]
+
+
+def checked_task(task: Any) -> AbstractTask:
+    """Return a task that is wrapped; raise `ValueError` if it is none."""
+    check_instance("task", task, AbstractTask, "a task, not its class or name")
+    return task
 
 
 def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
@@ -100,6 +107,9 @@ class AbstractWrapper(AbstractTask):
 
     task: AbstractTask
 
+    def __check_init__(self):
+        check_kinds(self)
+
     @property
     def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The loss of the task."""
@@ -133,9 +143,14 @@ class HeldOutConditions(AbstractWrapper):
         *,
         n_attempts: int = 1000,
     ):
-        self.task, self.is_held_out, self.n_attempts = task, is_held_out, n_attempts
+        self.task, self.is_held_out, self.n_attempts = checked_task(task), is_held_out, n_attempts
 
     def __check_init__(self):
+        if not callable(self.is_held_out):
+            raise ValueError(
+                f"`is_held_out` must be a function of the conditions of a trial, "
+                f"got {shown(self.is_held_out)}."
+            )
         check_positive_int("n_attempts", self.n_attempts)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
@@ -190,7 +205,7 @@ class Mixture(AbstractTask):
             raise ValueError(
                 "`shares` must be numbers in the order of `tasks`, got a dict: only MultiTask has names."
             )
-        self.tasks = tuple(tasks)
+        self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
         self.loss = common_loss(self.tasks, loss)
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
 
@@ -231,10 +246,12 @@ class TaskCurriculum(AbstractTask):
     loss: Loss
 
     def __init__(self, tasks: Sequence[AbstractTask], starts: Sequence[int], *, loss: Loss | None = None):
-        self.tasks = tuple(tasks)
+        self.tasks = as_parts("tasks", tasks, AbstractTask, "tasks")
         self.loss = common_loss(self.tasks, loss)
-        if len(starts) != len(self.tasks):
-            raise ValueError(f"`starts` must be one batch for each of {len(self.tasks)} tasks, got {starts}.")
+        if not isinstance(starts, Sequence) or len(starts) != len(self.tasks):
+            raise ValueError(
+                f"`starts` must be one batch for each of {len(self.tasks)} tasks, got {shown(starts)}."
+            )
         self.phases = PiecewiseSchedule(tuple(starts), jnp.arange(float(len(starts))))
 
     def __check_init__(self):
@@ -271,10 +288,14 @@ class ParameterCurriculum(AbstractWrapper):
     schedule: AbstractBatchSchedule
 
     def __init__(self, task: AbstractTask, where: Callable[[Any], Any], schedule: AbstractBatchSchedule):
-        self.task, self.where, self.schedule = task, where, schedule
+        self.task, self.where, self.schedule = checked_task(task), where, schedule
 
     def __check_init__(self):
-        picked = self.where(self.task)
+        check_instance("schedule", self.schedule, AbstractBatchSchedule, "a schedule over training batches")
+        if not callable(self.where):
+            raise ValueError(f"`where` must be a function of the task, got {shown(self.where)}.")
+        with naming_errors("`where`", "(task)"):
+            picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
             raise ValueError(f"`where` must pick a floating-point array of the task, got {picked!r}.")
         given = jax.eval_shape(lambda: without_member_axes(self.schedule)(0)).shape
@@ -316,7 +337,7 @@ class WithFixation(AbstractWrapper):
     name: str = eqx.field(static=True)
 
     def __init__(self, task: AbstractTask, until: str = "go cue", *, name: str = "fixation"):
-        self.task, self.until, self.name = task, until, name
+        self.task, self.until, self.name = checked_task(task), until, name
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         return self._fixating(self.task.trial(batch=batch, key=key))
@@ -351,11 +372,10 @@ class WithInterventions(AbstractWrapper):
     plans: tuple[InterventionPlan, ...]
 
     def __init__(self, task: AbstractTask, plans: Sequence[InterventionPlan]):
-        self.task, self.plans = task, tuple(plans)
+        self.task = checked_task(task)
+        self.plans = as_parts("plans", plans, InterventionPlan, "plans of interventions")
 
     def __check_init__(self):
-        for plan in self.plans:
-            check_instance("plans", plan, InterventionPlan, "a sequence of plans, [InterventionPlan(...)]")
         twice = [name for name, count in Counter(plan.name for plan in self.plans).items() if count > 1]
         if twice:
             raise ValueError(f"`plans` must be of different interventions, got {twice} more than once.")

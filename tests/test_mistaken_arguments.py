@@ -8,7 +8,7 @@ import pytest
 from small_training import KEY, OPTIMIZER, RunningSum, build, train
 
 import popsim
-from popsim import losses, networks, plants, schedules
+from popsim import interventions, losses, networks, plants, schedules, tasks, windows
 from popsim.experiments import (
     AbstractExperiment,
     CenterOut,
@@ -108,11 +108,11 @@ ENSEMBLES = {
     ),
     "text as plans": (
         lambda: popsim.tasks.WithInterventions(TASK, "curl field"),
-        "`plans` must be a sequence of plans",
+        "`plans` must be a list of plans of interventions, got",
     ),
     "a number as the name of an intervention": (
         lambda: popsim.interventions.InterventionPlan(5, 1.0),
-        "`name` must be the name of an intervention, .* got 5",
+        "`name` must be text, got 5",
     ),
     "an unknown dtype": (
         lambda: train(2, trainables_dtype="float12"),
@@ -366,7 +366,179 @@ FOLDERS = {
     ),
     "one number for two": (lambda: CenterOut(vision_noise=3), "`vision_noise` must be a list, got 3"),
 }
-MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS | FOLDERS
+LOSS, WHERE = losses.PositionError, (lambda task: task.scale)
+PARTS = {
+    "a name as distance": (lambda: LOSS(distance="l2"), "`distance` must be an AbstractDistance, got 'l2'"),
+    "a number as profile": (lambda: LOSS(profile=3), "`profile` must be an AbstractTimeProfile, got 3"),
+    "a class as profile": (
+        lambda: LOSS(profile=losses.PowerProfile),
+        "`profile` must be an AbstractTimeProfile, got <class",
+    ),
+    "a number as name": (lambda: LOSS(name=3), "`name` must be text, got 3"),
+    "an epoch as window of a profile": (
+        lambda: losses.InWindow("hold"),
+        "`window` must be an AbstractWindow",
+    ),
+    "an epoch as window of a term": (
+        lambda: losses.Hold("hold", "target"),
+        "`window` must be an AbstractWind",
+    ),
+    "a name as weights": (
+        lambda: losses.WeightPenalty("network"),
+        "`where` must be a function, got 'network'",
+    ),
+    "a name to constrain": (
+        lambda: popsim.training.constraints.Range("network", 0.0, 1.0),
+        "`where` must be a function, got 'network'",
+    ),
+    "a number as epoch": (lambda: windows.InEpoch(3), "`epoch` must be text, got 3"),
+    "a number as event": (lambda: windows.FromEvent(3), "`event` must be text, got 3"),
+    "no delay of a window": (
+        lambda: windows.FromEvent("go", None),
+        "`delay` must be a number, finite, got No",
+    ),
+    "no name of an epoch": (lambda: popsim.Epoch(None), "`name` must be text, got None"),
+    "a number as event of an epoch": (
+        lambda: popsim.Epoch("a", event=3),
+        "`event` must be text or None, got 3",
+    ),
+    "names of epochs": (
+        lambda: popsim.TrialPlan(["a"], duration=1.0, dt=0.1),
+        "`epochs` must be a list of epochs, got 'a' in it",
+    ),
+    "a single epoch": (
+        lambda: popsim.TrialPlan(popsim.Epoch("a"), duration=1.0, dt=0.1),
+        "`epochs` must be a list of epochs, got an Epoch",
+    ),
+    "a number as intervention": (lambda: interventions.CurlField(3), "`name` must be text, got 3"),
+    "another stage": (
+        lambda: interventions.CurlField(after_stage="later"),
+        "`after_stage` must be one of 'sense', 'think', 'act', 'move', got 'later'",
+    ),
+    "a number as channel": (lambda: interventions.FeedbackNoise(3), "`channel` must be text, got 3"),
+    "a number as rule": (lambda: interventions.FromTrial(3), "`function` must be a function, got 3"),
+    "a number to plan": (lambda: interventions.InterventionPlan(3, 1.0), "`name` must be text, got 3"),
+    "one name in unless": (
+        lambda: interventions.InterventionPlan("a", 1.0, unless="push"),
+        "`unless` must be a list of names of interventions, got 'push'",
+    ),
+    "a name as response": (
+        lambda: tasks.PerceptualDecision(response="late"),
+        "`response` must be a GoResponse, got 'late'",
+    ),
+    **{
+        f"a single task for {make.__name__}": (
+            lambda make=make: make(TASK, [0]),
+            "`tasks` must be a list of tasks, got a RunningSum",
+        )
+        for make in (tasks.Mixture, tasks.TaskCurriculum)
+    },
+    "a name in a mixture": (
+        lambda: tasks.Mixture([TASK, "flip-flop"]),
+        "`tasks` must be a list of tasks, got 'flip-flop' in it",
+    ),
+    "a list for names": (lambda: tasks.MultiTask([TASK]), "`tasks` must be tasks by name, such as"),
+    "a number by name": (lambda: tasks.MultiTask({"a": 3}), "`tasks` must be a list of tasks, got 3 in it"),
+    "one start": (
+        lambda: tasks.TaskCurriculum([TASK, TASK], 3),
+        "`starts` must be one batch for each of 2 tasks, got 3",
+    ),
+    "half a start": (
+        lambda: schedules.PiecewiseSchedule([0, 1.5], [1.0, 2.0]),
+        r"`starts` must be a list of numbers of batches, got 1\.5 in it",
+    ),
+    "text as batch": (
+        lambda: schedules.LinearSchedule(0.0, 1.0, last_batch="a"),
+        "`last_batch` must be the number of a batch, got 'a'",
+    ),
+    **{
+        f"a class for {make.__name__}": (
+            lambda make=make, more=more: make(RunningSum, *more),
+            "`task` must be a task, not its class or name, got <class",
+        )
+        for make, more in {
+            tasks.WithFixation: (),
+            tasks.WithInterventions: ([],),
+            tasks.HeldOutConditions: (WHERE,),
+            tasks.ParameterCurriculum: (WHERE, schedules.ConstantSchedule(1.0)),
+        }.items()
+    },
+    "a number as end of fixation": (lambda: tasks.WithFixation(TASK, 3), "`until` must be text, got 3"),
+    "a number held out": (
+        lambda: tasks.HeldOutConditions(TASK, 3),
+        "`is_held_out` must be a function .* got 3",
+    ),
+    "a single plan": (
+        lambda: tasks.WithInterventions(TASK, interventions.InterventionPlan("a", 1.0)),
+        "`plans` must be a list of plans of interventions, got an InterventionPlan",
+    ),
+    "an intervention as plan": (
+        lambda: tasks.WithInterventions(TASK, [interventions.CurlField()]),
+        "`plans` must be a list of plans of interventions, got a CurlField in it",
+    ),
+    "a name of a parameter": (
+        lambda: tasks.ParameterCurriculum(TASK, "scale", schedules.ConstantSchedule(1.0)),
+        "`where` must be a function of the task, got 'scale'",
+    ),
+    "a parameter that is not there": (
+        lambda: tasks.ParameterCurriculum(TASK, lambda task: task.size, schedules.ConstantSchedule(1.0)),
+        r"`where`, called with \(task\), raises AttributeError: .* has no attribute 'size'",
+    ),
+    "a number as schedule": (
+        lambda: tasks.ParameterCurriculum(TASK, WHERE, 1.0),
+        "`schedule` must be a schedule over training batches, got 1.0",
+    ),
+    "a number as phases": (lambda: tasks.phase_batches(3), "`phases` must be a list of phases, got 3"),
+    "a phase without strength": (
+        lambda: tasks.adaptation_plan("a", 1.0, [("field", 5)]),
+        r"`phases` must be a list of \(name, number of batches, strength\), got \('field', 5\) in it",
+    ),
+    "text as ramp": (lambda: tasks.adaptation_plan("a", 1.0, ramp="slow"), "`ramp` must be a positive whole"),
+    "a number as settings": (
+        lambda: popsim.build_members(build, popsim.member_grid(2, tau=[0.1]), settings=3, key=KEY),
+        "`settings` must be a list of names of settings, got 3",
+    ),
+}
+CHOICE = popsim.OutputTarget(jnp.zeros((6, 2)), jnp.ones(6))
+CALLS = {
+    "an ensemble as model": (
+        lambda: popsim.simulate(ENSEMBLE, ONE_TRIAL, key=KEY),
+        "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError",
+    ),
+    "too many inputs": (
+        lambda: popsim.simulate(MODEL, popsim.Trial((), jnp.zeros((6, 3)), SIGNAL, TIMELINE), key=KEY),
+        "`model` must run `trial`, a model of one member that takes its inputs",
+    ),
+    "a list of outputs": (
+        lambda: popsim.chosen([0, 1], CHOICE),
+        "`outputs` must be an array of outputs, got",
+    ),
+    "text as a batch": (
+        lambda: popsim.sample_trials(TASK, 3, batch="a", key=KEY),
+        "`batch` must be the number of a batch, got 'a'",
+    ),
+    "a number of callbacks": (
+        lambda: train(1, batch_callbacks=3),
+        "`batch_callbacks` must be functions by batch, such as .* got 3",
+    ),
+    "another dtype": (
+        lambda: train(1, trainables_dtype="float17"),
+        "`trainables_dtype` must be one of .* got 'float17'",
+    ),
+    "text as fraction": (
+        lambda: popsim.training.Truncation("a"),
+        "`fraction` must be above 0 and at most 0.5, got 'a'",
+    ),
+    "one hyperparameter": (
+        lambda: popsim.training.PopulationBasedTraining(5, hyperparameters="learning_rate"),
+        "`hyperparameters` must be a list of names of hyperparameters, got 'learning_rate'",
+    ),
+    "text as length of a decay": (
+        lambda: popsim.training.cosine_decay(1e-3, "a"),
+        "`n_batches` must be a number, finite and above zero, got 'a'",
+    ),
+}
+MISTAKES = ENSEMBLES | TRIALS | MODELS | TRAININGS | FOLDERS | PARTS | CALLS
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

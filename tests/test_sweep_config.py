@@ -261,6 +261,10 @@ HOSTILE = {
     ),
     "a repeated setting in quotes": ('settings: {n-units: 3, "n-units": 4}', "each key once"),
     "a repeated setting, spelt otherwise": ("settings: {n-units: 3, n_units: 4}", "each setting once"),
+    "a setting that is an axis": (
+        "settings: {rate: 0.1}\ngrid: {rate: [0.2]}",
+        "`settings` in .* must have none of the settings in `grid`, got 'rate' in both",
+    ),
     "a list as key": ("? [a, b]\n: 1", "must have text as keys"),
     "two documents": ("---\nexperiment: texts", "single document"),
     "a list for a truth": ("float16: [1]", "must be true or false"),

@@ -179,9 +179,13 @@ def _is_ours(error: Exception) -> bool:
 def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
     option = ""  # after which the value stands as a word of its own
-    for argument in arguments:  # checked as text, because `Path` turns "" into "."
+    for place, argument in enumerate(arguments):  # checked as text, because `Path` turns "" into "."
         name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
-        check_text(name or option or "argument", value)
+        if not value:
+            words = " ".join(("popsim", *arguments[:place]))
+            where = f"`{name or option}`" if name or option else f"the word after `{words}`"
+            raise ValueError(f"{where} must have a value, got an empty one.")
+        check_text(name or option or "path", value)
         option = argument if argument.startswith("-") and "=" not in argument else ""
     while arguments and arguments[0].partition("=")[0] == "--import":
         _, joined, module = arguments[0].partition("=")

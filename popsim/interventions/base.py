@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree
 
+from popsim._argument_shapes import check_kinds
 from popsim._checks import check_finite
 from popsim.hand import HandState
 from popsim.parameters import Constants
@@ -81,6 +82,9 @@ class AbstractIntervention(eqx.Module):
     constants: ClassVar[Constants] = "all"
     name: eqx.AbstractVar[str]
     after_stage: eqx.AbstractVar[Stage]
+
+    def __check_init__(self):
+        check_kinds(self)
 
     def apply(self, parameters: PyTree[Array], state: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
         """Return the changed state, of the same structure; by default unchanged.

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import check_fraction, check_instance, is_traced, known, steps_of_delay
+from popsim._argument_shapes import check_kinds
+from popsim._checks import as_parts, check_fraction, is_traced, known, steps_of_delay
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member, per_member_nodes
@@ -38,6 +39,9 @@ class FromTrial(eqx.Module):
 
     function: Callable[[Trial], PyTree[Array]] = eqx.field(static=True)
 
+    def __check_init__(self):
+        check_kinds(self)
+
 
 def _is_rule(node: Any) -> bool:
     return isinstance(node, (AbstractDistribution, AbstractBatchSchedule, FromTrial))
@@ -52,6 +56,10 @@ def _as_rules(parameters: PyTree) -> PyTree:
     return jax.tree.map(
         lambda node: node if _is_rule(node) else Constant(node), parameters, is_leaf=is_parameter_leaf
     )
+
+
+def _as_names(names: Any) -> tuple[str, ...]:
+    return as_parts("unless", names, str, "names of interventions")
 
 
 class InterventionPlan(eqx.Module):
@@ -86,12 +94,12 @@ class InterventionPlan(eqx.Module):
     window: AbstractWindow = eqx.field(kw_only=True, default=WholeTrial())
     delay: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.0)
     probability: AbstractBatchSchedule = eqx.field(kw_only=True, converter=as_batch_schedule, default=1.0)
-    unless: tuple[str, ...] = eqx.field(static=True, kw_only=True, converter=tuple, default=())
+    unless: tuple[str, ...] = eqx.field(static=True, kw_only=True, converter=_as_names, default=())
     cue_input: str | None = eqx.field(static=True, kw_only=True, default=None)
     label: str | None = eqx.field(static=True, kw_only=True, default=None)
 
     def __check_init__(self):
-        check_instance("name", self.name, str, 'the name of an intervention, such as "curl field"')
+        check_kinds(self)
         if not isinstance(self.window, AbstractWindow):
             raise ValueError(f"`window` must be a window such as InEpoch('hold'), got {self.window!r}.")
         if isinstance(self.probability, ConstantSchedule):

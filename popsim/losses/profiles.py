@@ -9,7 +9,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from popsim._argument_shapes import check_fields
+from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
 from popsim._plain_values import plain_number
 from popsim.loss import AbstractLossTerm
@@ -123,6 +123,9 @@ class AbstractTimeProfile(eqx.Module):
 
         ```
     """
+
+    def __check_init__(self):
+        check_kinds(self)
 
     @abc.abstractmethod
     def __call__(self, timeline: Timeline) -> Float[Array, " time"]:

@@ -54,9 +54,9 @@ class NetworkModel(AbstractModel):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
+        check_network(self.network)
         check_fields(self)
         check_positive("dt", self.dt)
-        check_network(self.network)
         check_interventions(self.interventions)
         for intervention in self.interventions:
             if intervention.after_stage not in STAGES:

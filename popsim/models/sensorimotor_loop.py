@@ -97,11 +97,11 @@ class SensorimotorLoop(AbstractModel):
     dt: float = eqx.field(static=True, converter=plain_number, kw_only=True)
 
     def __check_init__(self):
-        check_fields(self)
-        check_positive("dt", self.dt)
         check_network(self.network)
         check_instance("plant", self.plant, AbstractPlant, "a body such as TwoLinkArm.arm26_skeleton()")
         check_instance("motor_noise", self.motor_noise, AbstractNoise, "a noise such as MotorNoise")
+        check_fields(self)
+        check_positive("dt", self.dt)
         for name, channel in self.channels.items():
             self._delay_steps(name)
             if channel.own_delay is not None and not is_traced(channel.own_delay):

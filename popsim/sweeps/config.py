@@ -165,6 +165,10 @@ def read_config(path: Path) -> Sweep:
         )
     kind = EXPERIMENTS[name]
     settings, grid = (_mapping(config, entry, path) for entry in ("settings", "grid"))
+    if twice := sorted(set(settings) & set(grid)):
+        raise ValueError(
+            f"`settings` in {path} must have none of the settings in `grid`, got {twice[0]!r} in both."
+        )
     given = {own: parse_values(kind, own, [value], "settings")[0] for own, value in settings.items()}
     experiment = kind(**given)
     axes = {

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._argument_shapes import check_fields
+from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import (
     as_float_array,
     check_numbers,
@@ -80,6 +80,9 @@ class AbstractConstraint(eqx.Module):
     where: eqx.AbstractVar[Callable[[Any], Any]]
     advice: ClassVar[str | None] = None
     """Advice to warn with if the initial weights are changed much; None for no warning."""
+
+    def __check_init__(self):
+        check_kinds(self)
 
     @abc.abstractmethod
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:

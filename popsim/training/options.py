@@ -44,14 +44,6 @@ CHECKPOINT_SECONDS = 60.0
 N_CHECKPOINTS = 3
 
 
-def _name_of_dtype(dtype: Any) -> str:
-    """Return the name of a dtype, such as "float16"; empty if it is none."""
-    try:
-        return jnp.dtype(dtype).name
-    except TypeError:
-        return ""
-
-
 def _convert_scalars(options: Any) -> None:
     """Replace scalars of NumPy, which would be traced, by numbers."""
     for field in dataclasses.fields(options):
@@ -319,3 +311,11 @@ class Training:
             raise ValueError(
                 f"`trainables_dtype` must be one of {', '.join(KEPT_TYPES)}, got {self.trainables_dtype!r}."
             )
+
+
+def _name_of_dtype(dtype: Any) -> str | None:
+    """Return the name of a dtype; None if it is none."""
+    try:
+        return jnp.dtype(dtype).name
+    except TypeError:
+        return None

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_one_number
-from popsim._checks import check_callables, check_positive, check_positive_int
+from popsim._checks import as_parts, check_callables, check_positive, check_positive_int, is_number, shown
 from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside
@@ -70,8 +70,8 @@ class Truncation(AbstractExploit):
     fraction: float = eqx.field(static=True, converter=plain_number, default=0.2)
 
     def __check_init__(self):
-        if not 0 < self.fraction <= 0.5:
-            raise ValueError(f"`fraction` must be above 0 and at most 0.5, got {self.fraction}.")
+        if not is_number(self.fraction) or not 0 < self.fraction <= 0.5:
+            raise ValueError(f"`fraction` must be above 0 and at most 0.5, got {shown(self.fraction)}.")
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
         n_members = scores.shape[0]
@@ -161,6 +161,10 @@ def _plain_every(every: Any) -> Any:
     return plain_value("every", every)
 
 
+def _as_hyperparameters(names: Any) -> tuple[str, ...] | None:
+    return None if names is None else as_parts("hyperparameters", names, str, "names of hyperparameters")
+
+
 class PopulationBasedTraining(eqx.Module):
     """Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): the population trains itself.
 
@@ -195,7 +199,9 @@ class PopulationBasedTraining(eqx.Module):
     every: int = eqx.field(static=True, converter=_plain_every)
     exploit: AbstractExploit = Truncation()
     explore: AbstractExplore | Mapping[str, AbstractExplore] = Perturb()
-    hyperparameters: tuple[str, ...] | None = eqx.field(static=True, default=None)
+    hyperparameters: tuple[str, ...] | None = eqx.field(
+        static=True, converter=_as_hyperparameters, default=None
+    )
     score: Callable[[Any, Any], Any] | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):

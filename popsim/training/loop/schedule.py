@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
-from popsim._checks import check_positive_int, is_int
+from popsim._checks import check_instance, check_positive_int, is_int
 from popsim.training.steps.model_updates import is_model_update
 from popsim.training.steps.train_state import select_trainables
 
@@ -127,6 +127,9 @@ def checked_callbacks(
     batch_callbacks: Mapping[int, Sequence[Callable[[], None]]], n_batches: int
 ) -> dict[int, Sequence[Callable[[], None]]]:
     """Return the callbacks by batch; raises `ValueError` if a batch is out of range or has no functions."""
+    check_instance(
+        "batch_callbacks", batch_callbacks, Mapping, "functions by batch, such as {99: [function]}"
+    )
     batch_numbers("batch_callbacks", list(batch_callbacks), n_batches)
     for functions in batch_callbacks.values():
         if not isinstance(functions, Sequence) or not all(map(callable, functions)):

@@ -222,6 +222,7 @@ def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Sche
     **Raises:** `ValueError` unless `learning_rate` is positive.
     """
     check_positive("learning_rate", learning_rate)
+    check_positive("n_batches", n_batches)
     if isinstance(learning_rate, PerMember):
         return learning_rate * cosine_decay(1.0, n_batches)
     if isinstance(learning_rate, float | int) and isinstance(n_batches, int):
