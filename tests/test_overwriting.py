@@ -97,9 +97,10 @@ FOREIGN = {
 def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
     file = command.file(kind)
     descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}
-    copies = {
-        name: lambda path, source=source: shutil.copy(source, path) for name, source in descriptions.items()
-    }
+    parts = {"index": places["sweep"] / "index.safetensors", "config": places["sweep"] / "sweep.yaml"}
+    parts["checkpoint"] = next((places["run"] / "checkpoints").iterdir())
+    sources = descriptions | parts
+    copies = {name: lambda path, source=source: shutil.copy(source, path) for name, source in sources.items()}
     for name, make in (FOREIGN | copies).items():
         make(file)
         before = _state(file)

@@ -102,7 +102,7 @@ def write_array_file(
     - `path`: the file; its folder must exist.
     - `arrays`: from `as_numpy`.
     - `forms`: from `describe`, by the same names.
-    - `content`: JSON values, among them its `"format"` and `"details"`.
+    - `content`: JSON values, among them its `"format"`, `"kind"` and `"details"`.
 
     **Raises:** `ValueError` if `content` is too long; `SaveError` if the file cannot be written.
     """
@@ -144,7 +144,10 @@ def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tup
         metadata = file.metadata() or {}
         if _METADATA not in metadata:
             raise MismatchError(f"{path} must be {kind} that popsim wrote; it is of something else.")
-        yield file, _content(path, metadata[_METADATA], expected_format)
+        content = _content(path, metadata[_METADATA], expected_format)
+        if (written := content.get("kind", kind)) != kind:  # formats of different kinds may have one number
+            raise MismatchError(f"{path} must be {kind}; it is {str(written):.100}.")
+        yield file, content
 
 
 def _content(path: Path, metadata: str, expected_format: int) -> dict[str, Any]:

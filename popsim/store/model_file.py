@@ -91,6 +91,7 @@ def save_model(
         forms,
         {
             "format": FORMAT,
+            "kind": KIND,
             "popsim": __version__,
             "details": plain_json("details", details or {}),
             "static": _static_parts(model),

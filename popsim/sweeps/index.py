@@ -46,6 +46,7 @@ from popsim.sweeps.sweep import Sweep
 __all__ = ["SweepIndex", "STATES"]
 
 INDEX_FORMAT = 1
+KIND = "an index"
 STATES = ("not started", "stopped", "damaged", "finished")
 NOT_STARTED, STOPPED, DAMAGED, FINISHED = range(len(STATES))
 PARTS = ("summary.json", "training.json", "run.json")  # one of which changes with a cell
@@ -94,7 +95,7 @@ class SweepIndex:
         empty = cls.empty(sweep)
         with contextlib.suppress(*MISFITS):
             check_plain_file(folder.index)
-            with open_array_file(folder.index, INDEX_FORMAT, "an index") as (file, content):
+            with open_array_file(folder.index, INDEX_FORMAT, KIND) as (file, content):
                 details, forms = content["details"], content["arrays"]
                 if details["sweep_id"] != sweep_id:
                     return empty
@@ -135,7 +136,7 @@ class SweepIndex:
             "layouts": [layout.text for layout in self.layouts],
             "problems": {str(number): text for number, text in self.problems.items()},
         }
-        content = {"format": INDEX_FORMAT, "details": details}
+        content = {"format": INDEX_FORMAT, "kind": KIND, "details": details}
         with contextlib.suppress(FolderHeldError, ValueError, SaveError), lock_folder(folder.path):
             forms = {name: describe(array) for name, array in arrays.items()}
             write_array_file(folder.index, arrays, forms, content)
