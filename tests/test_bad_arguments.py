@@ -41,7 +41,7 @@ COMMON = {
     **{f"--checkpoint-seconds {value}": f"--checkpoint-seconds {POSITIVE}" for value in ("0", "-1", "nan")},
     **{f"--keep {value}": "--keep must be"
        for value in ("sometimes", "'every 0'", "'log'", "-3", "99999", "1.5")},
-    "--out=": "--out must be a path",
+    "--out=": "--out must have a value",
     "--out /dev/null": "--out must be",
     "--out file.txt": "--out must be",
 }  # fmt: skip

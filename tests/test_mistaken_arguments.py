@@ -128,10 +128,6 @@ ENSEMBLES = {
         lambda: popsim.plants.muscled_point_mass("Hill"),
         "`muscle` must be a muscle model .* got 'Hill'",
     ),
-    "a model without arrays": (
-        lambda: popsim.store.save_model("model", "gru"),
-        "`model` must hold arrays, got a str",
-    ),
     "a list as ensemble": (lambda: popsim.n_members([ENSEMBLE]), "`ensemble` must be an ensemble of models"),
     "too many members": (
         lambda: popsim.make_ensemble(build, 2**40, key=KEY),

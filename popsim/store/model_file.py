@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._checks import is_traced, kind_of, warn_caller
+from popsim._checks import is_traced, warn_caller
 from popsim._named_parts import compared_parts, described_parts
 from popsim._text_checks import as_path
 from popsim.store._array_file import (
@@ -80,8 +80,6 @@ def save_model(
             "`model` must have numbers, got traced arrays: save it outside of jit, vmap and grad."
         )
     leaves, forms = jax.tree.leaves(model), array_forms(model)
-    if not forms:
-        raise ValueError(f"`model` must hold arrays, got {kind_of(model)}.")
     for name, form in forms.items():
         check_storable(name, form)
     arrays = {name: as_numpy(leaves[index]) for name, index in leaf_names(model).items()}
