@@ -66,7 +66,13 @@ def evaluate(
     else:
         check_trials("trials", trials)
     model.check(trials)
-    return _evaluate(model, task, trials, key, as_member_ids("member_id", member_id))
+    member_id = as_member_ids("member_id", member_id)
+    if member_id.ndim:
+        raise ValueError(
+            f"`member_id` must be one whole number, got {member_id.size}: `evaluate_ensemble` takes the "
+            "members of an ensemble."
+        )
+    return _evaluate(model, task, trials, key, member_id)
 
 
 def evaluate_ensemble(

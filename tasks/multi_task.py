@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_parts, check_instance, check_same_dt, kind_of
 from popsim.loss import Loss
+from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
 from popsim.senses import inputs_by_name
@@ -202,6 +203,11 @@ class MultiTask(AbstractTask):
         self.tasks = as_parts("tasks", tasks.values(), AbstractTask, "tasks")
         if isinstance(shares, Mapping):
             shares = _in_order(shares, self.names)
+        if isinstance(shares, list | tuple) and any(map(is_per_member, shares)):
+            raise ValueError(
+                "`shares` must have one number for each task, got a PerMember for one: give all as "
+                "PerMember(values) with axes (member, task)."
+            )
         self.shares = as_batch_schedule(jnp.ones(len(self.tasks)) if shares is None else shares)
         self.loss = common_loss(self.tasks, loss)
 

@@ -67,8 +67,15 @@ def test_a_wrong_variable_of_jax_is_named_in_one_line(variable, value, command, 
 
 @pytest.mark.slow
 def test_the_lists_need_no_backend(tmp_path):
-    ran = run(tmp_path, ["list"], JAX_PLATFORMS="none-such")
-    assert ran.returncode == 0 and not ran.stderr and "center-out" in ran.stdout
+    """Not even where they import a module that makes arrays; other commands name the variable then."""
+    (tmp_path / "arrays.py").write_text("import jax\nKEY = jax.random.key(0)\n")
+    for command in (["list"], ["--import", "arrays", "list"], ["--import=arrays", "list"]):
+        ran = run(tmp_path, command, JAX_PLATFORMS="none-such")
+        assert ran.returncode == 0 and not ran.stderr and "center-out" in ran.stdout
+    for platform in ("none-such", "cuda"):
+        ran = run(tmp_path, ["--import", "arrays", "info", "run"], JAX_PLATFORMS=platform)
+        assert ran.returncode == 2 and ran.stderr.startswith("popsim: error: JAX_PLATFORMS must name")
+        assert ran.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(

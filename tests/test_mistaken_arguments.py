@@ -1,11 +1,14 @@
 """Arguments of another kind than expected are refused in one line that names the argument."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from small_training import KEY, OPTIMIZER, RunningSum, build, train
+from swept_runs import Swept
 
 import popsim
 from popsim import interventions, losses, networks, plants, schedules, tasks, windows
@@ -52,6 +55,19 @@ class Unfinished(AbstractExperiment):
 
     def build_task(self):
         return TASK
+
+
+@dataclasses.dataclass(frozen=True)
+class Idle(Swept):
+    """An experiment of which one method returns nothing."""
+
+    method: str = "build_task"
+
+    def build_task(self):
+        return None if self.method == "build_task" else super().build_task()
+
+    def build_trainer(self, **options):
+        return None if self.method == "build_trainer" else super().build_trainer(**options)
 
 
 def evaluated(task=TASK, model=MODEL, **arguments):
@@ -205,6 +221,10 @@ TRIALS = {
         lambda: evaluated(member_id=2**40),
         "`member_id` must be whole numbers from 0 to",
     ),
+    "many member ids": (
+        lambda: evaluated(member_id=[0, 1]),
+        "`member_id` must be one whole number, got 2: `evaluate_ensemble` takes the members",
+    ),
     "half a member id": (lambda: evaluated(member_id=1.5), "`member_id` must be whole numbers from 0 to"),
     "names as member ids": (
         lambda: popsim.evaluate_ensemble(ENSEMBLE, TASK, member_ids=["a", "b"], key=KEY),
@@ -298,6 +318,14 @@ TRAININGS = {
         "`axes` must be lists of values by setting",
     ),
     "a path to report": (lambda: report_run("runs/a"), "`run` must be a run, such as popsim.open_run"),
+    "no task of an experiment": (
+        lambda: run_experiment(Idle(method="build_task"), "out"),
+        "`build_task` of Idle must return an AbstractTask, got None",
+    ),
+    "no trainer of an experiment": (
+        lambda: run_experiment(Idle(method="build_trainer"), "out"),
+        "`build_trainer` of Idle must return a TaskTrainer, got None",
+    ),
     "an unfinished experiment": (
         lambda: register_experiment(Unfinished),
         "`experiment` must define all methods of AbstractExperiment, got Unfinished without build_model, ",

@@ -17,9 +17,18 @@ def backend_complaint(error: Exception) -> tuple[str, int] | None:
     modules = modules_of(error)
     if isinstance(error, jax.errors.JaxRuntimeError):
         return _of_running(error)
-    if isinstance(error, RuntimeError | AssertionError) and "jax._src.xla_bridge" in modules:
+    # JAX may have removed its own frames, of which the backend's is one
+    in_jax = any(module.partition(".")[0] == "jax" for module in modules[-1:])
+    if isinstance(error, RuntimeError | AssertionError) and in_jax and not _has_device():
         return _of_starting(error), 2
     return None
+
+
+def _has_device() -> bool:
+    try:
+        return bool(jax.devices())
+    except (RuntimeError, AssertionError):
+        return False
 
 
 def _of_running(error: Exception) -> tuple[str, int]:

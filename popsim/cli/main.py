@@ -127,10 +127,12 @@ def _formatted(message: Warning | str, category: type, filename: str, *_: Any) -
 def _run(arguments: Sequence[str], *, is_process: bool) -> None:
     command: Any = None
     try:
+        if (
+            is_process and _word_of_command(arguments) == "list"
+        ):  # it, and what it imports, need no other device
+            importlib.import_module("jax").config.update("jax_platforms", "cpu")
         command, prog, settings = _command(list(arguments))
         parsed = _parse(command, prog, settings)
-        if is_process and isinstance(parsed, List):
-            importlib.import_module("jax").config.update("jax_platforms", "cpu")  # it needs no other device
         _check_paths(parsed)
         with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
             from popsim.cli._compilation_cache import keep_programs
@@ -174,6 +176,17 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
 def _is_ours(error: Exception) -> bool:
     """Whether popsim itself raised an error about its input; all others are bugs."""
     return modules_of(error)[-1].startswith("popsim.")
+
+
+def _word_of_command(arguments: Sequence[str]) -> str:
+    """Return the first word that belongs to no `--import`; "" if there is none."""
+    words = iter(arguments)
+    for word in words:
+        if word == "--import":
+            next(words, "")
+        elif not word.startswith("--import="):
+            return word
+    return ""
 
 
 def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:

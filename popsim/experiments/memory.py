@@ -6,12 +6,14 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import bytes_of, memory_of_machine
+from popsim._checks import bytes_of, memory_of_machine, shown
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.model import simulate
 from popsim.per_member import of_member
 from popsim.randomness import seed_key
+from popsim.task import AbstractTask
+from popsim.training import TaskTrainer
 
 __all__ = ["check_size"]
 
@@ -33,8 +35,15 @@ def check_size(
     - `member_batch_size`: how many members are trained at a time; None for one at least.
     - `devices`: the devices over which the members are divided; None for the default one.
 
-    **Raises:** `ValueError` naming the experiment and what is too large.
+    **Raises:** `ValueError` naming the experiment and what is too large, or a method that builds something
+    else than it should.
     """
+    task, trainer = experiment.build_task(), experiment.build_trainer()
+    name = type(experiment).__name__
+    if not isinstance(task, AbstractTask):
+        raise ValueError(f"`build_task` of {name} must return an AbstractTask, got {shown(task)}.")
+    if not isinstance(trainer, TaskTrainer):
+        raise ValueError(f"`build_trainer` of {name} must return a TaskTrainer, got {shown(trainer)}.")
     memory = _memory_of(devices)
     if memory is None:
         return
@@ -42,7 +51,7 @@ def check_size(
     _check(experiment, "trials", bytes_of(trials), memory)
     ensemble = eqx.filter_eval_shape(experiment.build_ensemble)
     _check(experiment, "ensemble", bytes_of(ensemble), memory)
-    n_trials = experiment.batch_size // experiment.build_trainer().n_minibatches
+    n_trials = experiment.batch_size // trainer.n_minibatches
     n_members = min(member_batch_size or 1, experiment.n_members)
     what = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")
     _check(experiment, what, n_members * n_trials * _bytes_of_trial(experiment), memory)
