@@ -8,6 +8,7 @@ from popsim.training.control import (
     EarlyStopping,
     ReduceOnPlateau,
 )
+from popsim.training.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.loop.history import TaskTrainerHistory
 from popsim.training.loop.history_on_disk import open_history, save_history
 from popsim.training.loop.observers import LogEntry, TensorBoardWriter
@@ -42,7 +43,10 @@ __all__ = [
     "AbstractControl",
     "AbstractExploit",
     "AbstractExplore",
+    "AbstractGradient",
     "AbstractModelUpdate",
+    "BackpropThroughTime",
+    "BatchRun",
     "BinaryTournament",
     "ControlRecord",
     "Curriculum",

@@ -16,6 +16,7 @@ from popsim._named_parts import differing_parts, named_parts
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
 from popsim.training._plan import TrainingPlan
+from popsim.training.gradients import BackpropThroughTime
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.version import __version__
 
@@ -48,6 +49,7 @@ class Configuration:
             "loss_update_func": trainer.loss_update_func,
             "post_step_fns": tuple(trainer.post_step_fns),
             "validation_metrics": trainer.validation_metrics,
+            **({} if trainer.gradient == BackpropThroughTime() else {"gradient": trainer.gradient}),
             **({} if trainer.selection is None else {"selection": trainer.selection}),
             **({"control": tuple(trainer.control)} if trainer.control else {}),
         }

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
+from popsim._checks import shown
 from popsim._compilation import as_array
 from popsim.ensemble import member
 from popsim.evaluation import members_in_a_row
@@ -17,6 +18,7 @@ from popsim.model import AbstractModel, simulate
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.task import AbstractTask, check_trials, checked_validation_trials
+from popsim.training.gradients import BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.train_state import TrainState
@@ -68,11 +70,13 @@ def check_changes(
     **Raises:** `ValueError` naming what does not fit.
     """
     model = state.model
-    batch, member_id = as_array(0, int), as_array(0, int)
-    trained_batch = eqx.filter_eval_shape(step.forward, state, batch=batch, member_id=member_id)
-    like_gradients = state.params  # the gradients themselves are traced once, by the loop
-    for own in trained:
-        _check_optimizer(dataclasses.replace(step, trained=own), state, like_gradients, trained_batch)
+    run = eqx.filter_eval_shape(step.batch_run, state, batch=as_array(0, int), member_id=as_array(0, int))
+    trained_batch = eqx.filter_eval_shape(BatchRun.__call__, run, state.params)
+    like_gradients = state.params
+    for trained_now in trained:
+        step_now = dataclasses.replace(step, trained=trained_now)
+        _check_gradient(step_now, state, run, trained_batch)
+        _check_optimizer(step_now, state, like_gradients, trained_batch, run)
     is_kept = state.is_param
     for update in step.updates:
         changed = changed_leaves(update, model, trained_batch)
@@ -89,14 +93,39 @@ def check_changes(
     return is_kept
 
 
-def _check_optimizer(step: MemberStep, state: TrainState, gradients: PyTree, batch: TrainedBatch) -> None:
+def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
+    """Raise `ValueError` unless the gradient returns what its contract says."""
+    if isinstance(step.gradient, BackpropThroughTime):  # whose derivatives the loop alone need trace
+        return
+    name = type(step.gradient).__name__
+    params = step.trained_now(state.params)
+
+    def gradient(params: PyTree, carry: PyTree, run: BatchRun) -> Any:
+        returned = step.gradient(run, params, carry, key=seed_key(0))
+        if not isinstance(returned, tuple) or len(returned) != 3:
+            raise ValueError(
+                f"`gradient` {name} must return gradients, the batch and its carry, got {shown(returned)}."
+            )
+        return returned
+
+    carry = state.loss_fn_state.gradient
+    gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
+    _check_like(f"gradients of {name}", gradients, params)
+    _check_like(f"batch of {name}", run_batch, batch)
+    _check_like(f"carry of {name}", next_carry, carry)
+
+
+def _check_optimizer(
+    step: MemberStep, state: TrainState, gradients: PyTree, batch: TrainedBatch, run: BatchRun
+) -> None:
     """Raise `ValueError` unless the optimizer can make a step and preserves the structure of its state."""
 
-    def after(opt_state, state, gradients, batch):
-        return step.optimized(dataclasses.replace(state, opt_state=opt_state), gradients, batch).opt_state
+    def after(opt_state, state, gradients, batch, run):
+        stepped = dataclasses.replace(state, opt_state=opt_state)
+        return step.optimized(stepped, gradients, batch.mean_loss, run).opt_state
 
     try:
-        _check_same("optimizer", after, state.opt_state, state, gradients, batch)
+        _check_same("optimizer", after, state.opt_state, state, gradients, batch, run)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"
@@ -122,23 +151,29 @@ def _mean_shape(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((), leaf.dtype)
 
 
-def _check_same(name: str, function: Callable[..., Any], given: Any, *others: Any) -> None:
+def _check_same(name: str, function: Callable[..., Any], first: Any, *others: Any) -> None:
     """Raise `ValueError` unless a function returns arrays like its first argument."""
+    _check_like(name, eqx.filter_eval_shape(function, first, *others), first)
 
-    def signature(tree: Any) -> Any:
+
+def _check_like(name: str, returned: Any, expected: Any) -> None:
+    """Raise `ValueError` unless what was returned has the structure, shapes and dtypes expected."""
+
+    def forms_of(tree: Any) -> Any:
         arrays = eqx.filter(tree, lambda leaf: hasattr(leaf, "shape"))
         return jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", arrays)
 
-    expected, returned = signature(given), signature(eqx.filter_eval_shape(function, given, *others))
-    if jax.tree.structure(returned) != jax.tree.structure(expected):
+    expected_forms, forms = forms_of(expected), forms_of(returned)
+    if jax.tree.structure(forms) != jax.tree.structure(expected_forms):
         raise ValueError(
-            f"`{name}` must return a {type(given).__name__} of the structure that it is given, "
-            f"got {jax.tree.structure(returned)}."
+            f"`{name}` must return a {type(expected).__name__} of the structure that it is given, "
+            f"got {jax.tree.structure(forms)}."
         )
-    for (path, own), new in zip(jax.tree.leaves_with_path(expected), jax.tree.leaves(returned), strict=True):
-        if own != new:
+    pairs = zip(jax.tree.leaves_with_path(expected_forms), jax.tree.leaves(forms), strict=True)
+    for (path, expected_form), form in pairs:
+        if form != expected_form:
             where = f" at {jax.tree_util.keystr(path)}" if path else ""
-            raise ValueError(f"`{name}` must return {own}{where}, as it is given, got {new}.")
+            raise ValueError(f"`{name}` must return {expected_form}{where}, as it is given, got {form}.")
 
 
 def _check_weights_are_numbers(loss: Loss) -> None:

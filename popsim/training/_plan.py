@@ -98,11 +98,13 @@ class TrainingPlan:
             check_of_one_member("task", training.task)
             check_of_one_member("model_update_funcs", trainer.model_update_funcs)
             check_of_one_member("post_step_fns", trainer.post_step_fns)
+            check_of_one_member("gradient", trainer.gradient)
         else:
             check_n_members(training.task, self.count, "task")
             check_values_of_members("task", training.task)
             check_values_of_members("model_update_funcs", trainer.model_update_funcs)
             check_values_of_members("post_step_fns", trainer.post_step_fns)
+            check_values_of_members("gradient", trainer.gradient)
         if trainer.selection is not None:
             self._check_selection()
         elif training.population is not None:
@@ -269,7 +271,9 @@ class TrainingPlan:
     @functools.cached_property
     def step(self) -> MemberStep:
         """The step of one member."""
-        return dataclasses.replace(self._unchecked_step, checked=starts_finite(self.new_state.opt_state))
+        state = self.new_state
+        finite = starts_finite((state.opt_state, state.loss_fn_state.gradient))
+        return dataclasses.replace(self._unchecked_step, starts_finite=finite)
 
     @functools.cached_property
     def _unchecked_step(self) -> MemberStep:
@@ -282,6 +286,7 @@ class TrainingPlan:
             updates=self.trainer.updates,
             post_step_fns=tuple(self.trainer.post_step_fns),
             loss_update_func=self.trainer.loss_update_func,
+            gradient=self.trainer.gradient,
         )
 
     @functools.cached_property
@@ -298,11 +303,12 @@ class TrainingPlan:
                 "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
             )
 
-        def carry_of(model, values):
-            return with_member_values(self._unchecked_step, values).initial_carry(model)
+        def carry_of(model, params, values):
+            return with_member_values(self._unchecked_step, values).initial_carry(model, params)
 
         values = member_values(self._unchecked_step, self.count or 1, "trainer")
-        carry = (eqx.filter_vmap(carry_of) if training.ensembled else carry_of)(training.model, values)
+        carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
+        carry = carries_of(training.model, state.params, values)
         changed = values if self.trainer.selection is not None or self.controlled_names else None
         state = dataclasses.replace(
             state,

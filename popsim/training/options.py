@@ -30,6 +30,7 @@ from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
 from popsim.training._controlled import check_control
 from popsim.training.control import AbstractControl
+from popsim.training.gradients import AbstractGradient, BackpropThroughTime
 from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
 from popsim.training.loop.schedule import WhereTrain
 from popsim.training.population import SharedPopulation
@@ -79,6 +80,7 @@ class TrainerOptions:
         optimizer: learning rules (`AbstractModelUpdate`), or functions `(model, states) -> update` of the
         model and the states of all trials of the batch, with axes (trial, time, ...). An update is added to
         the model: a PyTree of the same structure, with None where nothing changes.
+    - `gradient`: how the gradient of a batch is computed, see `AbstractGradient`.
     - `n_minibatches`: the number of parts into which a batch is split; one part at a time is in memory.
         Random draws and gradients are the same.
     - `member_batch_size`: how many members of an ensemble are trained at a time. None for all, but on a CPU
@@ -120,6 +122,7 @@ class TrainerOptions:
     tensorboard_logdir: str | Path | None = None
     model_update_funcs: PyTree = ()
     _: dataclasses.KW_ONLY
+    gradient: AbstractGradient = BackpropThroughTime()
     n_minibatches: int = 1
     member_batch_size: int | None = None
     devices: Sequence[jax.Device] | None = None  # pyright: ignore[reportInvalidTypeForm]
@@ -160,6 +163,9 @@ class TrainerOptions:
             raise ValueError(
                 f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {shown(self.optimizer)}."
             )
+        check_instance(
+            "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
+        )
         if not (self.selection is None or isinstance(self.selection, PopulationBasedTraining)):
             raise ValueError(f"`selection` must be a PopulationBasedTraining, got {self.selection!r}.")
         check_control(self.control, has_metrics=self.validation_metrics is not None)

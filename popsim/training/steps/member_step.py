@@ -8,19 +8,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from popsim._compilation import jit_quickly
 from popsim._trials_last import map_trials
 from popsim.loss import Loss, LossValues
-from popsim.model import initial_state, simulate
 from popsim.per_member import beside, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
-from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, first_carry, update_model
+from popsim.training.gradients import AbstractGradient, BackpropThroughTime, BatchRun
+from popsim.training.steps.model_updates import AbstractModelUpdate, first_carry, update_model
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, parts
-from popsim.training.steps.train_step import accumulate_gradients_scan, split_batch
 from popsim.trial import Trial
 
 __all__ = ["training_trials", "NonfiniteError"]
@@ -106,12 +105,14 @@ class MemberCarry(eqx.Module):
     - `frozen_from`: the batch from which on the member is frozen; -1 if it is not.
     - `stopped_from`: the batch from which on a control has stopped the member; -1 if none has. None for a
         training without controls.
+    - `gradient`: what the gradient carries from batch to batch.
     """
 
     loss: Loss | None
     updates: tuple[PyTree[Array], ...]
     frozen_from: Int[Array, "*member"]
     stopped_from: Int[Array, "*member"] | None = None
+    gradient: PyTree[Array] = None
 
     @property
     def is_held(self) -> Bool[Array, "*member"]:
@@ -129,10 +130,10 @@ class NonfiniteError(ArithmeticError):
     """A member's loss, parameters or optimizer state are not finite, and `nonfinite` is "raise"."""
 
 
-def starts_finite(opt_state: PyTree) -> PyTree[bool]:
-    """Return which leaves of a fresh optimizer state are finite; some optimizers start from infinity."""
+def starts_finite(fresh: PyTree) -> PyTree[bool]:
+    """Return which arrays of a fresh state are finite; some optimizers start from infinity."""
     return jax.tree.map(
-        lambda leaf: bool(np.all(np.isfinite(leaf))) if eqx.is_inexact_array(leaf) else False, opt_state
+        lambda leaf: bool(np.all(np.isfinite(leaf))) if eqx.is_inexact_array(leaf) else False, fresh
     )
 
 
@@ -215,7 +216,9 @@ class MemberStep(eqx.Module):
     - `post_step_fns`: functions from model to model, applied last.
     - `loss_update_func`: from the loss, its mean values and the gradients to the loss of the next batch.
     - `trained`: which parameters are trained; None for all.
-    - `checked`: which leaves of the optimizer state must be finite.
+    - `starts_finite`: which leaves of the optimizer state and of the gradient's carry must stay finite; None
+        for all.
+    - `gradient`: how the gradient is computed.
     """
 
     task: AbstractTask
@@ -227,14 +230,15 @@ class MemberStep(eqx.Module):
     post_step_fns: tuple[Callable[[Any], Any], ...] = ()
     loss_update_func: LossUpdateFn | None = eqx.field(static=True, default=None)
     trained: PyTree[bool] | None = None
-    checked: PyTree[bool] | None = None
+    starts_finite: PyTree[bool] | None = None
+    gradient: AbstractGradient = BackpropThroughTime()
 
-    def initial_carry(self, model: Any) -> MemberCarry:
+    def initial_carry(self, model: Any, params: PyTree) -> MemberCarry:
         """Return the carry of a member before its first batch."""
         loss = None if self.loss_update_func is None else self.task.loss
-        return MemberCarry(
-            loss, tuple(first_carry(update, model) for update in self.updates), jnp.asarray(NOT_FROZEN)
-        )
+        updates = tuple(first_carry(update, model) for update in self.updates)
+        gradient = jax.tree.map(jnp.asarray, self.gradient.init(params))
+        return MemberCarry(loss, updates, jnp.asarray(NOT_FROZEN), gradient=gradient)
 
     def __call__(
         self,
@@ -253,120 +257,72 @@ class MemberStep(eqx.Module):
         - `member_id`: the number that its draws depend on.
         - `enabled`: which model updates are applied; None for all.
         """
-        rng = jax.random.fold_in(state.root_rng, state.step)
-        gradients, trained_batch = self.gradients(state, batch=batch, member_id=member_id)
-        loss = jax.tree.map(jnp.mean, trained_batch.losses)
-        after = self.optimized(state, gradients, trained_batch)
-        model, carried = update_model(
-            self.updates,
-            after.model,
-            trained_batch,
-            state.loss_fn_state.updates,
-            enabled,
-            key=jax.random.fold_in(rng, member_id),
+        carry = state.loss_fn_state
+        key = jax.random.fold_in(jax.random.fold_in(state.root_rng, state.step), member_id)
+        run = self.batch_run(state, batch=batch, member_id=member_id)
+        gradients, trained_batch, gradient_carry = self.gradient(
+            run, self.trained_now(state.params), carry.gradient, key=key_stream(key, "gradient")
+        )
+        if self.trained is not None:  # the optimizer takes a gradient of all parameters
+            gradients = eqx.combine(gradients, jax.tree.map(jnp.zeros_like, state.params))
+        loss = trained_batch.mean_losses
+        after = self.optimized(state, gradients, trained_batch.mean_loss, run)
+        model, update_carries = update_model(
+            self.updates, after.model, trained_batch, carry.updates, enabled, key=key
         )
         for post_step in self.post_step_fns:
             model = post_step(model)
-        next_loss = state.loss_fn_state.loss
+        next_loss = carry.loss
         if self.loss_update_func is not None:
             next_loss = self.loss_update_func(trained_batch.loss, loss, gradients)
-        carry = dataclasses.replace(state.loss_fn_state, loss=next_loss, updates=carried)
+        carry = dataclasses.replace(carry, loss=next_loss, updates=update_carries, gradient=gradient_carry)
         after = _with_model(dataclasses.replace(after, step=state.step + 1, loss_fn_state=carry), model)
-        checked = after.opt_state if self.checked is None else eqx.filter(after.opt_state, self.checked)
+        checked = (after.opt_state, gradient_carry)
+        if self.starts_finite is not None:
+            checked = eqx.filter(checked, self.starts_finite)
         is_finite = all_finite((loss, next_loss, checked, _changed(state.model, model)))
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
 
-    def gradients(
-        self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]
-    ) -> tuple[PyTree, TrainedBatch]:
-        """Return the gradients of the mean loss over a batch, zero where not trained, and the batch."""
-        rng, trials, keys, loss = self._drawn(state, batch, member_id)
-        trained = jax.tree.map(lambda _: True, state.params) if self.trained is None else self.trained
-        params, fixed = eqx.partition(state.params, trained)
-
-        def run(params, part, rng):
-            model = eqx.combine(params, fixed, state.model_without_params)
-            states, losses = self._run(model, loss, *part)
-            return jax.tree.map(jnp.mean, losses).total, ((), (states, losses))
-
-        if self.n_minibatches == 1:
-            gradients, (_, (states, losses)) = jax.grad(run, has_aux=True)(params, (trials, keys), rng)
-        else:
-            part_state = dataclasses.replace(state, params=params)
-            gradients, _, parts = accumulate_gradients_scan(
-                part_state, (trials, keys), rng, self.n_minibatches, run
-            )
-            states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), parts)
-        gradients = eqx.combine(gradients, jax.tree.map(jnp.zeros_like, fixed))
-        return gradients, _trained_batch(state.model, trials, keys, states, losses, loss, batch)
-
-    def forward(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> TrainedBatch:
-        """Return the batch that `gradients` returns, which is traced sooner than with them."""
-        _, trials, keys, loss = self._drawn(state, batch, member_id)
-        states, losses = self._run(state.model, loss, trials, keys)
-        return _trained_batch(state.model, trials, keys, states, losses, loss, batch)
-
-    def _drawn(
-        self, state: TrainState, batch: Int[Array, ""], member_id: Int[Array, ""]
-    ) -> tuple[Key[Array, ""], Trial, Key[Array, " trial"], Loss]:
-        """Return the key of a batch, its trials, their keys, and its loss."""
+    def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
+        """Return the trials of a batch, ready to be run."""
         rng = jax.random.fold_in(state.root_rng, state.step)
         drawn_for = None if self.shared_trials else member_id
-        trials = training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng)
-        keys = trial_keys(rng, self.batch_size, member_id=member_id)
-        scheduled = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
-        return rng, trials, keys, scheduled.at_batch(batch)
-
-    def optimized(self, state: TrainState, gradients: PyTree, batch: TrainedBatch) -> TrainState:
-        """Return the state after the optimizer's step on a batch."""
-        loss = jax.tree.map(jnp.mean, batch.losses).total
-        return optimizer_step(
-            state, gradients, loss, lambda params: self._mean_loss(params, state, batch), self.trained
+        loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
+        return BatchRun(
+            model=state.model,
+            trials=training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng),
+            keys=trial_keys(rng, self.batch_size, member_id=member_id),
+            loss=loss.at_batch(batch),
+            number=batch,
+            n_minibatches=self.n_minibatches,
+            remat=self.remat,
+            keeps_states=bool(self.updates),
         )
 
-    def _mean_loss(self, params: PyTree, state: TrainState, batch: TrainedBatch) -> Float[Array, ""]:
-        """Return the mean loss over a batch for other trained parameters, one part in memory at a time."""
-        own = params if self.trained is None else eqx.combine(eqx.filter(params, self.trained), state.params)
-        model = eqx.combine(own, state.model_without_params)
+    def optimized(
+        self, state: TrainState, gradients: PyTree, loss: Float[Array, ""], run: BatchRun
+    ) -> TrainState:
+        """Return the state after the optimizer's step on a batch."""
 
-        def of_part(trials, keys):
-            return jax.tree.map(jnp.mean, self._run(model, batch.loss, trials, keys)[1]).total
+        def loss_of(params: PyTree) -> Float[Array, ""]:
+            if not self.gradient.serves_line_search:
+                raise ValueError(
+                    "it evaluates the loss at other parameters, which needs a `gradient` that serves line "
+                    f"searches: {type(self.gradient).__name__} does not. Use an optimizer such as adam."
+                )
+            return run.mean_loss(self.trained_now(params))
 
-        whole = (batch.trials, batch.keys)
-        if self.n_minibatches == 1:
-            return of_part(*whole)
-        parts = split_batch(whole, self.n_minibatches)
-        return jnp.mean(jax.lax.map(jax.checkpoint(lambda part: of_part(*part)), parts))
+        return optimizer_step(state, gradients, loss, loss_of, self.trained)
 
-    def _run(
-        self, model: Any, loss: Loss, trials: Trial, keys: Key[Array, " trial"]
-    ) -> tuple[PyTree[Array], LossValues]:
-        """Return the states, if a model update needs them, and the losses of all trials."""
-
-        def one_trial(trial, key):
-            states = simulate(model, trial, remat=self.remat, key=key)
-            return states if self.updates else None, loss(states, trial, model)
-
-        return map_trials(one_trial, trials, keys)
+    def trained_now(self, params: PyTree) -> PyTree:
+        """Return the parameters that are trained now, with None for the others."""
+        return params if self.trained is None else eqx.filter(params, self.trained)
 
     def _record(self, before: TrainState, after: TrainState, loss: LossValues) -> BatchRecord:
         weights = before.loss_fn_state.loss.weights if self.loss_update_func is not None else None
         record = BatchRecord(loss, learning_rate_of(after.opt_state), weights)
         is_held = before.loss_fn_state.is_held
         return jax.tree.map(lambda value: jnp.where(is_held, jnp.nan, value), record)
-
-
-def _trained_batch(
-    model: Any,
-    trials: Trial,
-    keys: Key[Array, " trial"],
-    states: PyTree[Array],
-    losses: LossValues,
-    loss: Loss,
-    batch: Int[Array, ""],
-) -> TrainedBatch:
-    start = jax.vmap(lambda trial, key: initial_state(model, trial, key=key))(trials, keys)
-    return TrainedBatch(model, trials, keys, start, states, losses, loss, batch)
 
 
 def _changed(before: Any, after: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._checks import shown
 from popsim.loss import Loss, LossValues
@@ -24,8 +24,9 @@ class TrainedBatch(eqx.Module):
     - `model`: the model that ran the trials, before any change in this batch.
     - `trials`: the trials; leaves have a leading axis (trial,).
     - `keys`: the key with which each trial was simulated.
-    - `initial_states`: the states before the first time step, with axis (trial,).
-    - `states`: the recorded states, with axes (trial, time).
+    - `initial_states`: the states before the first time step, with axis (trial,); None if the trainer has no
+        model updates.
+    - `states`: the recorded states, with axes (trial, time); None likewise.
     - `losses`: the weighted terms of each trial.
     - `loss`: the loss, to score other runs of the same trials.
     - `number`: the number of the training batch.
@@ -39,6 +40,16 @@ class TrainedBatch(eqx.Module):
     losses: LossValues
     loss: Loss
     number: Int[Array, ""]
+
+    @property
+    def mean_losses(self) -> LossValues:
+        """The mean of each term over the trials."""
+        return jax.tree.map(jnp.mean, self.losses)
+
+    @property
+    def mean_loss(self) -> Float[Array, ""]:
+        """The mean over the trials of the sum of all terms, which training minimises."""
+        return jnp.asarray(self.mean_losses.total)
 
 
 class AbstractModelUpdate(eqx.Module):

@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import check_positive_int, is_traced
+from popsim._checks import is_traced
 from popsim._compilation import jit
 from popsim.randomness import as_key
+from popsim.training.gradients import split_batch
 from popsim.training.steps._sharding import ShardedStep, StepShardings
 from popsim.training.steps.train_state import TrainState, optimizer_step
 
@@ -92,17 +93,6 @@ def accumulate_gradients(
     """Call `accumulate_gradients_scan` if `use_scan`, else `accumulate_gradients_loop`."""
     accumulate = accumulate_gradients_scan if use_scan else accumulate_gradients_loop
     return accumulate(state, batch, rng, num_minibatches, loss_fn)
-
-
-def split_batch(batch: PyTree[Array], num_minibatches: int) -> PyTree[Array]:
-    """Return arrays with axes (part, example, ...); raises as `accumulate_gradients_loop`."""
-    check_positive_int("num_minibatches", num_minibatches)
-    sizes = {leaf.shape[0] for leaf in jax.tree.leaves(batch)}
-    if len(sizes) != 1 or sizes.copy().pop() % num_minibatches:
-        raise ValueError(
-            f"`batch` must divide into {num_minibatches} equal minibatches, got leading axes {sorted(sizes)}."
-        )
-    return jax.tree.map(lambda leaf: leaf.reshape(num_minibatches, -1, *leaf.shape[1:]), batch)
 
 
 def _part_gradients(
