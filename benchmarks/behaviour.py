@@ -155,7 +155,7 @@ def cognitive() -> Any:
 @part
 def population_based_training() -> Any:
     optimizer = adam(popsim.PerMember(jnp.linspace(1e-3, 1e-2, 8)))
-    trainer = TaskTrainer(optimizer, selection=PopulationBasedTraining(2))
+    trainer = TaskTrainer(optimizer, population_updates=[PopulationBasedTraining(2)])
     return of_training(small_training.train(6, n_members=8, trainer=trainer, save_model_trainables=True))
 
 
@@ -175,7 +175,7 @@ def control() -> Any:
         lambda task: task.scale, small_training.RunningSum(), popsim.PerMember([9.0, 9.0, 9.0])
     )
     optimizer = adam(popsim.PerMember([1e-4, 1e-2, 3e-1]))
-    trainer = TaskTrainer(optimizer, control=updates, validation_metrics=error)
+    trainer = TaskTrainer(optimizer, population_updates=updates, validation_metrics=error)
     options: dict[str, Any] = {"log_step": 2, "save_model_trainables": True}
     return of_training(small_training.train(16, n_members=3, task=scaled, trainer=trainer, **options))
 

@@ -42,7 +42,7 @@ def main() -> None:
     spent: dict[str, list[float]] = {name: [] for name in rules}
     for turn in range(TURNS + 1):
         for name, rule in rules.items():
-            trainer = training.TaskTrainer(training.adam(rates), selection=rule)
+            trainer = training.TaskTrainer(training.adam(rates), population_updates=[rule])
             began = {}
 
             def begin(_: int, began=began) -> None:

@@ -7,6 +7,7 @@ members, one of each four; and the largest difference between the weights of tho
 without control, which must be 0. Medians of turns, in CPU time.
 """
 
+import dataclasses
 import functools
 import statistics
 import time
@@ -20,28 +21,27 @@ from popsim import training
 BLOCK, LOG_STEP, FIRST, LAST, TURNS = 4, 26, 26, 50, 7
 
 
-class StopFor(training.AbstractControl):
+class StopFor(training.AbstractPopulationUpdate):
     """Stop all members but one of each `among`; 1 stops none."""
 
     among: int
+    may_stop = True
 
-    def initial(self, value, *, n_members):
-        return {}, value
-
-    def __call__(self, state, figure, value, *, batch):
-        return state, value, np.arange(figure.size) % self.among > 0
+    def __call__(self, population, results, state, *, batch, key):
+        stopped = np.arange(population.n_members) % self.among > 0
+        return dataclasses.replace(population, stopped=stopped), state, {}
 
 
 def main() -> None:
     """Measure, and print the ratios."""
     task, ensemble = reference()
     optimizer = training.adam(1e-3)
-    controls = {"no control": (), "nobody stopped": [StopFor(1)], "12 of 16 stopped": [StopFor(4)]}
+    controls = {"no updates": (), "nobody stopped": [StopFor(1)], "12 of 16 stopped": [StopFor(4)]}
     spent: dict[str, list[float]] = {name: [] for name in controls}
     weights = {}
     for _ in range(TURNS):
         for name, control in controls.items():
-            trainer = training.TaskTrainer(optimizer, control=control, member_batch_size=BLOCK)
+            trainer = training.TaskTrainer(optimizer, population_updates=control, member_batch_size=BLOCK)
             at: list[float] = []
             look = functools.partial(_append_time, at)
             trained, _ = trainer(
@@ -58,15 +58,15 @@ def main() -> None:
             )
             weights[name] = np.asarray(trained.network.readout.weight)
             spent[name].append((at[1] - at[0]) / (LAST - FIRST))
-    whole = spent["no control"]
+    whole = spent["no updates"]
     for name, own in spent.items():
         ratios = [one / other for one, other in zip(own, whole, strict=True)]
         print(
-            f"{name}: {1e3 * statistics.median(own):.1f} ms, {statistics.median(ratios):.3f} of no control "
+            f"{name}: {1e3 * statistics.median(own):.1f} ms, {statistics.median(ratios):.3f} of no updates "
             f"({min(ratios):.3f} to {max(ratios):.3f})"
         )
     trains = np.arange(N_MEMBERS) % 4 == 0
-    apart = np.abs(weights["12 of 16 stopped"] - weights["no control"])[trains].max()
+    apart = np.abs(weights["12 of 16 stopped"] - weights["no updates"])[trains].max()
     print(f"largest difference of the weights of those that train: {apart}")
 
 

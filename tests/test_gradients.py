@@ -94,10 +94,10 @@ def test_a_gradient_is_a_hyperparameter_that_selection_changes():
     gradient = Counted(PerMember(jnp.array([1.0, 1.1, 1.2])))
     selection = PopulationBasedTraining(2, Truncation(0.4), hyperparameters=("gradient.factor",))
     _, history = train(
-        6, n_members=3, trainer=TaskTrainer(adam(1e-2), gradient=gradient, selection=selection)
+        6, n_members=3, trainer=TaskTrainer(adam(1e-2), gradient=gradient, population_updates=[selection])
     )
-    factors = np.asarray(history.selection.hyperparameters["gradient.factor"])
-    moved = np.asarray(history.selection.parent) != np.arange(3)
+    factors = np.asarray(history.updates["selection"]["hyperparameter.gradient.factor"])
+    moved = np.asarray(history.updates["selection"]["parent"]) != np.arange(3)
     assert moved.any() and not np.isin(factors[-1], [1.0, 1.1, 1.2])[moved[-1]].any()
 
 

@@ -25,7 +25,7 @@ from popsim.training import (
     inject_hyperparams,
     sgd,
 )
-from popsim.training.selection import parents_in
+from popsim.training.population_updates.selection import parents_in
 
 ERROR = popsim.FunctionTerm("squared_error", squared_error)
 
@@ -118,11 +118,13 @@ def nothing(states, trials):
 @pytest.mark.slow
 def test_a_score_that_is_nan_for_all_is_named_and_selects_nobody():
     rates = popsim.PerMember([1e-3, 1e-2, 1e-1])
-    trainer = TaskTrainer(adam(rates), selection=PopulationBasedTraining(2, score=nothing))
+    trainer = TaskTrainer(adam(rates), population_updates=[PopulationBasedTraining(2, score=nothing)])
     with pytest.warns(UserWarning, match="`score` of the selection must be finite for some member"):
         _, history = train(6, n_members=3, trainer=trainer)
-    assert np.all(history.selection.parent == np.arange(3))
-    np.testing.assert_allclose(history.selection.hyperparameters["learning_rate"], [rates.values] * 2)
+    assert np.all(history.updates["selection"]["parent"] == np.arange(3))
+    np.testing.assert_allclose(
+        history.updates["selection"]["hyperparameter.learning_rate"], [rates.values] * 2
+    )
 
 
 @pytest.mark.slow

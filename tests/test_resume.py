@@ -21,7 +21,8 @@ from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, netwo
 import popsim
 from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchError, RunFolder, SaveError
 from popsim.store._run_parts import run_id_of
-from popsim.training import TaskTrainer, _between_batches, _plan, adam, open_history, rules
+from popsim.training import TaskTrainer, _plan, adam, open_history, rules
+from popsim.training.loop import _validation
 from popsim.training.loop._batch_loop import BatchLoop
 from popsim.training.loop.history import HistoryRecorder
 
@@ -207,7 +208,7 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
     "validation": (
         RuntimeError,
         None,
-        lambda patch: in_call(2, fail, _between_batches, "checked_metrics", patch),
+        lambda patch: in_call(2, fail, _validation, "checked_metrics", patch),
     ),
     "a log function that saves elsewhere": (SaveError, 8, lambda patch: {}),
 }

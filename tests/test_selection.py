@@ -79,7 +79,7 @@ def test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic(seed):
         lambda key: Point(jnp.full(N_COORDINATES, START)), N_MEMBERS, key=jax.random.key(0)
     )
     rates = popsim.PerMember(jnp.geomspace(1e-3, 1.0, N_MEMBERS))
-    trainer = TaskTrainer(sgd(rates), selection=PopulationBasedTraining(10))
+    trainer = TaskTrainer(sgd(rates), population_updates=[PopulationBasedTraining(10)])
     trained, history = trainer(
         Noisy(),
         points,
@@ -92,7 +92,9 @@ def test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic(seed):
     )
     squares = np.mean(np.asarray(trained.x) ** 2, axis=1)
     print(
-        np.median(squares), best_of_constant_rates(), history.selection.hyperparameters["learning_rate"][-1]
+        np.median(squares),
+        best_of_constant_rates(),
+        history.updates["selection"]["hyperparameter.learning_rate"][-1],
     )
     assert np.median(squares) < best_of_constant_rates()
 
@@ -113,7 +115,9 @@ def error(states, trials):
 def selecting(n_batches=12, *, rule=None, task=None, rates=RATES, trainer=None, **options):
     rule = rule or PopulationBasedTraining(3, Truncation(0.34), score=error)
     rate = cosine_decay(rates, 40)
-    given = TaskTrainer(adam(rate, clip_norm=1.0), selection=rule, **(trainer or {}))
+    given = TaskTrainer(
+        adam(rate, clip_norm=1.0), population_updates=() if rule is None else [rule], **(trainer or {})
+    )
     return train(
         n_batches,
         n_members=6,
@@ -133,15 +137,15 @@ def trained():
 @pytest.mark.slow
 def test_the_genealogy_says_who_took_what_from_whom(trained):
     _, history = trained
-    record = history.selection
-    assert history.selection_batch.tolist() == [2, 5, 8] and record.parent.shape == (3, 6)
+    record = history.updates["selection"]
+    assert history.updates["selection"]["batch"].tolist() == [2, 5, 8] and record["parent"].shape == (3, 6)
     rates, costs = (
-        record.hyperparameters["learning_rate"],
-        record.hyperparameters["task.loss.weights.activity"],
+        record["hyperparameter.learning_rate"],
+        record["hyperparameter.task.loss.weights.activity"],
     )
     before = {"rate": np.asarray(RATES.values), "cost": np.asarray(COSTS.values)}
-    for row, parents in enumerate(record.parent):
-        order = np.argsort(record.score[row])
+    for row, parents in enumerate(record["parent"]):
+        order = np.argsort(record["selection_score"][row])
         replaced = np.flatnonzero(parents != np.arange(6))
         assert set(replaced) == set(order[4:]) and set(parents[replaced]) <= set(order[:2])
         for name, values in (("rate", rates[row]), ("cost", costs[row])):
@@ -152,9 +156,9 @@ def test_the_genealogy_says_who_took_what_from_whom(trained):
             before[name] = values
     decay = np.cos(np.pi * np.arange(12) / 40) / 2 + 0.5
     np.testing.assert_allclose(history.learning_rate[9:12], decay[9:12, None] * rates[-1], rtol=1e-4)
-    line = ancestors(record.parent)
-    assert line.shape == (3, 6) and (line[-1] == record.parent[-1]).all()
-    assert (line[0] == record.parent[0][record.parent[1][record.parent[2]]]).all()
+    line = ancestors(record["parent"])
+    assert line.shape == (3, 6) and (line[-1] == record["parent"][-1]).all()
+    assert (line[0] == record["parent"][0][record["parent"][1][record["parent"][2]]]).all()
 
 
 @pytest.mark.slow
@@ -167,13 +171,13 @@ def test_a_selected_training_goes_on_where_it_stopped(trained, tmp_path):
     assert 0 < part.batch.size < 12
     resumed, own = selecting(trainer={"chkpt_dir": tmp_path / "run"}, restore_checkpoint=True)
     assert_same(resumed, whole)
-    assert_same(own.selection, history.selection)
+    assert_same(own.updates, history.updates)
     np.testing.assert_array_equal(own.loss.total, history.loss.total)
     dataset = open_history(tmp_path / "run")
     assert dataset["parent"].dims == ("selection_batch", "member")
-    rates = own.selection.hyperparameters["learning_rate"]
+    rates = own.updates["selection"]["hyperparameter.learning_rate"]
     np.testing.assert_array_equal(dataset["hyperparameter.learning_rate"], rates)
-    with pytest.raises(ValueError, match="selection"):
+    with pytest.raises(ValueError, match="population_updates"):
         selecting(
             rule=PopulationBasedTraining(3, score=error),
             trainer={"chkpt_dir": tmp_path / "run"},
@@ -188,9 +192,9 @@ def test_members_are_inherited_whole_and_frozen_ones_come_back():
     rule = PopulationBasedTraining(4, BinaryTournament(), Resample(popsim.distributions.Constant(1e-3)))
     with pytest.warns(UserWarning, match="member 5 were not finite"):
         trained, history = selecting(6, rule=rule, task=RunningSum(), rates=rates)
-    parents = history.selection.parent[0]
+    parents = history.updates["selection"]["parent"][0]
     assert parents[5] != 5 and history.frozen_from[5] == -1 and np.isfinite(history.loss.total[5, 5])
-    drawn = history.selection.hyperparameters["learning_rate"][0][parents != np.arange(6)]
+    drawn = history.updates["selection"]["hyperparameter.learning_rate"][0][parents != np.arange(6)]
     assert set(drawn) == {np.float32(1e-3)}
     alone, own = train(
         6,
@@ -198,7 +202,7 @@ def test_members_are_inherited_whole_and_frozen_ones_come_back():
         ensemble=popsim.make_ensemble(build, 6, key=jax.random.key(0)),
         trainer=TaskTrainer(adam(cosine_decay(popsim.PerMember([1e-3] * 6), 40), clip_norm=1.0)),
     )
-    assert parents[0] == 0 and own.selection is None
+    assert parents[0] == 0 and not own.updates
     np.testing.assert_array_equal(history.loss.total[:, 0], own.loss.total[:, 0])
 
 
@@ -215,7 +219,7 @@ def test_members_that_are_frozen_replace_nobody():
 def test_rates_that_are_not_selected_stay_with_their_member():
     rule = PopulationBasedTraining(3, Truncation(0.34), hyperparameters=("task.loss.weights.activity",))
     _, history = selecting(6, rule=rule)
-    assert np.any(history.selection.parent != np.arange(6))
+    assert np.any(history.updates["selection"]["parent"] != np.arange(6))
     decay = np.cos(np.pi * np.arange(6) / 40) / 2 + 0.5
     np.testing.assert_allclose(history.learning_rate, decay[:, None] * np.asarray(RATES.values), rtol=1e-4)
 
@@ -230,8 +234,8 @@ from test_selection import selecting
 from small_training import assert_same
 one, history = selecting(trainer=dict(member_batch_size=3))
 two, own = selecting(trainer=dict(member_batch_size=3, devices=jax.devices()))
-np.testing.assert_array_equal(own.selection.parent, history.selection.parent)
-assert_same(own.selection, history.selection, rtol=1e-5)
+np.testing.assert_array_equal(own.updates["selection"]["parent"], history.updates["selection"]["parent"])
+assert_same(own.updates, history.updates, rtol=1e-5)
 assert_same(two, one, rtol=0, atol=1e-6)
 """
 
@@ -251,7 +255,7 @@ def test_the_genealogy_is_the_same_on_two_devices():
         (lambda: Truncation(0.6), "`fraction` must be above 0 and at most 0.5"),
         (lambda: Perturb(0.0, 2.0), "`low` must be finite and above"),
         (lambda: Resample(1.0), "`distribution` must be of popsim.distributions"),
-        (lambda: TaskTrainer(adam(1e-3), selection="pbt"), "`selection` must be a PopulationBasedTraining"),
+        (lambda: TaskTrainer(adam(1e-3), population_updates="pbt"), "`population_updates` must be a list"),
         (
             lambda: selecting(rule=PopulationBasedTraining(2, hyperparameters=("learnig_rate",))),
             "meant learning_rate",
@@ -265,7 +269,9 @@ def test_the_genealogy_is_the_same_on_two_devices():
         (lambda: selecting(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
         (
             lambda: train(
-                4, n_members=0, trainer=TaskTrainer(adam(1e-3), selection=PopulationBasedTraining(2))
+                4,
+                n_members=0,
+                trainer=TaskTrainer(adam(1e-3), population_updates=[PopulationBasedTraining(2)]),
             ),
             "two members or more",
         ),
@@ -279,18 +285,20 @@ def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
 @pytest.mark.slow
 def test_figures_show_the_line_of_the_best(trained, ax):
     _, history = trained
-    batch, record = history.selection_batch, history.selection
-    draw_genealogy(ax, batch, record.parent, best=2)
+    batch, record = history.updates["selection"]["batch"], history.updates["selection"]
+    draw_genealogy(ax, batch, record["parent"], best=2)
     (best,) = (line for line in ax.lines if line.get_linewidth() == 2.0)
-    assert best.get_ydata()[:-1].tolist() == [*ancestors(record.parent)[:, 2], 2]
+    assert best.get_ydata()[:-1].tolist() == [*ancestors(record["parent"])[:, 2], 2]
     ax.clear()
-    rates = record.hyperparameters["learning_rate"]
+    rates = record["hyperparameter.learning_rate"]
     draw_discovered_schedules(
-        ax, batch, rates, record.parent, label="rate", start=np.asarray(RATES.values), best=2
+        ax, batch, rates, record["parent"], label="rate", start=np.asarray(RATES.values), best=2
     )
     own = ax.lines[-1].get_ydata()
     assert (
-        own[-1] == rates[-1, 2] and own[0] == RATES.values[ancestors(record.parent)[0, 2]] and len(own) == 5
+        own[-1] == rates[-1, 2]
+        and own[0] == RATES.values[ancestors(record["parent"])[0, 2]]
+        and len(own) == 5
     )
 
 
@@ -324,7 +332,7 @@ def test_the_median_member_beats_that_of_a_fixed_grid(setup, seed):
         ("fixed", rates, None),
         ("decayed", cosine_decay(rates, 300), None),
     ):
-        trainer = TaskTrainer(adam(rate, clip_norm=1.0), selection=rule)
+        trainer = TaskTrainer(adam(rate, clip_norm=1.0), population_updates=() if rule is None else [rule])
         trained, _ = trainer(task, ensemble, 300, 32, where, ensembled=True, disable_tqdm=True, key=keys[1])
         found = popsim.evaluate_ensemble(trained, task, trials=fresh, key=keys[2])
         losses[name] = np.asarray(found.losses.total.mean(axis=1))

@@ -23,8 +23,9 @@ def draw_genealogy(
 
     **Arguments:**
 
-    - `batch`: the batches after which members were selected, as `history.selection_batch`.
-    - `parent`: the place of the member whose weights each member took, as `history.selection.parent`.
+    - `batch`: the batches after which members were selected, as `history.updates["selection"]["batch"]`.
+    - `parent`: the place of the member whose weights each member took, as
+        `history.updates["selection"]["parent"]`.
     - `best`: a member whose line of descent is drawn in colour.
     """
     n_selections, n_members = parent.shape
@@ -70,7 +71,7 @@ def draw_discovered_schedules(
 
     - `batch`, `parent`: see `draw_genealogy`.
     - `values`: the hyperparameter of each member after each selection, as
-        `history.selection.hyperparameters[name]`.
+        `history.updates["selection"]["hyperparameter." + name]`.
     - `label`: the name of the hyperparameter, with its unit.
     - `start`: its values at the start of training.
     - `best`: a member whose schedule is drawn in colour.

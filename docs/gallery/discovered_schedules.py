@@ -16,13 +16,13 @@ def build(key):
 
 rates, key = jnp.geomspace(1e-4, 1e-1, 12), jax.random.key(0)
 rule = training.PopulationBasedTraining(every=20)
-trainer = training.TaskTrainer(training.adam(popsim.PerMember(rates), clip_norm=1.0), selection=rule)
+trainer = training.TaskTrainer(training.adam(popsim.PerMember(rates), clip_norm=1.0), population_updates=[rule])
 ensemble = popsim.make_ensemble(build, 12, key=key)
 _, history = trainer(task, ensemble, 200, 32, lambda m: m.network, ensembled=True, disable_tqdm=True, key=key)
-best, done = int(np.argmin(history.validation_loss.total[-1])), history.selection
+best, done = int(np.argmin(history.validation_loss.total[-1])), history.updates["selection"]
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-found, label = done.hyperparameters["learning_rate"], "learning rate"
+found, label = done["hyperparameter.learning_rate"], "learning rate"
 draw_discovered_schedules(
-    ax, history.selection_batch, found, done.parent, label=label, start=rates, best=best
+    ax, history.updates["selection"]["batch"], found, done["parent"], label=label, start=rates, best=best
 )

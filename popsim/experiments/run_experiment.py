@@ -28,9 +28,8 @@ from popsim.store.files import files_below, finished_name
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import FORMAT, check_resumable, import_option, read_description
-from popsim.training import TaskTrainer
+from popsim.training import SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
-from popsim.training.population import SharedPopulation
 from popsim.version import __version__
 
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
@@ -169,7 +168,7 @@ def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
 
 def _further_options(experiment: AbstractExperiment, without_lock: bool) -> dict[str, Any]:
     """Return the options of a trainer that only some trainings have: a selection, a disk without locks."""
-    options = {} if experiment.selection is None else {"selection": experiment.selection}
+    options = {} if experiment.selection is None else {"population_updates": [experiment.selection]}
     return options | ({"without_lock": True} if without_lock else {})
 
 

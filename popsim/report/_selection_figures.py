@@ -7,7 +7,7 @@ from popsim.analysis.figures import draw_discovered_schedules, draw_genealogy
 from popsim.experiments import RunFigure
 from popsim.sweeps import OpenedSweep
 from popsim.sweeps._history import PARENT
-from popsim.training.loop.history_on_disk import HYPERPARAMETER
+from popsim.training.population_updates.base import HYPERPARAMETER
 
 NOTE = (
     "The members select among one another: settings of the trainer are those with which they began, and "

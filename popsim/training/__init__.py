@@ -1,31 +1,29 @@
 """Training: from a single train step to an ensemble trained on a task."""
 
 from popsim.training import constraints, rules
-from popsim.training.control import (
-    AbstractControl,
-    ControlRecord,
-    Curriculum,
-    EarlyStopping,
-    ReduceOnPlateau,
-)
 from popsim.training.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.loop.history import TaskTrainerHistory
 from popsim.training.loop.history_on_disk import open_history, save_history
-from popsim.training.loop.observers import LogEntry, TensorBoardWriter
+from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter
 from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population import SharedPopulation
-from popsim.training.selection import (
+from popsim.training.population_updates.base import (
+    AbstractPopulationUpdate,
+    Population,
+    ValidationResults,
+)
+from popsim.training.population_updates.plateaus import Curriculum, EarlyStopping, ReduceOnPlateau
+from popsim.training.population_updates.selection import (
     AbstractExploit,
     AbstractExplore,
     BinaryTournament,
     Perturb,
     PopulationBasedTraining,
     Resample,
-    SelectionRecord,
     Truncation,
     ancestors,
 )
+from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.steps.optimizers import adam, cosine_decay, inject_hyperparams, sgd
@@ -40,24 +38,25 @@ from popsim.training.supervised import eval_step, supervised_batches, train_step
 from popsim.training.trainer import TaskTrainer
 
 __all__ = [
-    "AbstractControl",
     "AbstractExploit",
     "AbstractExplore",
     "AbstractGradient",
     "AbstractModelUpdate",
+    "AbstractPopulationUpdate",
     "BackpropThroughTime",
     "BatchRun",
     "BinaryTournament",
-    "ControlRecord",
     "Curriculum",
     "EarlyStopping",
+    "FinishedBatches",
     "LogEntry",
     "NonfiniteError",
+    "Observer",
     "Perturb",
+    "Population",
     "PopulationBasedTraining",
     "ReduceOnPlateau",
     "Resample",
-    "SelectionRecord",
     "SharedPopulation",
     "TaskTrainer",
     "TaskTrainerHistory",
@@ -67,6 +66,7 @@ __all__ = [
     "TrainerOptions",
     "Training",
     "Truncation",
+    "ValidationResults",
     "accumulate_gradients",
     "accumulate_gradients_loop",
     "accumulate_gradients_scan",

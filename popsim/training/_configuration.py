@@ -50,8 +50,7 @@ class Configuration:
             "post_step_fns": tuple(trainer.post_step_fns),
             "validation_metrics": trainer.validation_metrics,
             **({} if trainer.gradient == BackpropThroughTime() else {"gradient": trainer.gradient}),
-            **({} if trainer.selection is None else {"selection": trainer.selection}),
-            **({"control": tuple(trainer.control)} if trainer.control else {}),
+            **({"population_updates": tuple(updates)} if (updates := trainer.population_updates) else {}),
         }
 
     @functools.cached_property
@@ -59,6 +58,7 @@ class Configuration:
         """Entries that are the same at all batches; computed once, as functions may keep results in them."""
         plan, training = self.plan, self.plan.training
         kept_as, population = training.trainables_dtype, training.population
+        acts_at_log_points = any(update.every is None for update in plan.trainer.population_updates)
         return {
             "n_members": plan.count,
             "member_ids": np.asarray(plan.member_ids).tolist(),
@@ -70,7 +70,7 @@ class Configuration:
             "key implementation": str(jax.random.key_impl(training.key)),
             **numeric_flags(),
             **{name: fingerprint(value) for name, value in self._compared.items()},
-            **({"log_step": training.log_step} if self.plan.trainer.control else {}),
+            **({"log_step": training.log_step} if acts_at_log_points else {}),
             "first numbers of model": _sample(plan.state.model),
             "first numbers of opt_state": _sample(plan.state.opt_state),
         }

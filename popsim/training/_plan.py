@@ -26,16 +26,8 @@ from popsim.per_member import (
     with_member_values,
 )
 from popsim.randomness import seed_key
-from popsim.training._controlled import with_initial_control, with_no_stops
 from popsim.training._fit import check_changes, check_fit
-from popsim.training._hyperparameters import (
-    Place,
-    check_selected,
-    hyperparameter_places,
-    with_present_values,
-)
 from popsim.training.constraints import warn_of_start
-from popsim.training.control import hyperparameter_of
 from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop.history import TRAINABLES, TRIALS
 from popsim.training.loop.schedule import (
@@ -48,6 +40,13 @@ from popsim.training.loop.schedule import (
     training_phases,
 )
 from popsim.training.options import TrainerOptions, Training
+from popsim.training.population_updates._applying import PopulationUpdates, labelled, with_no_stops
+from popsim.training.population_updates._hyperparameters import (
+    Place,
+    hyperparameter_places,
+    with_present_values,
+)
+from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.steps._sharding import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
@@ -105,12 +104,7 @@ class TrainingPlan:
             check_values_of_members("model_update_funcs", trainer.model_update_funcs)
             check_values_of_members("post_step_fns", trainer.post_step_fns)
             check_values_of_members("gradient", trainer.gradient)
-        if trainer.selection is not None:
-            self._check_selection()
-        elif training.population is not None:
-            raise ValueError("`population` needs a trainer with a `selection`, got none.")
-        if self.controlled_names:
-            self._check_control()
+        self._check_population()
         # Evaluated here, so that their errors are raised before anything else is done.
         _ = self.kept_batches, self.spec_batches, self.callbacks, self.resets, self.enabled, self.phases
         if training.batch_size % trainer.n_minibatches:
@@ -119,65 +113,31 @@ class TrainingPlan:
                 f"got {training.batch_size}."
             )
 
-    def _check_selection(self) -> None:
-        """Raise `ValueError` if a selection does not fit the training."""
-        population = self.training.population
+    def _check_population(self) -> None:
+        """Raise `ValueError` if population updates do not fit the training."""
+        population, updates = self.training.population, self.trainer.population_updates
+        if population is not None and not any(update.replaces for update in updates):
+            raise ValueError(
+                "`population` needs a population update that replaces members, such as "
+                "PopulationBasedTraining, got none."
+            )
         if population is not None and population.own_places.size != self.count:
             raise ValueError(
                 f"`population` must have places of the {self.count} members, "
                 f"got {population.own_places.size}."
             )
-        if (self.count or 1) < 2 and population is None:
+        if len(np.atleast_1d(self.training.reset_opt_state_at)) and any(
+            update.replaces or self.sets_hyperparameters for update in updates
+        ):
             raise ValueError(
-                "`selection` must be None but for an ensemble of two members or more, "
-                f"got {self.count or 'a single model'}."
-            )
-        if not self.batches_before_selections and self.trainer.selection is not None:
-            raise ValueError(
-                f"`every` of the selection must be below the {self.training.n_batches} batches, "
-                f"got {self.trainer.selection.every}."
-            )
-        if len(np.atleast_1d(self.training.reset_opt_state_at)):
-            raise ValueError(
-                "`reset_opt_state_at` must be empty with a `selection`: it would undo what was selected."
-            )
-
-    def _check_control(self) -> None:
-        """Raise `ValueError` if controls that set hyperparameters do not fit the training."""
-        if len(np.atleast_1d(self.training.reset_opt_state_at)):
-            raise ValueError(
-                "`reset_opt_state_at` must be empty with a `control` of hyperparameters: it would undo what "
-                "was set."
-            )
-        of_loss = [name for name in self.controlled_names if name.startswith("task.loss")]
-        if of_loss and self.trainer.loss_update_func is not None:
-            raise ValueError(
-                f"`control` must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of "
-                "each batch."
+                "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
+                "hyperparameters: it would undo what they did."
             )
 
     @property
-    def controlled_names(self) -> list[str]:
-        """The names of the hyperparameters that controls set."""
-        names = map(hyperparameter_of, self.trainer.control)
-        return [name for name in names if name is not None]
-
-    @property
-    def control_batches(self) -> range:
-        """The batches after which the controls act.
-
-        Not after the last one unless it is due, so that a longer training goes on as if it had been longer.
-        """
-        return self.regular_log_batches if self.trainer.control else range(0)
-
-    @property
-    def batches_before_selections(self) -> range:
-        """The batches after which there is a selection."""
-        rule, training = self.trainer.selection, self.training
-        if rule is None:
-            return range(0)
-        first = (training.start_batch // rule.every + 1) * rule.every
-        return range(first - 1, training.n_batches - 1, rule.every)
+    def sets_hyperparameters(self) -> bool:
+        """Whether a population update changes hyperparameters of the members."""
+        return any(hyperparameters_of(update) != () for update in self.trainer.population_updates)
 
     @functools.cached_property
     def count(self) -> int | None:
@@ -309,14 +269,14 @@ class TrainingPlan:
         values = member_values(self._unchecked_step, self.count or 1, "trainer")
         carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
         carry = carries_of(training.model, state.params, values)
-        changed = values if self.trainer.selection is not None or self.controlled_names else None
+        changed = values if self.sets_hyperparameters else None
         state = dataclasses.replace(
             state,
             step=jnp.asarray(training.start_batch),
             loss_fn_state=carry,
             hyperparameters=jax.tree.map(jnp.asarray, changed),
         )
-        return with_no_stops(state) if self.trainer.control else state
+        return with_no_stops(state) if self.may_stop else state
 
     @functools.cached_property
     def n_trained(self) -> int:
@@ -330,9 +290,7 @@ class TrainingPlan:
         if self.training.opt_state is not None:
             opt_state = checked_opt_state(self.training.opt_state, state.opt_state)
             state = dataclasses.replace(state, opt_state=opt_state)
-        if not self.trainer.control:
-            return state
-        return with_initial_control(state, self.trainer.control, self.hyperparameters, self.count)
+        return self.population_updates.with_first_states(state) if self.trainer.population_updates else state
 
     @functools.cached_property
     def recorded(self) -> PyTree[bool]:
@@ -399,7 +357,7 @@ class TrainingPlan:
             capacity=capacity,
             n_kept=n_kept,
             member_batch_size=member_batch_size,
-            skips_held=bool(self.trainer.control),
+            skips_held=self.may_stop,
             mesh=layout.mesh,
         )
         return {
@@ -415,27 +373,44 @@ class TrainingPlan:
         return validation_trials(self.training.task, self.count or 1)
 
     @property
-    def hyperparameters(self) -> dict[str, Place]:
-        """The hyperparameters that the selection or the controls change."""
-        return self.hyperparameter_places[0]
+    def may_stop(self) -> bool:
+        """Whether a population update may stop members."""
+        return any(update.may_stop for update in self.trainer.population_updates)
 
     @functools.cached_property
-    def hyperparameter_places(self) -> tuple[dict[str, Place], dict[str, Place]]:
-        """See `hyperparameter_places`."""
-        rule, controlled = self.trainer.selection, self.controlled_names
-        if rule is None and not controlled:
-            return {}, {}
+    def population_updates(self) -> PopulationUpdates:
+        """The population updates, with what they need of the training."""
+        updates = labelled(self.trainer.population_updates)
+        return PopulationUpdates(
+            updates,
+            {label: self._places_of(label, hyperparameters_of(update)) for label, update in updates.items()},
+            self.regular_log_batches,
+            self.training.n_batches,
+            self.training.start_batch,
+            self.count,
+            self.training.key,
+            self.training.population,
+        )
+
+    def _places_of(
+        self, label: str, names: Sequence[str] | None
+    ) -> tuple[dict[str, Place], dict[str, Place]]:
+        """Return where the hyperparameters are that a population update sets, see `hyperparameter_places`."""
         state = self.new_state
         first = eqx.filter_eval_shape(
             lambda params: params if self.count is None else jax.tree.map(lambda leaf: leaf[0], params),
             state.params,
         )
-        if rule is None:
-            return hyperparameter_places(controlled, state, self.step, first, argument="hyperparameter")
-        names = rule.hyperparameters
-        places = hyperparameter_places(names, state, self.step, first, argument="hyperparameters")
-        check_selected(rule, places[0])
-        return places
+        places, others = hyperparameter_places(
+            names, state, self.step, first, argument=f"hyperparameters` of `{label}"
+        )
+        of_loss = [name for name in places if name.startswith("task.loss")]
+        if of_loss and self.trainer.loss_update_func is not None:
+            raise ValueError(
+                f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
+                "batch."
+            )
+        return places, others
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:

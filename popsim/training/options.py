@@ -14,6 +14,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from popsim._checks import (
+    as_parts,
     check_callables,
     check_instance,
     check_positive,
@@ -28,13 +29,18 @@ from popsim.ensemble import Members
 from popsim.model import check_model
 from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
-from popsim.training._controlled import check_control
-from popsim.training.control import AbstractControl
 from popsim.training.gradients import AbstractGradient, BackpropThroughTime
-from popsim.training.loop.observers import LogEntry, ValidationFigures, ValidationMetrics, check_tensorboard
+from popsim.training.loop.observers import (
+    LogEntry,
+    Observer,
+    ValidationFigures,
+    ValidationMetrics,
+    check_tensorboard,
+)
 from popsim.training.loop.schedule import WhereTrain
-from popsim.training.population import SharedPopulation
-from popsim.training.selection import PopulationBasedTraining
+from popsim.training.population_updates._applying import check_population_updates
+from popsim.training.population_updates.base import AbstractPopulationUpdate
+from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps._sharding import check_devices
 from popsim.training.steps.member_step import LossUpdateFn
 from popsim.training.steps.model_updates import AbstractModelUpdate, as_model_updates
@@ -92,13 +98,11 @@ class TrainerOptions:
         "freeze": warn and keep the member as it was before that batch; the others go on, and training ends
         when none is left. The frozen values are finite, but may have diverged already. "raise": raise
         `NonfiniteError`.
-    - `selection`: how the members of an ensemble select among themselves while they train, see
-        `PopulationBasedTraining`; None for members that train independently.
-    - `control`: what stops members, or changes their hyperparameters, by their own performance on the
-        validation trials, see `EarlyStopping`, `Curriculum`, `ReduceOnPlateau` and `AbstractControl`. They
-        act in this order after every `log_step` batches, which must then be the same where the training is
-        resumed. Members that are stopped or frozen cost no more training once they fill a block of
-        `member_batch_size`.
+    - `population_updates`: what acts on the whole population between batches, in this order: `EarlyStopping`,
+        `Curriculum`, `ReduceOnPlateau`, `PopulationBasedTraining`, or your own `AbstractPopulationUpdate`.
+        Where one acts at log points, `log_step` must be the same where the training is resumed. Members that
+        are stopped or frozen cost no more training once they fill a block of `member_batch_size`.
+    - `observers`: see `Observer`; told after those that the trainer makes itself.
     - `remat`: whether gradients recompute each time step instead of storing it: less memory for one
         more forward step; on a CPU this is sometimes faster.
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
@@ -127,8 +131,8 @@ class TrainerOptions:
     member_batch_size: int | None = None
     devices: Sequence[jax.Device] | None = None  # pyright: ignore[reportInvalidTypeForm]
     nonfinite: Literal["freeze", "raise"] = "freeze"
-    selection: PopulationBasedTraining | None = None
-    control: Sequence[AbstractControl] = ()
+    population_updates: Sequence[AbstractPopulationUpdate] = ()
+    observers: Sequence[Observer] = ()
     remat: bool = False
     loss_update_func: LossUpdateFn | None = None
     post_step_fns: Sequence[Callable[[Any], Any]] = ()
@@ -166,14 +170,8 @@ class TrainerOptions:
         check_instance(
             "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
         )
-        if not (self.selection is None or isinstance(self.selection, PopulationBasedTraining)):
-            raise ValueError(f"`selection` must be a PopulationBasedTraining, got {self.selection!r}.")
-        check_control(self.control, has_metrics=self.validation_metrics is not None)
-        if self.control and self.selection is not None:
-            raise ValueError(
-                "`control` must be empty with a `selection`: it acts on the past of a member, which ends "
-                f"where the member takes the weights of another, got {self.control!r}."
-            )
+        check_population_updates(self.population_updates, has_metrics=self.validation_metrics is not None)
+        as_parts("observers", self.observers, Observer, "subclasses of Observer")
         check_callables("post_step_fns", self.post_step_fns)
         check_callables("log_fns", self.log_fns)
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):

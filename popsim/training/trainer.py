@@ -88,10 +88,7 @@ class TaskTrainer(TrainerOptions):
         no checkpoint is intact; `SaveError` if a checkpoint cannot be written.
         """
         plan = TrainingPlan(self, training)
-        _ = (
-            plan.rows_like,
-            plan.hyperparameters,
-        )  # before anything is written: task, model and updates fit together
+        _ = plan.rows_like  # before anything is written: task, model and updates fit together
         is_saved, restore = self.folder is not None, training.restore_checkpoint
         with open_training_store(plan) if is_saved else contextlib.nullcontext() as store:
             state = plan.state if store is None else store.begin(plan.state, restore=restore)
@@ -110,6 +107,7 @@ class TaskTrainer(TrainerOptions):
                 stopped_from=np.asarray(plan.layout.gather(state.loss_fn_state.stops)),
                 opt_state=plan.layout.gather(state.opt_state),
                 members=training.members,
+                updates=plan.population_updates.axes,
             )
             return plan.layout.gather(state.model), history
 
@@ -127,7 +125,14 @@ class TaskTrainer(TrainerOptions):
             f"training {plan.n_trained:,} numbers{of_members}",
             disable=plan.training.disable_tqdm,
         )
-        return [BatchCallbacks(plan.callbacks), *saved, bar, LogFunctions(self.log_fns), *written]
+        return [
+            BatchCallbacks(plan.callbacks),
+            *saved,
+            bar,
+            LogFunctions(self.log_fns),
+            *written,
+            *self.observers,
+        ]
 
 
 def _own_copy(leaf: Any) -> Any:

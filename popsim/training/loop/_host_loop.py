@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import signal
 import threading
 import time
@@ -15,15 +16,20 @@ from jaxtyping import Bool, Int, PyTree
 
 from popsim._checks import warn_caller
 from popsim._compilation import as_array
-from popsim.training._between_batches import control, offer, select, validate
+from popsim.evaluation import Evaluation
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop._validation import validate
 from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.loop.schedule import CallSchedule
+from popsim.training.population_updates._applying import StoppedWaiting
+from popsim.training.population_updates.base import ValidationResults
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copied
+from popsim.trial import Trial
 
-SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
+Results = Callable[[], tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]]
+"""Returns the model of a state and its results on the validation trials: evaluation, trials, metrics."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,12 +69,12 @@ class HostLoop:
                 tell(observer)
 
     def _run(self, state: TrainState, began: float) -> TrainState:
-        plan = self.plan
+        plan, updates = self.plan, self.plan.population_updates
         calls = CallSchedule(
             int(state.step),
             plan.training.n_batches,
             {*plan.callbacks, *(batch - 1 for batch in (*plan.resets, *self.loops))},
-            intervals=[plan.regular_log_batches, plan.batches_before_selections],
+            intervals=[plan.regular_log_batches, *map(updates.batches, updates.updates)],
             capacity=next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
@@ -79,9 +85,15 @@ class HostLoop:
                 warn_caller("training does not go on: every member is frozen or stopped.")
             return state
         finishes_calls = False  # the first one, which compiles, may be interrupted
-        while not calls.finished and self._meets(state, calls.next_batch):
+        results: Results | None = None
+        while not calls.finished:
+            try:
+                state = self._replace(state, calls.next_batch - 1, results)
+            except StoppedWaiting:
+                break
+            results = None  # of which the memory is free while the next batches are made
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
-                state, frozen_from = self._select(state, calls.next_batch, frozen_from)
+                frozen_from = self._frozen_from(state)
                 state, batches = self._call(state, calls)
                 ends = self._has_ended(state, batches.frozen_from)
                 self._report_frozen(frozen_from, batches.frozen_from, ends=ends)
@@ -89,9 +101,12 @@ class HostLoop:
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
-            if batches.logs:
-                entry = self._log_entry(batches, began)
-                state = self._control(state, entry)
+            results = self._results(state)
+            entry = self._log_entry(batches, results, began) if batches.logs else None
+            after = self._update(state, batches, results)
+            if after is not state:  # what replaces members scores them as they are now
+                state, results = after, None
+            if entry is not None:
                 self._tell(self.observers, lambda observer, entry=entry: observer.on_log_point(entry))
             self._tell(self.observers, lambda observer, last=batches.last: observer.on_pause(last))
             if self._has_ended(state, frozen_from) or self._is_told_to_stop():
@@ -101,50 +116,68 @@ class HostLoop:
     def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
         held = frozen_from != NOT_FROZEN
-        if self.plan.trainer.control:
+        if self.plan.may_stop:
             held = held | self._stopped(state)
         return self.plan.training.population is None and bool(np.all(held))
 
     def _stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
-        """Which members were stopped by a control."""
+        """Which members were stopped by a population update."""
         return np.asarray(self.plan.layout.gather(state.loss_fn_state.stops)) != NOT_FROZEN
 
     def _is_told_to_stop(self) -> bool:
         stop = self.plan.trainer.stop
         return stop is not None and stop()
 
-    def _meets(self, state: TrainState, batch: int) -> bool:
-        """Wait for other trainings of the population before a selection; whether all have come to it."""
-        population = self.plan.training.population
-        if population is None or batch - 1 not in self.plan.batches_before_selections:
-            return True
-        self._tell(self.observers, lambda observer: observer.on_rendezvous())
-        offer(self.plan, state, batch)
-        missing = None
-        while missing := population.missing(batch, missing):
-            if self._is_told_to_stop() or not population.keeps_waiting(missing):
-                return False
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        return True
+    def _results(self, state: TrainState) -> Results:
+        """Return what runs the validation trials of a state, once; to be called before the next batch."""
 
-    def _select(
-        self, state: TrainState, batch: int, frozen_from: Int[np.ndarray, "*member"]
-    ) -> tuple[TrainState, Int[np.ndarray, "*member"]]:
-        """Make the selection before a batch, if there is one; those frozen may be replaced by others."""
-        if batch - 1 not in self.plan.batches_before_selections:
-            return state, frozen_from
-        state, record = select(self.plan, state, batch)
-        for observer in self.observers:
-            observer.on_selection(batch - 1, record)
-        return state, self._frozen_from(state)
+        @functools.cache
+        def results() -> tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]:
+            # Copied for the log functions: the next call of the loop donates the state's own arrays.
+            model = copied(self.plan.layout.gather(state.model))
+            present = self.plan.layout.gather(state.hyperparameters)
+            return model, *validate(self.plan, model, present)
 
-    def _control(self, state: TrainState, entry: LogEntry) -> TrainState:
-        """Let the controls act at a logging point, if they are due."""
-        if entry.batch not in self.plan.control_batches:
+        return results
+
+    def _of_members(self, results: Results) -> ValidationResults:
+        return ValidationResults(lambda: results()[1:], is_single=self.plan.count is None)
+
+    def _update(self, state: TrainState, batches: FinishedBatches, results: Results) -> TrainState:
+        """Return the state after the population updates that are due, but for those that replace members."""
+        plan, updates = self.plan, self.plan.population_updates
+        if not batches.updates:
             return state
-        after, record = control(self.plan, state, entry)
-        self._tell(self.observers, lambda observer: observer.on_control(entry.batch, record, after))
+        after, records = updates.apply(
+            plan.layout.gather_state(state),
+            self._of_members(results),
+            batches.last,
+            recorded=plan.recorded,
+        )
+        after = plan.layout.spread_state(after)
+        self._tell(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
         return after
+
+    def _replace(self, state: TrainState, last: int, results: Results | None) -> TrainState:
+        """Return the state after the update that replaces members, if one is due after batch `last`.
+
+        **Raises:** `StoppedWaiting` if the training is to end before the others of its population have come
+        to the same batch.
+        """
+        plan, updates = self.plan, self.plan.population_updates
+        if not updates.due(last, replaces=True):
+            return state
+        if plan.training.population is not None:
+            self._tell(self.observers, lambda observer: observer.on_rendezvous())
+        after, records = updates.replace(
+            plan.layout.gather_state(state),
+            self._of_members(results or self._results(state)),
+            last,
+            recorded=plan.recorded,
+            is_told_to_stop=self._is_told_to_stop,
+        )
+        self._tell(self.observers, lambda observer: observer.on_replacement(last, records))
+        return plan.layout.spread_state(after)
 
     def _call(self, state: TrainState, calls: CallSchedule) -> tuple[TrainState, FinishedBatches]:
         """Call the compiled loop for the next batches."""
@@ -177,6 +210,7 @@ class HostLoop:
             state=state,
             frozen_from=frozen_from,
             logs=ended or plan.is_logged(first + count - 1),
+            updates=bool(plan.population_updates.due(first + count - 1, replaces=False)),
         )
         calls.made(count, time.perf_counter() - began)
         return state, batches
@@ -205,12 +239,9 @@ class HostLoop:
         end = f"; training ends, as every member is {no_other}" if ends else ""
         warn_caller(f"{what}: from then on it is kept as it was before{end}.")
 
-    def _log_entry(self, batches: FinishedBatches, began: float) -> LogEntry:
-        """Return the logging point after some batches, with the results of the validation trials."""
-        # Copied for the log functions: the next call of the loop donates the state's own arrays.
-        model = copied(self.plan.layout.gather(batches.state.model))
-        present = self.plan.layout.gather(batches.state.hyperparameters)
-        validation, trials, metrics = validate(self.plan, model, present)
+    def _log_entry(self, batches: FinishedBatches, results: Results, began: float) -> LogEntry:
+        """Return the log point after some batches, with the results of the validation trials."""
+        model, validation, trials, metrics = results()
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
             batch=batches.last,

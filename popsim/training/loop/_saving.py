@@ -5,9 +5,8 @@ import dataclasses
 import time
 
 from popsim.store import SaveError
-from popsim.training.control import ControlRecord
 from popsim.training.loop._training_store import TrainingStore
-from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
+from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps._sharding import MemberLayout
 from popsim.training.steps.train_state import TrainState, copied
 
@@ -36,11 +35,13 @@ class Saving(Observer):
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches
-        if not batches.logs:
+        if not (batches.logs or batches.updates):
             self._finish()
 
-    def on_control(self, batch: int, record: ControlRecord, state: TrainState) -> None:
+    def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
         self._batches = dataclasses.replace(self._batches, state=state)
+        if not self._batches.logs:
+            self._finish()
 
     def on_log_point(self, entry: LogEntry) -> None:
         self._store.log(entry)

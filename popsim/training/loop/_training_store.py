@@ -32,7 +32,7 @@ from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.training._configuration import Configuration, differences
 from popsim.training._plan import TrainingPlan
-from popsim.training.loop.history import BATCH, CONTROL, SELECTION, TRAINABLES, TRIALS, VALIDATION
+from popsim.training.loop.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.loop.history_on_disk import RowsOnDisk, member_axis, member_labels
 from popsim.training.loop.observers import LogEntry
 from popsim.training.steps.train_state import TrainState, named_state, with_named_state
@@ -271,7 +271,8 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         raise ValueError(
             f"`chkpt_dir` must be a folder that can be written, got {trainer.folder}: {error}"
         ) from None
-    by_member = frozenset({BATCH, VALIDATION, SELECTION, CONTROL, TRAINABLES} if training.ensembled else ())
+    of_updates = map(update_axis, plan.population_updates.axes)
+    by_member = frozenset({BATCH, VALIDATION, TRAINABLES, *of_updates} if training.ensembled else ())
     with lock_folder(folder.path, without_lock=trainer.without_lock):
         folder.check_free_for_training(restore=restore)  # again, as another process may have been here
         folder.remove_left_overs()

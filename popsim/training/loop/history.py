@@ -1,7 +1,7 @@
 """The history of a training."""
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import equinox as eqx
 import jax
@@ -13,9 +13,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from popsim._checks import warn_caller
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.control import ControlRecord
-from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
-from popsim.training.selection import SelectionRecord
+from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
@@ -26,8 +24,12 @@ BATCH = "batch"
 VALIDATION = "validation_batch"
 TRAINABLES = "trainables_batch"
 TRIALS = "trials_batch"
-SELECTION = "selection_batch"
-CONTROL = "control_batch"
+UPDATE_SUFFIX = "_batch"
+
+
+def update_axis(name: str) -> str:
+    """Return the axis of the rows of population updates that are recorded as `name`, such as "selection"."""
+    return name + UPDATE_SUFFIX
 
 
 class AbstractHistoryRows(abc.ABC):
@@ -114,12 +116,13 @@ class TaskTrainerHistory(eqx.Module):
         share have no member axis.
     - `frozen_from`: the batch in which a member's numbers were no longer finite: it stays as it was before
         that batch. -1 for a member that never froze.
-    - `selection_batch`, `selection`: the batches after which members were selected, and what was done:
-        `.parent`, `.score` and `.hyperparameters` by name, with axes (selection, member); None without.
-    - `stopped_from`: the first batch that a member did not train because a control stopped it; -1 for one
-        that was not stopped.
-    - `control_batch`, `control`: the batches after which controls acted, and what they did: `.state` and
-        `.hyperparameters` by name, see `ControlRecord`, with axes (control, member); None without.
+    - `stopped_from`: the first batch that a member did not train because a population update stopped it; -1
+        for one that was not stopped.
+    - `updates`: what population updates did: "selection" has that of `PopulationBasedTraining`, "control"
+        that of all that act at log points, and other updates have their class. Each has the batches after
+        which they acted, "batch", and arrays with axes (update, member, ...) by the names that `open_history`
+        has, such as "parent", "control.EarlyStopping.best", or "hyperparameter.learning_rate": that from the
+        next batch on.
     - `opt_state`: the optimizer state after the last batch, from which to continue.
     - `members`: the members; `history.members.group(history.loss.total, axis=1)` has axes (batch, *settings,
         seed). None if the trainer was not given them.
@@ -138,11 +141,8 @@ class TaskTrainerHistory(eqx.Module):
     frozen_from: Int[np.ndarray, "*member"]
     opt_state: PyTree
     members: Members | None = eqx.field(static=True)
-    selection_batch: Int[np.ndarray, " selection"] = eqx.field(default_factory=lambda: np.zeros(0, int))
-    selection: SelectionRecord | None = None
     stopped_from: Int[np.ndarray, "*member"] = eqx.field(default_factory=lambda: np.asarray(NOT_FROZEN))
-    control_batch: Int[np.ndarray, " control"] = eqx.field(default_factory=lambda: np.zeros(0, int))
-    control: ControlRecord | None = None
+    updates: Mapping[str, Mapping[str, Shaped[np.ndarray, "update ..."]]] = eqx.field(default_factory=dict)
 
 
 class ValidationRecord(eqx.Module):
@@ -178,6 +178,7 @@ class HistoryRecorder(Observer):
         self._trainables_dtype = trainables_dtype
         self._warned: set[str] = set()
         self._metrics: dict[str, tuple[int, ...]] | None = None
+        self._updates: dict[str, dict[str, tuple[int, ...]]] = {}
 
     def on_batches(self, batches: FinishedBatches) -> None:
         numbers = np.arange(batches.first, batches.last + 1)
@@ -192,11 +193,19 @@ class HistoryRecorder(Observer):
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)
             self._rows.append(TRIALS, batch[None], row)
 
-    def on_selection(self, batch: int, record: SelectionRecord) -> None:
-        self._rows.append(SELECTION, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
+    def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
+        self.on_replacement(batch, records)
 
-    def on_control(self, batch: int, record: ControlRecord, state: TrainState) -> None:
-        self._rows.append(CONTROL, np.array([batch]), jax.tree.map(lambda leaf: leaf[None], record))
+    def on_replacement(self, batch: int, records: Records) -> None:
+        for name, arrays in records.items():
+            shapes = {array: values.shape for array, values in arrays.items()}
+            if (before := self._updates.setdefault(name, shapes)) != shapes:
+                raise ValueError(
+                    "a population update must record the same names and shapes each time, "
+                    f"got {shapes} after {before}."
+                )
+            row = {array: values[None] for array, values in arrays.items()}
+            self._rows.append(update_axis(name), np.array([batch]), row)
 
     def on_log_point(self, entry: LogEntry) -> None:
         metrics = {name: values.shape for name, values in entry.metrics.items()}
@@ -237,6 +246,7 @@ class HistoryRecorder(Observer):
         stopped_from: Int[np.ndarray, "*member"],
         opt_state: PyTree,
         members: Members | None,
+        updates: Iterable[str],
     ) -> TaskTrainerHistory:
         """Return the history so far, with values from the last state.
 
@@ -244,6 +254,7 @@ class HistoryRecorder(Observer):
 
         - `trials_like`: trials of any batch, for their leaves that are not arrays.
         - `frozen_from`, `stopped_from`, `opt_state`, `members`: see `TaskTrainerHistory`.
+        - `updates`: the names of population updates in the history.
         """
         batch, records = self._rows.rows(BATCH)
         validation_batch, validation = self._rows.rows(VALIDATION)
@@ -251,8 +262,7 @@ class HistoryRecorder(Observer):
             validation = ValidationRecord(jax.tree.map(lambda rows: rows[:0], records.loss), {})
         trainables_batch, trainables = self._rows.rows(TRAINABLES)
         trials_batch, trials = self._rows.rows(TRIALS)
-        selection_batch, selection = self._rows.rows(SELECTION)
-        control_batch, control = self._rows.rows(CONTROL)
+        rows_of_updates = {name: self._rows.rows(update_axis(name)) for name in updates}
         without_arrays = eqx.filter(trials_like, eqx.is_array, inverse=True)
         specs = {
             number: eqx.combine(
@@ -274,9 +284,8 @@ class HistoryRecorder(Observer):
             frozen_from=frozen_from,
             opt_state=opt_state,
             members=members,
-            selection_batch=selection_batch,
-            selection=selection,
             stopped_from=stopped_from,
-            control_batch=control_batch,
-            control=control,
+            updates={
+                name: {BATCH: batches, **rows} for name, (batches, rows) in rows_of_updates.items() if rows
+            },
         )

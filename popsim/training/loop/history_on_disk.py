@@ -16,19 +16,16 @@ from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_array
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import check_plain_folder
 from popsim.store.run_folder import RunFolder
-from popsim.training.control import ControlRecord
 from popsim.training.loop.history import (
     BATCH,
-    CONTROL,
-    SELECTION,
     TRAINABLES,
     TRIALS,
     VALIDATION,
     AbstractHistoryRows,
     TaskTrainerHistory,
     ValidationRecord,
+    update_axis,
 )
-from popsim.training.selection import SelectionRecord
 from popsim.training.steps.member_step import BatchRecord
 
 __all__ = ["save_history", "open_history"]
@@ -36,8 +33,6 @@ __all__ = ["save_history", "open_history"]
 NamedRows = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 PREFIXES = {TRAINABLES: "trainables.", TRIALS: "trials."}
 METRIC = "metric."
-HYPERPARAMETER = "hyperparameter."
-CONTROL_STATE = "control."
 
 
 def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, ...]]) -> NamedRows:
@@ -59,13 +54,8 @@ def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, .
         metrics = {METRIC + name: values for name, values in rows.metrics.items()}
         own = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
         return {"validation_loss": _by_term(rows.loss.terms, member), **own}
-    if axis in (SELECTION, CONTROL):
-        values = {HYPERPARAMETER + name: own for name, own in rows.hyperparameters.items()}
-        if axis == CONTROL:
-            values |= {CONTROL_STATE + name: own for name, own in rows.state.items()}
-        own = {name: _with_own_axes(name, value, member) for name, value in values.items()}
-        selected = {} if axis == CONTROL else {"parent": rows.parent, "selection_score": rows.score}
-        return {name: (member, value) for name, value in selected.items()} | own
+    if axis not in PREFIXES:  # of population updates
+        return {name: _with_own_axes(name, values, member) for name, values in rows.items()}
     leaves = jax.tree.leaves(rows)
     names = leaf_names(rows)
     return {
@@ -90,12 +80,8 @@ def rows_of_names(axis: str, arrays: Mapping[str, Any], terms: list[str], like: 
     if axis == VALIDATION:
         losses = LossValues(_of_terms(arrays["validation_loss"], terms))
         return ValidationRecord(losses, _after_prefix(METRIC, arrays))
-    if axis == CONTROL:
-        return ControlRecord(_after_prefix(CONTROL_STATE, arrays), _after_prefix(HYPERPARAMETER, arrays))
-    if axis == SELECTION:
-        values = _after_prefix(HYPERPARAMETER, arrays)
-        parent, score = (np.asarray(arrays[name]) for name in ("parent", "selection_score"))
-        return SelectionRecord(parent, score, values)
+    if axis not in PREFIXES:  # of population updates
+        return {name: np.asarray(array) for name, array in arrays.items()}
     leaves, structure = jax.tree.flatten(like)
     for name, index in leaf_names(like).items():
         leaves[index] = arrays[PREFIXES[axis] + name]
@@ -202,11 +188,9 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     (validation_batch, member, term); metrics, named "metric." and their name, have (validation_batch, member,
     ...). A trainable array is named "trainables." and its path in the model, with axes (trainables_batch,
     member, ...); an array of recorded trials "trials." and its path, with axes (trials_batch, ...). The
-    history of one model has no member axis. Selections have "parent", "selection_score" and "hyperparameter."
-    and their names, with axes (selection_batch, member). Controls have "control." and the names of what they
-    keep, and "hyperparameter." and the names of what they set, with axes (control_batch, member). Settings
-    and seeds of members become coordinates of the member axis, "setting.NAME" and "seed". The optimizer state
-    is not written; checkpoints hold it.
+    history of one model has no member axis. What population updates did has the names in `history.updates`,
+    with axes such as (selection_batch, member). Settings and seeds of members become coordinates of the
+    member axis, "setting.NAME" and "seed". The optimizer state is not written; checkpoints hold it.
 
     **Arguments:**
 
@@ -226,8 +210,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     rows = {
         BATCH: (history.batch, BatchRecord(history.loss, history.learning_rate, history.loss_weights)),
         VALIDATION: (history.validation_batch, ValidationRecord(history.validation_loss, history.metrics)),
-        SELECTION: (history.selection_batch, history.selection),
-        CONTROL: (history.control_batch, history.control),
+        **{update_axis(name): _without_batches(rows) for name, rows in history.updates.items()},
         TRAINABLES: (kept_after, trainables),
         TRIALS: (
             np.array([*history.trial_specs], int),
@@ -239,7 +222,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         fixed=member_axis(history.learning_rate.shape[1] if is_ensemble else None),
         attributes=member_labels(history.members if is_ensemble else None),
     )
-    by_member = {BATCH, VALIDATION, SELECTION, CONTROL, TRAINABLES} if is_ensemble else set()
+    by_member = {*rows} - {TRIALS} if is_ensemble else set()
     held = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
     told = {"terms": sorted(history.loss.terms), **held}
     try:
@@ -283,6 +266,11 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
         raise CorruptDataError(
             f"the attributes of {path} must fit its arrays; it is damaged: {error}"
         ) from None
+
+
+def _without_batches(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
+    """Return the batches of population updates, and their other arrays."""
+    return rows[BATCH], {name: array for name, array in rows.items() if name != BATCH}
 
 
 def _labelled(dataset: Any) -> Any:

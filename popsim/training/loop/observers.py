@@ -14,13 +14,14 @@ from popsim._drawing import NotDrawn, try_to_draw
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store.files import is_plain_name
-from popsim.training.control import ControlRecord
-from popsim.training.selection import SelectionRecord
 from popsim.training.steps.member_step import BatchRecord
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
-__all__ = ["LogEntry", "TensorBoardWriter"]
+__all__ = ["FinishedBatches", "LogEntry", "Observer", "TensorBoardWriter"]
+
+Records = Mapping[str, Mapping[str, np.ndarray]]
+"""By axis, arrays by name."""
 
 FLUSH_SECONDS = 10
 ValidationMetrics = Callable[[PyTree, Trial], Mapping[str, ArrayLike]]
@@ -67,6 +68,7 @@ class FinishedBatches:
     - `state`: the state after the last one.
     - `frozen_from`: the batch from which on each member is frozen; -1 if it is not.
     - `logs`: whether a logging point follows.
+    - `updates`: whether population updates follow.
 
     Arrays may be views that the next call overwrites.
     """
@@ -79,6 +81,7 @@ class FinishedBatches:
     state: TrainState
     frozen_from: Int[np.ndarray, "*member"]
     logs: bool
+    updates: bool
 
     @property
     def last(self) -> int:
@@ -98,7 +101,7 @@ class LogEntry:
     - `validation_loss`: the mean weighted terms of the validation trials, per member.
     - `metrics`: the results of `validation_metrics`, by name; for an ensemble the first axis is the member.
     - `frozen`: which members are frozen.
-    - `stopped`: which members were stopped before that batch by a control.
+    - `stopped`: which members were stopped before that batch by a population update.
     - `learning_rate`: the learning rate of that batch's update, per member.
     - `seconds`: the training time, including compilation.
     """
@@ -117,12 +120,24 @@ class LogEntry:
 
 
 class Observer:
-    """What is told about a training as it goes on; a subclass overrides the methods that it needs.
+    """What sees a training, and changes nothing in it; a subclass overrides the methods that it needs.
 
     Ctrl-C waits for the methods of one that `is_recording`, which must not be left half done.
 
     After each call of the compiled loop, which ends where the host has work to do and after about a second,
-    all observers get `on_batches`, then `on_log_point` if there is one, then `on_pause`.
+    all observers get `on_batches`, then `on_updates` and `on_log_point` where there are some, then
+    `on_pause`.
+
+    !!! example
+
+        ```python
+        >>> from popsim.training import Observer
+        >>> class Counter(Observer):
+        ...     n_batches = 0
+        ...     def on_batches(self, batches):
+        ...         self.n_batches += batches.count
+
+        ```
     """
 
     is_recording: ClassVar[bool] = False
@@ -130,17 +145,24 @@ class Observer:
     def on_batches(self, batches: FinishedBatches) -> None:
         """Act on finished batches; Ctrl-C waits for all observers to do so if the training is saved."""
 
-    def on_selection(self, batch: int, record: SelectionRecord) -> None:
-        """Act on a selection after a batch."""
+    def on_updates(self, batch: int, records: Records, state: TrainState) -> None:
+        """Act on what population updates did after a batch, before its `on_log_point`.
 
-    def on_control(self, batch: int, record: ControlRecord, state: TrainState) -> None:
-        """Act on what controls did after a batch, before its `on_log_point`; `state` is that afterwards."""
+        **Arguments:**
+
+        - `batch`: the number of the batch.
+        - `records`: by axis, such as "control", arrays by the names that they have in the history.
+        - `state`: the state afterwards.
+        """
 
     def on_log_point(self, entry: LogEntry) -> None:
         """Act on a logging point."""
 
     def on_rendezvous(self) -> None:
-        """Act before a selection with the members of other trainings, which may have to be waited for."""
+        """Act before members of other trainings, which may have to be waited for, can replace some."""
+
+    def on_replacement(self, batch: int, records: Records) -> None:
+        """Act on replaced members, before the next batches; see `on_updates`."""
 
     def on_pause(self, last: int) -> None:
         """Act after batch `last` and its logging point, if any, before the next batches."""

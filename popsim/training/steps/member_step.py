@@ -103,8 +103,8 @@ class MemberCarry(eqx.Module):
     - `loss`: the loss after loss updates; None without such updates.
     - `updates`: the state of each model update.
     - `frozen_from`: the batch from which on the member is frozen; -1 if it is not.
-    - `stopped_from`: the batch from which on a control has stopped the member; -1 if none has. None for a
-        training without controls.
+    - `stopped_from`: the batch from which on a population update has stopped the member; -1 if none has. None
+        for a training in which none may.
     - `gradient`: what the gradient carries from batch to batch.
     """
 
@@ -122,7 +122,7 @@ class MemberCarry(eqx.Module):
 
     @property
     def stops(self) -> Int[Array, "*member"]:
-        """`stopped_from`, also of a training without controls."""
+        """`stopped_from`, also of a training in which no member may be stopped."""
         return jnp.full_like(self.frozen_from, NOT_FROZEN) if self.stopped_from is None else self.stopped_from
 
 

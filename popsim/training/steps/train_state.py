@@ -51,7 +51,7 @@ OWN = (
     "opt_state",
     "loss_fn_state",
     "hyperparameters",
-    "control_state",
+    "population_update_states",
 )  # per member
 
 
@@ -65,9 +65,11 @@ class TrainState(eqx.Module):
     - `opt_state`: the state of the optimizer.
     - `loss_fn_state`: the state of the loss function.
     - `optimizer_def`: the optimizer.
-    - `hyperparameters`: where a selection or a control changes them, the values of each `PerMember` in the
-        task, the model updates and the post-step functions, see `popsim.per_member.member_values`; else None.
-    - `control_state`: by name, what each control keeps, with axes (member, ...); None without controls.
+    - `hyperparameters`: where a population update changes them, the values of each `PerMember` in the task,
+        the gradient, the model updates and the post-step functions, see `popsim.per_member.member_values`;
+        else None.
+    - `population_update_states`: by name, what each population update keeps, with axes (member, ...); None
+        without such updates.
     """
 
     step: Int[Array, ""]
@@ -78,7 +80,7 @@ class TrainState(eqx.Module):
     loss_fn_state: PyTree
     optimizer_def: optax.GradientTransformation = eqx.field(static=True)
     hyperparameters: PyTree = None
-    control_state: PyTree = None
+    population_update_states: PyTree = None
 
     @property
     def is_param(self) -> PyTree[bool]:
@@ -242,7 +244,7 @@ NAMES = {
     "opt_state": "opt_state",
     "loss_fn_state": "loss_fn_state",
     "hyperparameters": "hyperparameters",
-    "control_state": "control_state",
+    "population_update_states": "control_state",
     "step": "step",
     "root_rng": "root_rng",
 }

@@ -1,4 +1,4 @@
-"""Control by performance: who stops when, what is held, what advances, what is resumed, what is skipped."""
+"""Population updates: who stops when, what is held, what advances, what is resumed, what is skipped."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ import popsim
 from popsim.experiments import read_run_info, register_experiment, resume_run, run_experiment
 from popsim.experiments.info_table import info_table
 from popsim.training import (
-    AbstractControl,
+    AbstractPopulationUpdate,
     Curriculum,
     EarlyStopping,
     PopulationBasedTraining,
@@ -39,7 +39,7 @@ STEEP = adam(popsim.PerMember(np.geomspace(1e-3, 1.0, N_MEMBERS)[np.random.defau
 
 def stepping(control=(), *, optimizer=STEEP, n_batches=N_BATCHES, trainer=None, **options):
     """16 members, of which those with high rates soon gain no more, in blocks of 4."""
-    given = TaskTrainer(optimizer, control=control, **{"member_batch_size": 4, **(trainer or {})})
+    given = TaskTrainer(optimizer, population_updates=control, **{"member_batch_size": 4, **(trainer or {})})
     return train(n_batches, n_members=N_MEMBERS, trainer=given, log_step=LOG_STEP, **options)
 
 
@@ -69,7 +69,7 @@ def test_members_stop_at_the_batch_that_their_losses_say(free, stopped):
     history = stopped[1]
     assert history.stopped_from.tolist() == by_hand and (history.frozen_from == -1).all()
     assert len({*by_hand}) > 3 and 4 < np.sum(history.stopped_from >= 0) < N_MEMBERS
-    assert (free[1].stopped_from == -1).all() and free[1].control is None
+    assert (free[1].stopped_from == -1).all() and not free[1].updates
 
 
 def test_the_stopped_are_held_and_the_others_are_as_without_control_to_the_bit(free, stopped):
@@ -91,10 +91,10 @@ def test_the_stopped_are_held_and_the_others_are_as_without_control_to_the_bit(f
 
 def test_controls_are_recorded_and_exported(stopped, tmp_path):
     history = stopped[1]
-    assert history.control_batch.tolist() == history.validation_batch.tolist()
-    state = history.control.state
-    assert {*state} == {"EarlyStopping.best", "EarlyStopping.points_without_gain"}
-    counts = state["EarlyStopping.points_without_gain"]
+    assert history.updates["control"]["batch"].tolist() == history.validation_batch.tolist()
+    state = history.updates["control"]
+    assert {*state} == {"batch", "control.EarlyStopping.best", "control.EarlyStopping.points_without_gain"}
+    counts = state["control.EarlyStopping.points_without_gain"]
     assert counts.shape == (N_BATCHES // LOG_STEP, N_MEMBERS)
     assert ((counts[-1] == 1) == (history.stopped_from >= 0)).all()
     save_history(tmp_path / "history", history)
@@ -127,7 +127,7 @@ CONTROLS = (
 
 def advancing(n_batches=16, *, control=CONTROLS, **options):
     trainer = options.pop("trainer", {})
-    given = TaskTrainer(LEARNING, control=control, validation_metrics=error, **trainer)
+    given = TaskTrainer(LEARNING, population_updates=control, validation_metrics=error, **trainer)
     return train(n_batches, n_members=4, task=SCALED, trainer=given, **{"log_step": LOG_STEP, **options})
 
 
@@ -138,20 +138,20 @@ def advanced():
 
 def test_a_curriculum_advances_each_member_by_its_own_figure(advanced):
     _, history = advanced
-    stage, figures = history.control.state["Curriculum.stage"], history.metrics["error"]
+    stage, figures = history.updates["control"]["control.Curriculum.stage"], history.metrics["error"]
     is_active = np.ones(4, bool)
     by_hand = [np.zeros(4, int)]
-    for batch, figure in zip(history.control_batch, figures, strict=True):
+    for batch, figure in zip(history.updates["control"]["batch"], figures, strict=True):
         by_hand.append(np.minimum(by_hand[-1] + (is_active & (figure <= 2.0)), 2))
         is_active = (history.stopped_from < 0) | (history.stopped_from > batch + 1)
     np.testing.assert_array_equal(stage, by_hand[1:])
     assert stage[-1, 0] == 0 and stage[-1].max() == 2
     np.testing.assert_array_equal(
-        history.control.hyperparameters["task.scale"], STAGES[stage].astype(np.float32)
+        history.updates["control"]["hyperparameter.task.scale"], STAGES[stage].astype(np.float32)
     )
     began = np.diff(np.concatenate([np.zeros((1, 4)), stage]), axis=0) > 0  # then the others begin anew
-    assert np.isinf(history.control.state["EarlyStopping.best"][began]).all()
-    assert (history.control.state["EarlyStopping.points_without_gain"][began] == 0).all()
+    assert np.isinf(history.updates["control"]["control.EarlyStopping.best"][began]).all()
+    assert (history.updates["control"]["control.EarlyStopping.points_without_gain"][began] == 0).all()
     for member in range(4):  # the trials of the last batch, kept and trained, have the scale of the stage
         key = jax.random.fold_in(KEY, 15)
         of_scale_one = training_trials(RunningSum(), 4, batch=15, member_id=member, key=key)
@@ -164,7 +164,7 @@ def test_a_curriculum_advances_each_member_by_its_own_figure(advanced):
 
 def test_a_rate_is_reduced_on_a_plateau(advanced):
     _, history = advanced
-    rate = history.control.hyperparameters["learning_rate"]
+    rate = history.updates["control"]["hyperparameter.learning_rate"]
     given = np.float32([1e-4, 1e-2, 5e-2, 3e-1])
     reached = np.where(rate[-1] < given, rate[-1], given)
     np.testing.assert_array_equal(rate[-1], reached)
@@ -184,20 +184,20 @@ def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path
         batch_callbacks={last: [lambda: done.append(last)]},
         save_trial_specs=[0, 15],
     )
-    assert part.batch.size == last + 1 and part.control_batch[-1] == 7
+    assert part.batch.size == last + 1 and part.updates["control"]["batch"][-1] == 7
     resumed, own = advancing(trainer=folder, save_trial_specs=[0, 15], restore_checkpoint=True)
     assert_same(resumed, whole)
-    for name in ("control", "metrics", "stopped_from", "opt_state", "trial_specs"):
+    for name in ("updates", "metrics", "stopped_from", "opt_state", "trial_specs"):
         assert_same(getattr(own, name), getattr(history, name))
     np.testing.assert_array_equal(own.loss.total, history.loss.total)
     dataset = open_history(tmp_path / "run")
     np.testing.assert_array_equal(
-        dataset["control.Curriculum.stage"], history.control.state["Curriculum.stage"]
+        dataset["control.Curriculum.stage"], history.updates["control"]["control.Curriculum.stage"]
     )
     assert dataset["hyperparameter.task.scale"].dims == ("control_batch", "member")
     np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
     other = (Curriculum("task.scale", STAGES, "error", 1.9, mode="min"), *CONTROLS[1:])
-    with pytest.raises(ValueError, match=r"control.0.threshold`, 2.0 then and 1.9 now"):
+    with pytest.raises(ValueError, match=r"population_updates.0.threshold`, 2.0 then and 1.9 now"):
         advancing(control=other, trainer=folder, restore_checkpoint=True)
     with pytest.raises(ValueError, match="`log_step`, 2 then and 4 now"):
         advancing(log_step=4, trainer=folder, restore_checkpoint=True)
@@ -209,36 +209,43 @@ def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):
     advancing(11, trainer=folder)
     longer, own = advancing(trainer=folder, restore_checkpoint=True)
     assert_same(longer, advanced[0])
-    assert_same(own.control, advanced[1].control)
+    assert_same(own.updates, advanced[1].updates)
 
 
-class StopFirst(AbstractControl):
+class StopFirst(AbstractPopulationUpdate):
     """Stop the first member; keeps when."""
 
-    def initial(self, value, *, n_members):
-        return {"since": jnp.full(n_members, -1)}, value
+    may_stop = True
 
-    def __call__(self, state, figure, value, *, batch):
-        stops = jnp.arange(figure.size) == 0
-        return {"since": jnp.where(stops, batch, state["since"])}, value, stops
+    def init(self, population):
+        return population, {"since": jnp.full(population.n_members, -1)}
+
+    def __call__(self, population, results, state, *, batch, key):
+        stops = jnp.arange(population.n_members) == 0
+        population = dataclasses.replace(population, stopped=population.stopped | stops)
+        return population, {"since": jnp.where(stops, batch, state["since"])}, {}
 
 
-def test_a_single_model_and_a_control_of_your_own():
-    _, history = train(
-        9, n_members=0, trainer=TaskTrainer(OPTIMIZER, control=[StopFirst(), StopFirst()]), log_step=3
-    )
+def test_a_single_model_and_an_update_of_your_own():
+    updates = [StopFirst(), StopFirst()]
+    _, history = train(9, n_members=0, trainer=TaskTrainer(OPTIMIZER, population_updates=updates), log_step=3)
     assert history.stopped_from == 3 and history.batch.size == 3
-    assert {name: own.tolist() for name, own in history.control.state.items()} == {
-        "StopFirst.since": [2],
-        "StopFirst 2.since": [2],
+    assert {name: values.tolist() for name, values in history.updates["control"].items()} == {
+        "batch": [2],
+        "control.StopFirst.since": [2],
+        "control.StopFirst 2.since": [2],
     }
-    with pytest.raises(ValueError, match="`hyperparameter` must be of .*learning_rate"):
-        train(4, n_members=0, trainer=TaskTrainer(OPTIMIZER, control=[CONTROLS[0]], validation_metrics=error))
+    with pytest.raises(ValueError, match="`hyperparameters` of `Curriculum` must be of .*learning_rate"):
+        train(
+            4,
+            n_members=0,
+            trainer=TaskTrainer(OPTIMIZER, population_updates=[CONTROLS[0]], validation_metrics=error),
+        )
 
 
 class Misshapen(StopFirst):
-    def __call__(self, state, figure, value, *, batch):
-        return {"since": jnp.zeros(7)}, value, figure > 0
+    def __call__(self, population, results, state, *, batch, key):
+        return population, {"since": jnp.zeros(7)}, {}
 
 
 @pytest.mark.parametrize(
@@ -250,15 +257,24 @@ class Misshapen(StopFirst):
         (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
         (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
         (lambda: Curriculum(None, STAGES, "error", 0.8), "`hyperparameter` must be a name"),
-        (lambda: TaskTrainer(OPTIMIZER, control=EarlyStopping(1)), "`control` must be a sequence"),
-        (lambda: TaskTrainer(OPTIMIZER, control=["stop"]), "`control` must be of controls such as"),
-        (lambda: TaskTrainer(OPTIMIZER, control=CONTROLS), "`metric` of Curriculum must be one of"),
         (
-            lambda: TaskTrainer(OPTIMIZER, control=[EarlyStopping(1)], selection=PopulationBasedTraining(2)),
-            "`control` must be empty with a `selection`",
+            lambda: TaskTrainer(OPTIMIZER, population_updates=EarlyStopping(1)),
+            "`population_updates` must be a list of updates",
         ),
         (
-            lambda: TaskTrainer(OPTIMIZER, control=[ReduceOnPlateau("learning_rate", 0.5, 1)] * 2),
+            lambda: TaskTrainer(OPTIMIZER, population_updates=["stop"]),
+            "`population_updates` must be a list of updates",
+        ),
+        (
+            lambda: TaskTrainer(OPTIMIZER, population_updates=CONTROLS),
+            "`metric` of Curriculum must be one of",
+        ),
+        (
+            lambda: TaskTrainer(OPTIMIZER, population_updates=[PopulationBasedTraining(every=2)] * 2),
+            "`population_updates` must have at most one that replaces members",
+        ),
+        (
+            lambda: stepping([ReduceOnPlateau("learning_rate", 0.5, 1)] * 2),
             "set each hyperparameter once, got 'learning_rate' in ReduceOnPlateau and ReduceOnPlateau 2",
         ),
         (lambda: advancing(control=[Curriculum("task.scle", STAGES, "error", 1.0)]), "meant task.scale"),
@@ -271,7 +287,7 @@ class Misshapen(StopFirst):
             lambda: advancing(2, control=[EarlyStopping(1, metric="eror")]),
             "`metric` of EarlyStopping must be one of `validation_metrics`, error, got 'eror'",
         ),
-        (lambda: advancing(2, control=[Misshapen()]), "the state of Misshapen must keep its"),
+        (lambda: advancing(2, control=[Misshapen()]), "the state of Misshapen must keep names and shapes"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
@@ -284,7 +300,7 @@ import sys
 sys.path.insert(0, {tests!r})
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
-from test_control import EarlyStopping, stepping
+from test_population_updates import EarlyStopping, stepping
 _, history = stepping([EarlyStopping(1, min_gain=0.05)], trainer=dict(devices=jax.devices()))
 print(history.stopped_from.tolist())
 """
@@ -306,45 +322,141 @@ def test_blocks_that_hold_only_held_members_are_not_computed():
     assert np.isfinite(records).sum() == 4 and (records[~held] == 0).all()
 
 
-class StopBelow(AbstractControl):
-    """Stops members by a figure, and counts its calls in place."""
+class StopBelow(AbstractPopulationUpdate):
+    """Stops members by a metric, and counts its calls in place."""
 
     metric: str
     level: float
+    may_stop = True
 
-    def initial(self, value, *, n_members):
-        return {"calls": np.zeros(n_members)}, value
+    def init(self, population):
+        return population, {"calls": np.zeros(population.n_members)}
 
-    def __call__(self, state, figure, value, *, batch):
+    def __call__(self, population, results, state, *, batch, key):
         state["calls"] += 1
-        return state, value, figure < self.level
+        stopped = population.stopped | (results.metrics[self.metric] < self.level)
+        return dataclasses.replace(population, stopped=stopped), state, {}
 
 
 def test_a_member_that_advances_is_not_stopped_and_what_is_stopped_stays(advanced):
     half = float(np.median(advanced[1].metrics["error"][0]))
     control = (Curriculum("task.scale", STAGES, "error", half, mode="min"), StopBelow("error", np.inf))
     _, history = advancing(6, control=control)
-    stage, calls = (history.control.state[name] for name in ("Curriculum.stage", "StopBelow.calls"))
+    kept = history.updates["control"]
+    stage, calls = (kept[f"control.{name}"] for name in ("Curriculum.stage", "StopBelow.calls"))
     advances = stage[0] == 1
     assert advances.any() and not advances.all()
     np.testing.assert_array_equal(history.stopped_from == LOG_STEP, ~advances)
     assert (calls[:, ~advances] == 1).all()
 
 
+class Odd(StopBelow):
+    """Returns what a function makes of the population and of what is kept."""
+
+    change: object = eqx.field(static=True)
+    may_stop = False
+
+    def __call__(self, population, results, state, *, batch, key):
+        return self.change(population, state)
+
+
+def with_(**changes):
+    return lambda population, state: (dataclasses.replace(population, **changes), state, {})
+
+
+def twice(where, population):
+    doubled = eqx.tree_at(where, population.model, replace_fn=lambda leaf: 2 * leaf)
+    return dataclasses.replace(population, model=doubled)
+
+
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("change", "said"),
     [
-        (lambda state, figure, value: None, "must return what it keeps, a value and who stops, got None"),
-        (lambda state, figure, value: (state, value, figure), "by True or False for each of the 4 members"),
+        (lambda population, state: None, "must return a population, what it keeps and what it records, got"),
+        (with_(stopped=np.ones(4)), "`stopped` of Odd must be True or False for each of the 4 members"),
+        (with_(stopped=np.ones(4, bool)), "Odd stops members, and must have `may_stop = True`"),
+        (with_(began_anew=True), "`began_anew` of Odd must be True or False for each of the 4"),
+        (with_(hyperparameters={"rate": np.ones(4)}), "`hyperparameters` of Odd must keep names and shapes"),
+        (with_(model=None), "Odd must return a model of the structure given"),
+        (
+            lambda population, state: (twice(lambda model: model.network.tau, population), state, {}),
+            "Odd must change leaves of the model that are trained.*tau` is constant in this training",
+        ),
+        (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
+        (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),
+        (lambda population, state: (population.take(np.arange(4)), state, {}), "with `replaces = True`"),
     ],
 )
-def test_what_a_control_returns_is_checked(returned, said):
-    class Odd(StopBelow):
-        def __call__(self, state, figure, value, *, batch):
-            return returned(state, figure, value)
-
+def test_what_an_update_returns_is_checked(change, said):
     with pytest.raises(ValueError, match=said):
-        advancing(LOG_STEP, control=[Odd("error", 0.0)])
+        advancing(LOG_STEP, control=[Odd("error", 0.0, change)])
+
+
+class Rescale(AbstractPopulationUpdate):
+    """Scale readouts to a norm and by a random factor; record the norm, keep the product of factors."""
+
+    norm: float
+
+    def init(self, population):
+        return population, {"scale": np.ones(population.n_members)}
+
+    def __call__(self, population, results, state, *, batch, key):
+        readout = population.model.network.readout.weight
+        norms = jnp.sqrt(jnp.sum(readout**2, axis=(1, 2)))
+        factors = self.norm / norms * jax.random.uniform(key, norms.shape, minval=0.9)
+        model = eqx.tree_at(
+            lambda model: model.network.readout.weight, population.model, readout * factors[:, None, None]
+        )
+        population = dataclasses.replace(population, model=model)
+        return population, {"scale": state["scale"] * factors}, {"norm": norms}
+
+
+def all_of_them(n_batches=12, *, restore=False, **trainer):
+    """Selection of rates, with early stopping, a curriculum, and weights that are scaled every 3 batches."""
+    updates = [
+        PopulationBasedTraining(every=4, hyperparameters=("learning_rate",)),
+        Curriculum("task.scale", STAGES, "error", 2.0, mode="min"),
+        EarlyStopping(2, metric="error", every=3),
+        Rescale(0.5, every=3),
+    ]
+    options = {"log_step": 5, "save_model_trainables": True, "restore_checkpoint": restore}
+    given = TaskTrainer(LEARNING, population_updates=updates, validation_metrics=error, **trainer)
+    return train(n_batches, n_members=4, task=SCALED, trainer=given, **options)
+
+
+def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(tmp_path):
+    whole, history = all_of_them()
+    updates = history.updates
+    assert {name: rows["batch"].tolist() for name, rows in updates.items()} == {
+        "selection": [3, 7],
+        "control": [4, 9],
+        "EarlyStopping": [2, 5, 8, 11],
+        "Rescale": [2, 5, 8, 11],
+    }
+    scale, norms = updates["Rescale"]["Rescale.scale"], updates["Rescale"]["Rescale.norm"]
+    readout = np.asarray(history.model_trainables.network.readout.weight)
+    np.testing.assert_allclose(norms[0], np.sqrt(np.sum(readout[2] ** 2, axis=(1, 2))), rtol=1e-5)
+    replaced = updates["selection"]["parent"][0] != np.arange(4)
+    assert replaced.any() and not replaced.all()
+    stage = updates["control"]["control.Curriculum.stage"]
+    begins_anew = replaced | (stage[0] > 0)  # by the selection after batch 3, or the curriculum after 4
+    last_factors = scale[1] / np.where(begins_anew, 1.0, scale[0])
+    for factors, before in ((scale[0], norms[0]), (last_factors, norms[1])):
+        assert ((factors * before > 0.45 - 1e-3) & (factors * before < 0.5 + 1e-3)).all()
+    scales = updates["control"]["hyperparameter.task.scale"]
+    np.testing.assert_array_equal(scales, STAGES[stage].astype(np.float32))
+    for last in (5, 6):  # before a selection, and after an update without a log point
+        folder = tmp_path / str(last)
+        all_of_them(last, chkpt_dir=folder)
+        resumed, own = all_of_them(chkpt_dir=folder, restore=True)
+        assert_same(resumed, whole)
+        dataset = open_history(folder)
+        assert dataset["Rescale.scale"].dims == ("Rescale_batch", "member")
+        for name, rows in updates.items():
+            np.testing.assert_array_equal(dataset[f"{name}_batch"], rows["batch"])
+            for array in {*rows} - {"batch"}:
+                np.testing.assert_array_equal(dataset[array], rows[array])
+                np.testing.assert_array_equal(own.updates[name][array], rows[array])
 
 
 @register_experiment
@@ -355,7 +467,7 @@ class StoppingSwept(Swept):
     name = "stopping-swept"
 
     def build_trainer(self, **options):
-        return super().build_trainer(control=[EarlyStopping(2, 1e3)], **options)
+        return super().build_trainer(population_updates=[EarlyStopping(2, 1e3)], **options)
 
 
 def test_an_experiment_whose_members_all_stop_is_finished(tmp_path):

@@ -1,8 +1,9 @@
 """Population-based training: the members that do best replace those that do worst, with changed settings."""
 
 import abc
+import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -11,11 +12,27 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, Shaped
 
 from popsim._argument_shapes import check_one_number
-from popsim._checks import as_parts, check_callables, check_positive, check_positive_int, is_number, shown
+from popsim._checks import (
+    as_parts,
+    check_callables,
+    check_positive,
+    check_positive_int,
+    is_number,
+    shown,
+    warn_caller,
+)
+from popsim._compilation import jit_quickly
 from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside
 from popsim.randomness import as_key
+from popsim.training.population_updates.base import (
+    AbstractPopulationUpdate,
+    Population,
+    Record,
+    State,
+    ValidationResults,
+)
 
 __all__ = [
     "AbstractExploit",
@@ -24,7 +41,6 @@ __all__ = [
     "Perturb",
     "PopulationBasedTraining",
     "Resample",
-    "SelectionRecord",
     "Truncation",
     "ancestors",
 ]
@@ -157,15 +173,11 @@ class Resample(AbstractExplore):
         return jnp.broadcast_to(self.distribution.sample(key=key), value.shape).astype(value.dtype)
 
 
-def _plain_every(every: Any) -> Any:
-    return plain_value("every", every)
-
-
 def _as_hyperparameters(names: Any) -> tuple[str, ...] | None:
     return None if names is None else as_parts("hyperparameters", names, str, "names of hyperparameters")
 
 
-class PopulationBasedTraining(eqx.Module):
+class PopulationBasedTraining(AbstractPopulationUpdate):
     """Population-based training (Jaderberg et al. 2017, arXiv 1711.09846): the population trains itself.
 
     Every `every` batches the members are scored; some take weights, optimizer state and hyperparameters of
@@ -175,8 +187,13 @@ class PopulationBasedTraining(eqx.Module):
 
     ```python
     rates = PerMember(jnp.geomspace(1e-4, 1e-1, 16))
-    trainer = TaskTrainer(adam(rates), selection=PopulationBasedTraining(every=50))
+    trainer = TaskTrainer(adam(rates), population_updates=[PopulationBasedTraining(every=50)])
     ```
+
+    At each selection the history records, on the axis "selection_batch", the "parent" of each member (its
+    place in the population; its own if it kept its weights), the "selection_score" before, and the
+    hyperparameters afterwards. Members that another update has stopped take part; one that is replaced is
+    stopped if its parent is.
 
     What is scored with trials that selection used is biased: test the chosen members on others.
 
@@ -196,13 +213,15 @@ class PopulationBasedTraining(eqx.Module):
     **Raises:** `ValueError` if `every` is not a positive integer, or an argument is of another kind.
     """
 
-    every: int = eqx.field(static=True, converter=_plain_every)
+    every: int = eqx.field(static=True, converter=lambda every: plain_value("every", every))
     exploit: AbstractExploit = Truncation()
     explore: AbstractExplore | Mapping[str, AbstractExplore] = Perturb()
     hyperparameters: tuple[str, ...] | None = eqx.field(
         static=True, converter=_as_hyperparameters, default=None
     )
     score: Callable[[Any, Any], Any] | None = eqx.field(static=True, default=None)
+    replaces: ClassVar[bool] = True
+    recorded_as: ClassVar[str | None] = "selection"
 
     def __check_init__(self):
         check_positive_int("every", self.every)
@@ -226,20 +245,57 @@ class PopulationBasedTraining(eqx.Module):
             raise ValueError(f"`explore` must have each of the hyperparameters, got none for {name!r}.")
         return self.explore[name]
 
+    def init(self, population: Population) -> tuple[Population, State]:
+        if population.size < 2:
+            raise ValueError(
+                f"PopulationBasedTraining needs an ensemble of two members or more, got {population.size}."
+            )
+        if not population.hyperparameters:
+            raise ValueError(
+                "PopulationBasedTraining must have hyperparameters to change, and there is none: give one as "
+                "PerMember, such as adam(PerMember(rates))."
+            )
+        for name in population.hyperparameters:
+            self.explored(name)
+        return population, {}
 
-class SelectionRecord(eqx.Module):
-    """What a selection did, per member.
+    def __call__(
+        self,
+        population: Population,
+        results: ValidationResults,
+        state: State,
+        *,
+        batch: int,
+        key: Key[Array, ""],
+    ) -> tuple[Population, State, Record]:
+        scores = population.everyone(self._scores(population, results))
+        if not np.isfinite(np.asarray(scores)).any():
+            scored = "the validation loss" if self.score is None else "`score`"
+            warn_caller(
+                f"{scored} of the selection must be finite for some member, and was for none: all keep their "
+                "weights."
+            )
+        places = jnp.asarray(population.places)
+        parents = parents_in(self, scores, key=key)[places]
+        after = population.take(parents)
+        values = explored(self, after.hyperparameters, population.hyperparameters, places, parents, key=key)
+        after = dataclasses.replace(after, hyperparameters=values)
+        return after, state, {"parent": parents, "selection_score": scores[places]}
 
-    - `parent`: the place in the population of the member whose weights it took; its own if it kept its own.
-    - `score`: its score before.
-    - `hyperparameters`: its hyperparameters afterwards, by name.
-    """
+    def _scores(self, population: Population, results: ValidationResults) -> Float[Array, " member"]:
+        """Return the scores of the members of this training."""
+        scores = results.losses.total.mean(axis=-1)
+        if self.score is not None:
+            scores = jnp.asarray(self.score(results.states, results.trials), scores.dtype)
+            if scores.shape != (population.n_members,):
+                raise ValueError(
+                    f"`score` of the selection must return a number for each of the {population.n_members} "
+                    f"members, got shape {scores.shape}."
+                )
+        return jnp.where(population.frozen, jnp.inf, scores)
 
-    parent: Int[Array | np.ndarray, "*row member"]
-    score: Float[Array | np.ndarray, "*row member"]
-    hyperparameters: Mapping[str, Any]
 
-
+@jit_quickly
 def parents_in(
     rule: PopulationBasedTraining, scores: Float[Array, " member"], *, key: Key[Array, ""]
 ) -> Int[Array, " member"]:
@@ -258,6 +314,7 @@ def parents_in(
     return jnp.where(jnp.any(jnp.isfinite(scores)), parents, jnp.arange(scores.shape[0]))
 
 
+@jit_quickly
 def explored(
     rule: PopulationBasedTraining,
     of_parents: Mapping[str, Shaped[Array, "member ..."]],
@@ -291,8 +348,8 @@ def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "s
 
     **Arguments:**
 
-    - `parent`: the parents at each selection, as `history.selection.parent`, or as the `parent` of the
-        history of a sweep.
+    - `parent`: the parents at each selection, as `history.updates["selection"]["parent"]`, or as the `parent`
+        of the history of a sweep.
 
     **Raises:** `ValueError` if a parent is not among these members, as in one of several cells that select
     together.

@@ -1,4 +1,4 @@
-"""The hyperparameters of a training by name: where they are in its state, and their selection."""
+"""The hyperparameters of a training by name, and what one member can inherit of another."""
 
 import dataclasses
 import re
@@ -8,16 +8,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, PyTree
 
-from popsim._compilation import jit_quickly
 from popsim._text_checks import perhaps
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
-from popsim.training.selection import PopulationBasedTraining, SelectionRecord, explored, parents_in
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
-
-NO_NAMES = "there is none: give one as PerMember, such as adam(PerMember(rates))"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Place:
 def hyperparameter_places(
     names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, argument: str
 ) -> tuple[dict[str, Place], dict[str, Place]]:
-    """Return the places of the hyperparameters that a selection or a control changes, and of others of the
+    """Return the places of the hyperparameters that a population update sets, and of others of the
     optimizer that differ between members.
 
     **Arguments:**
@@ -48,7 +44,7 @@ def hyperparameter_places(
     known = {name: Place("opt_state", index) for name, index in injected.items()}
     chosen = [name for name in known if name in of_members]
     leaves = jax.tree.leaves(state.hyperparameters)
-    for index, path in enumerate(per_member_nodes(step)):
+    for index, path in enumerate(per_member_nodes(step) if leaves else ()):
         name = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).strip(".")
         if np.issubdtype(leaves[index].dtype, np.floating):
             known[name] = Place("hyperparameters", index)
@@ -62,14 +58,6 @@ def hyperparameter_places(
             )
     others = {name: known[name] for name in of_members if name not in wanted}
     return {name: known[name] for name in wanted}, others
-
-
-def check_selected(rule: PopulationBasedTraining, places: Mapping[str, Place]) -> None:
-    """Raise `ValueError` if a selection changes no hyperparameters, or does not say how it changes one."""
-    if not places:
-        raise ValueError(f"`selection` must have hyperparameters to change: {NO_NAMES}.")
-    for name in places:
-        rule.explored(name)
 
 
 def values_at(state: TrainState, places: Mapping[str, Place]) -> dict[str, Array]:
@@ -132,38 +120,6 @@ def with_inherited(
         loss_fn_state=carry,
     )
     return with_values_at(state, {**places, **others}, {**inherited["hyperparameters"], **own_values})
-
-
-@jit_quickly
-def parents_of_population(
-    rule: PopulationBasedTraining, scores: Float[Array, " member"], key: Key[Array, ""]
-) -> Int[Array, " member"]:
-    """Return `popsim.training.selection.parents_in`, compiled."""
-    return parents_in(rule, scores, key=key)
-
-
-@jit_quickly
-def selected(
-    rule: PopulationBasedTraining,
-    own: PyTree,
-    of_parents: PyTree,
-    places: Int[Array, " member"],
-    parents: Int[Array, " member"],
-    scores: Float[Array, " member"],
-    key: Key[Array, ""],
-) -> tuple[PyTree[Array], SelectionRecord]:
-    """Return the `inherited_parts` of members after a selection, and what was done.
-
-    **Arguments:**
-
-    - `rule`, `key`: see `popsim.training.selection.parents_in`.
-    - `own`, `of_parents`: the parts of these members and of their parents, before.
-    - `places`, `parents`: the places of both in the population.
-    - `scores`: of these members.
-    """
-    name = "hyperparameters"
-    values = explored(rule, of_parents[name], own[name], places, parents, key=key)
-    return {**of_parents, name: values}, SelectionRecord(parents, scores, values)
 
 
 def with_present_values(tree: Any, hyperparameters: PyTree, whole: Any) -> Any:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._checks import check_callables
 from popsim._text_checks import check_path
-from popsim.training._offers import MEMBERS, SCORES, Offers
+from popsim.training.population_updates._offers import MEMBERS, SCORES, Offers
 from popsim.training.steps.train_state import named_arrays, with_named_arrays
 
 __all__ = ["SharedPopulation"]

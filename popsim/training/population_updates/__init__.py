@@ -1,0 +1,1 @@
+"""What acts on a population between training batches."""

@@ -1,0 +1,514 @@
+"""What the population updates of a training do to its state."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from popsim._checks import as_parts
+from popsim.ensemble import members_at
+from popsim.per_member import beside
+from popsim.randomness import key_stream
+from popsim.store.files import is_plain_name
+from popsim.training.population_updates._hyperparameters import (
+    Place,
+    inherited_parts,
+    values_at,
+    with_inherited,
+    with_values_at,
+)
+from popsim.training.population_updates.base import (
+    HYPERPARAMETER,
+    AbstractPopulationUpdate,
+    Population,
+    ValidationResults,
+    metric_name_of,
+)
+from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.steps.member_step import NOT_FROZEN
+from popsim.training.steps.train_state import TrainState
+
+SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
+AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
+
+Named = dict[str, np.ndarray]
+Records = dict[str, Named]
+"""By axis, such as "selection", arrays by the names under which they are stored."""
+
+
+class StoppedWaiting(Exception):
+    """A training was told to stop while it waited for others of its population."""
+
+
+def check_population_updates(updates: Any, *, has_metrics: bool) -> None:
+    """Raise `ValueError` unless the population updates of a trainer are fit to be used together.
+
+    **Arguments:**
+
+    - `updates`: the updates.
+    - `has_metrics`: whether the trainer has `validation_metrics`.
+    """
+    as_parts("population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)")
+    for label, update in labelled(updates).items():
+        metric = metric_name_of(update)
+        if metric is not None and not has_metrics:
+            raise ValueError(
+                f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "
+                "such a function."
+            )
+    if sum(update.replaces for update in updates) > 1:
+        raise ValueError("`population_updates` must have at most one that replaces members, got several.")
+
+
+def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
+    """Return updates by name: that of their class, with a number from the second of the same class on."""
+    by_label: dict[str, AbstractPopulationUpdate] = {}
+    for update in updates:
+        kind = type(update).__name__
+        number = sum(type(other).__name__ == kind for other in by_label.values()) + 1
+        by_label[kind if number == 1 else f"{kind} {number}"] = update
+    return by_label
+
+
+@dataclasses.dataclass(frozen=True)
+class PopulationUpdates:
+    """The population updates of a training.
+
+    - `updates`: the updates by label.
+    - `places`: by label, the places of the hyperparameters that it sets, and of others of the optimizer that
+        differ between members, see `hyperparameter_places`.
+    - `log_batches`: the batches after which there is a regular log point.
+    - `n_batches`, `start_batch`: those of the training.
+    - `count`: the number of members; None for a single model.
+    - `key`: the key of the training.
+    - `shared`: the trainings over which the population is divided; None for one training.
+    """
+
+    updates: Mapping[str, AbstractPopulationUpdate]
+    places: Mapping[str, tuple[Mapping[str, Place], Mapping[str, Place]]]
+    log_batches: range
+    n_batches: int
+    start_batch: int
+    count: int | None
+    key: Key[Array, ""]
+    shared: SharedPopulation | None
+
+    def __post_init__(self):
+        setters: dict[str, str] = {}
+        for label, (places, _) in self.places.items():
+            for name in places:
+                if name in setters:
+                    raise ValueError(
+                        "`population_updates` must set each hyperparameter once, "
+                        f"got {name!r} in {setters[name]} and {label}."
+                    )
+                setters[name] = label
+        for label, update in self.updates.items():
+            if update.every is not None and not self.batches(label):
+                raise ValueError(
+                    f"`every` of {label} must be {'below' if update.replaces else 'at most'} the "
+                    f"{self.n_batches} batches, got {update.every}."
+                )
+
+    def batches(self, label: str) -> range:
+        """Return the batches after which an update acts.
+
+        What acts at log points does not act at that of the last batch, unless it is a regular one, and what
+        replaces members never does: a longer training continues as if it had been longer from the start.
+        """
+        update = self.updates[label]
+        if update.every is None:
+            return self.log_batches
+        first = (self.start_batch // update.every + 1) * update.every
+        return range(first - 1, self.n_batches - update.replaces, update.every)
+
+    def due(self, batch: int, *, replaces: bool) -> dict[str, AbstractPopulationUpdate]:
+        """Return the updates that act after a batch, of those that replace members or of the others."""
+        return {
+            label: update
+            for label, update in self.updates.items()
+            if update.replaces == replaces and batch in self.batches(label)
+        }
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes of the records, such as "selection"."""
+        return sorted({axis_of(label, update) for label, update in self.updates.items()})
+
+    def with_first_states(self, state: TrainState) -> TrainState:
+        """Return the first state of a training with what the updates keep, and what they set before it.
+
+        **Raises:** `ValueError` if an update does not fit the population, or returns something else than
+        `AbstractPopulationUpdate.init` should.
+        """
+        update_states = {}
+        for label in self.updates:
+            before = self._population(label, state)
+            after, kept = self._init(label, before)
+            update_states[label] = self._single(kept)
+            state = self._with_values(state, label, after.hyperparameters)
+        states = jax.tree.map(jnp.asarray, update_states)
+        return dataclasses.replace(state, population_update_states=states)
+
+    def apply(
+        self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
+    ) -> tuple[TrainState, Records]:
+        """Return the state after the updates that are due, but for those that replace members; and records.
+
+        **Arguments:**
+
+        - `state`: the state after a batch, on one device.
+        - `results`: those of the validation trials.
+        - `batch`: the number of the batch.
+        - `recorded`: which leaves of the model change in training.
+
+        **Raises:** `ValueError` if an update returns something else than it should.
+        """
+        active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_held))
+        anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
+        stops = np.zeros(active.size, bool)
+        kept, records = self._kept(state), {}
+        for label in self.due(batch, replaces=False):
+            before = self._population(label, state)
+            after, kept[label], records[label] = self._called(
+                label, before, results, kept[label], batch, active
+            )
+            self._check_stops(label, before, after)
+            state = self._with_values(state, label, after.hyperparameters)
+            state = self._with_model(state, label, before, after, recorded, active)
+            anew_by[label] = after.began_anew & active
+            stops |= after.stopped & active
+        state, kept = self._begun_anew(state, kept, anew_by)
+        anew = np.any([*anew_by.values()], axis=0)
+        state = self._with_states(state, kept)
+        return _stopped(state, self._single(stops & ~anew), batch + 1), self._rows(state, records)
+
+    def replace(
+        self,
+        state: TrainState,
+        results: ValidationResults,
+        batch: int,
+        *,
+        recorded: PyTree[bool],
+        is_told_to_stop: Callable[[], bool],
+    ) -> tuple[TrainState, Records]:
+        """Return the state after the update that replaces members, if it is due; and records.
+
+        **Arguments:**
+
+        - `state`, `results`, `batch`, `recorded`: see `apply`.
+        - `is_told_to_stop`: whether to give up waiting for other trainings.
+
+        **Raises:** `StoppedWaiting`; `ValueError` as `apply`; `CorruptDataError` if what another training
+        wrote is damaged; `SaveError` if what this one offers cannot be written.
+        """
+        records: Records = {}
+        for label in self.due(batch, replaces=True):
+            exchange = _Exchange(self, label, state, recorded, batch + 1, is_told_to_stop)
+            kept = self._kept(state)
+            before = dataclasses.replace(self._population(label, state), _exchange=exchange)
+            everyone = np.ones(before.n_members, bool)
+            after, kept[label], records[label] = self._called(
+                label, before, results, kept[label], batch, everyone
+            )
+            if after._members is not None:
+                state, before = after._members, self._population(label, after._members)
+            self._check_stops(label, before, after)
+            state = self._with_values(state, label, after.hyperparameters)
+            state = self._with_model(state, label, before, after, recorded, everyone)
+            state, kept = self._begun_anew(state, kept, {label: after.began_anew})
+            stops = self._single(after.stopped & ~before.stopped)
+            state = _stopped(self._with_states(state, kept), stops, batch + 1)
+        return state, self._rows(state, records)
+
+    def _population(self, label: str, state: TrainState) -> Population:
+        """Return the population as an update sees it."""
+        carry = state.loss_fn_state
+        values = {name: np.array(value) for name, value in values_at(state, self.places[label][0]).items()}
+        shared, n_members = self.shared, self.count or 1
+        return Population(
+            model=self._by_member(state.model),
+            hyperparameters=self._by_member(values),
+            frozen=np.atleast_1d(np.asarray(carry.frozen_from != NOT_FROZEN)),
+            stopped=np.atleast_1d(np.asarray(carry.stops != NOT_FROZEN)),
+            began_anew=np.zeros(n_members, bool),
+            places=np.arange(n_members) if shared is None else np.asarray(shared.own_places),
+            size=n_members if shared is None else sum(places.size for places in shared.places),
+        )
+
+    def _by_member(self, tree: PyTree) -> PyTree:
+        """Return arrays with a leading member axis, also of a single model."""
+        if self.count is not None:
+            return tree
+        return jax.tree.map(lambda leaf: leaf[None] if _is_array(leaf) else leaf, tree)
+
+    def _single(self, tree: PyTree) -> PyTree:
+        """Invert `_by_member`."""
+        if self.count is not None:
+            return tree
+        return jax.tree.map(lambda leaf: leaf[0] if _is_array(leaf) else leaf, tree)
+
+    def _kept(self, state: TrainState) -> dict[str, Named]:
+        """Return what the updates keep, copied, as arrays with a member axis."""
+        return self._by_member(jax.tree.map(np.array, dict(state.population_update_states)))
+
+    def _with_states(self, state: TrainState, kept: Mapping[str, Named]) -> TrainState:
+        states = jax.tree.map(jnp.asarray, self._single(dict(kept)))
+        return dataclasses.replace(state, population_update_states=states)
+
+    def _with_values(self, state: TrainState, label: str, values: Mapping[str, Any]) -> TrainState:
+        values = {name: jnp.asarray(value) for name, value in self._single(dict(values)).items()}
+        return with_values_at(state, self.places[label][0], values)
+
+    def _with_model(
+        self,
+        state: TrainState,
+        label: str,
+        before: Population,
+        after: Population,
+        recorded: PyTree[bool],
+        active: Bool[np.ndarray, " member"],
+    ) -> TrainState:
+        """Return the state with the leaves of the model that an update changed, of active members."""
+        if after.model is before.model:
+            return state
+        old, structure = jax.tree.flatten_with_path(before.model)
+        new, structure_after = jax.tree.flatten(after.model)
+        if structure_after != structure:
+            raise ValueError(f"{label} must return a model of the structure given, got {structure_after}.")
+        changes = jax.tree.leaves(recorded)
+        for index, (path, leaf) in enumerate(old):
+            if new[index] is leaf:
+                continue
+            where = f"`model{jax.tree_util.keystr(path)}`"
+            if not changes[index]:
+                raise ValueError(
+                    f"{label} must change leaves of the model that are trained, or that model updates "
+                    f"change: {where} is constant in this training."
+                )
+            new[index] = _checked_leaf(f"{where} of {label}", new[index], leaf)
+            new[index] = jnp.where(beside(active, new[index]), new[index], leaf)
+        model = self._single(jax.tree.unflatten(structure, new))
+        params, rest = eqx.partition(model, state.is_param)
+        return dataclasses.replace(state, params=params, model_without_params=rest)
+
+    def _init(self, label: str, before: Population) -> tuple[Population, Named]:
+        """Return what an update makes of the population before the first batch, and what it keeps."""
+        returned = self.updates[label].init(before)
+        if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Population)):
+            raise ValueError(f"`init` of {label} must return a population and arrays, got {returned!r:.200}.")
+        after, kept = returned
+        if after.model is not before.model:
+            raise ValueError(f"`init` of {label} must leave the model as it is.")
+        values = _like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        return (
+            dataclasses.replace(after, hyperparameters=values),
+            _checked_arrays(f"the state of {label}", kept, before.n_members),
+        )
+
+    def _called(
+        self,
+        label: str,
+        before: Population,
+        results: ValidationResults,
+        kept: Named,
+        batch: int,
+        active: Bool[np.ndarray, " member"],
+    ) -> tuple[Population, Named, Named]:
+        """Call an update, and return what it returned for active members, what was before for others."""
+        update = self.updates[label]
+        stream = key_stream(self.key, update.recorded_as or f"population update {label}")
+        key = jax.random.fold_in(stream, batch + 1)
+        copies = {name: array.copy() for name, array in kept.items()}  # which may be changed in place
+        returned = update(_copied(before), results, copies, batch=batch, key=key)
+        if not (isinstance(returned, tuple) and len(returned) == 3 and isinstance(returned[0], Population)):
+            raise ValueError(
+                f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
+            )
+        after, now, record = returned
+        values = _like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        after = dataclasses.replace(
+            after,
+            hyperparameters=_where(active, values, before.hyperparameters),
+            stopped=_mask(f"`stopped` of {label}", after.stopped, before.n_members),
+            began_anew=_mask(f"`began_anew` of {label}", after.began_anew, before.n_members),
+        )
+        now = _where(active, _like(f"the state of {label}", kept, now), kept)
+        return after, now, _checked_arrays(f"the record of {label}", record, before.n_members)
+
+    def _check_stops(self, label: str, before: Population, after: Population) -> None:
+        """Raise `ValueError` if an update stops members without saying that it may."""
+        if np.any(after.stopped & ~before.stopped) and not self.updates[label].may_stop:
+            raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
+
+    def _begun_anew(
+        self,
+        state: TrainState,
+        kept: dict[str, Named],
+        anew_by: Mapping[str, Bool[np.ndarray, " member"]],
+    ) -> tuple[TrainState, dict[str, Named]]:
+        """Return state and what is kept, reset for members that another update lets begin anew."""
+        kept = dict(kept)
+        for label, update in self.updates.items():
+            by_others = [anew for other, anew in anew_by.items() if other != label]
+            anew = np.any(by_others, axis=0) if by_others else np.zeros(self.count or 1, bool)
+            if not update.restarts or not anew.any():
+                continue
+            before = self._population(label, state)
+            after, first = self._init(label, before)
+            kept[label] = _where(anew, _like(f"the state of {label}", kept[label], first), kept[label])
+            values = _where(anew, dict(after.hyperparameters), before.hyperparameters)
+            state = self._with_values(state, label, values)
+        return state, kept
+
+    def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:
+        """Return what the history records of updates that acted, by axis and name."""
+        rows: Records = {}
+        kept = self._kept(state)
+        for label, record in records.items():
+            update = self.updates[label]
+            prefix = prefix_of(label, update)
+            values = self._by_member(
+                {name: np.asarray(value) for name, value in values_at(state, self.places[label][0]).items()}
+            )
+            row = rows.setdefault(axis_of(label, update), {})
+            row |= {prefix + name: array for name, array in {**kept[label], **record}.items()}
+            row |= {HYPERPARAMETER + name: value for name, value in values.items()}
+        return {axis: self._single(row) for axis, row in rows.items()}
+
+
+def axis_of(label: str, update: AbstractPopulationUpdate) -> str:
+    """Return the axis on which an update is recorded; all that act at log points share one."""
+    return update.recorded_as or (AT_LOG_POINTS if update.every is None else label)
+
+
+def prefix_of(label: str, update: AbstractPopulationUpdate) -> str:
+    """Return what the names of the arrays of an update begin with where they are stored."""
+    if update.recorded_as is not None:
+        return ""
+    return f"{AT_LOG_POINTS}.{label}." if update.every is None else f"{label}."
+
+
+@dataclasses.dataclass(frozen=True)
+class _Exchange:
+    """Moves members within the population of an update, see `Exchange`.
+
+    - `updates`, `label`: the updates of the training, and which is called.
+    - `state`: the state before it.
+    - `recorded`: which leaves of the model change in training.
+    - `n_done`: the number of batches done, by which other trainings know what is offered.
+    - `is_told_to_stop`: whether to give up waiting for them.
+    """
+
+    updates: PopulationUpdates
+    label: str
+    state: TrainState
+    recorded: PyTree[bool]
+    n_done: int
+    is_told_to_stop: Callable[[], bool]
+
+    @property
+    def rows(self) -> PyTree[Array]:
+        """What others may inherit of the members of this training."""
+        return inherited_parts(self.state, self.recorded, self.updates.places[self.label][0])
+
+    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
+        shared = self.updates.shared
+        if shared is None:
+            return jnp.asarray(scores)
+        if not shared.has_offered(self.n_done):
+            shared.offer(self.n_done, scores, self.rows)
+        missing = None
+        while missing := shared.missing(self.n_done, missing):
+            if self.is_told_to_stop() or not shared.keeps_waiting(missing):
+                raise StoppedWaiting
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        return shared.scores(self.n_done)
+
+    def take(self, parents: Int[Any, " member"]) -> Population:
+        updates, shared, rows = self.updates, self.updates.shared, self.rows
+        parents = np.asarray(parents)
+        if shared is None:
+            inherited = members_at(rows, parents)
+        else:
+            inherited = shared.rows_of(self.n_done, parents, rows)
+        state = with_inherited(self.state, self.recorded, *updates.places[self.label], inherited)
+        population = updates._population(self.label, state)
+        return dataclasses.replace(
+            population, began_anew=parents != population.places, _exchange=self, _members=state
+        )
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray | jax.Array)
+
+
+def _copied(population: Population) -> Population:
+    """Return a population whose numpy arrays may be changed in place."""
+    values = {name: array.copy() for name, array in population.hyperparameters.items()}
+    return dataclasses.replace(population, hyperparameters=values, stopped=population.stopped.copy())
+
+
+def _stopped(state: TrainState, stops: Bool[np.ndarray, "*member"], from_batch: int) -> TrainState:
+    """Return the state with members stopped from a batch on."""
+    if not np.any(stops):
+        return state
+    carry = state.loss_fn_state
+    stopped_from = jnp.where(jnp.asarray(stops), from_batch, carry.stopped_from)
+    return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, stopped_from=stopped_from))
+
+
+def with_no_stops(state: TrainState) -> TrainState:
+    """Return the first state of a training in which members may be stopped, before any is."""
+    carry = state.loss_fn_state
+    return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, stopped_from=carry.stops))
+
+
+def _checked_arrays(what: str, arrays: Any, n_members: int) -> Named:
+    """Return arrays by name, in the dtypes of JAX."""
+    if not isinstance(arrays, Mapping):
+        raise ValueError(f"{what} must be arrays by name, got {type(arrays).__name__}.")
+    checked = {name: np.asarray(jnp.asarray(array)) for name, array in arrays.items()}
+    for name, array in checked.items():
+        if not isinstance(name, str) or not is_plain_name(name):  # they name arrays on disk
+            raise ValueError(f"{what} must have plain names without '/', got {name!r}.")
+        if array.shape[:1] != (n_members,):
+            raise ValueError(
+                f"{what} must lead with the {n_members} members, got shape {array.shape} for {name!r}."
+            )
+    return checked
+
+
+def _checked_leaf(what: str, new: Any, old: Any) -> Array:
+    """Return a leaf of a model that an update changed, as an array of the dtype of the one before."""
+    if not eqx.is_array(old) or np.shape(new) != old.shape:
+        raise ValueError(f"{what} must keep its shape {np.shape(old)}, got {np.shape(new)}.")
+    return jnp.asarray(new).astype(old.dtype)
+
+
+def _mask(what: str, values: Any, n_members: int) -> Bool[np.ndarray, " member"]:
+    if np.shape(values) != (n_members,) or np.asarray(values).dtype != bool:
+        raise ValueError(
+            f"{what} must be True or False for each of the {n_members} members, got {values!r:.200}."
+        )
+    return np.asarray(values)
+
+
+def _like(what: str, before: Mapping[str, np.ndarray], now: Any) -> Named:
+    """Return arrays in the dtypes of those before, whose names and shapes they must have."""
+    expected = {name: array.shape for name, array in before.items()}
+    is_named = isinstance(now, Mapping)
+    shapes = {name: np.shape(array) for name, array in now.items()} if is_named else type(now).__name__
+    if shapes != expected:
+        raise ValueError(f"{what} must keep names and shapes, {expected}, got {shapes}.")
+    return {name: np.asarray(now[name]).astype(array.dtype) for name, array in before.items()}
+
+
+def _where(active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:
+    return {name: np.where(beside(active, array), array, before[name]) for name, array in now.items()}

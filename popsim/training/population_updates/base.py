@@ -1,0 +1,252 @@
+"""What acts on a population between training batches: its contract, and what it is given."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Protocol
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
+
+from popsim._plain_values import plain_value
+from popsim.evaluation import Evaluation
+from popsim.loss import LossValues
+from popsim.trial import Trial
+
+__all__ = ["AbstractPopulationUpdate", "Population", "ValidationResults"]
+
+HYPERPARAMETER = "hyperparameter."  # begins the names of those in a history
+State = Mapping[str, Shaped[Any, "member ..."]]
+Record = Mapping[str, Shaped[Any, "member ..."]]
+
+
+class Exchange(Protocol):
+    """Moves members within a population, which may be divided over several trainings."""
+
+    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
+        """See `Population.everyone`."""
+        ...
+
+    def take(self, parents: Int[Any, " member"]) -> "Population":
+        """See `Population.take`."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Population:
+    """The members of a training between two batches.
+
+    Arrays lead with the member; a single model is one member.
+
+    An update returns a changed copy: `dataclasses.replace(population, stopped=...)`.
+
+    - `model`: the ensemble.
+    - `hyperparameters`: by name, the values of those that the update sets, with axes (member, ...).
+    - `frozen`: which members are held because their numbers were not finite. It cannot be changed.
+    - `stopped`: which members are held because an update stopped them.
+    - `began_anew`: which members begin anew with this update, for example with the weights of another one, or
+        a harder task. What other updates keep of them is reset, and none stops them now.
+    - `places`: the places of the members in the whole population, on which draws should depend.
+    - `size`: the number of members of the whole population, which may be divided over several trainings.
+    """
+
+    model: Any
+    hyperparameters: Mapping[str, Shaped[Any, "member ..."]]
+    frozen: Bool[np.ndarray, " member"]
+    stopped: Bool[Any, " member"]
+    began_anew: Bool[Any, " member"]
+    places: Int[np.ndarray, " member"]
+    size: int
+    _exchange: Exchange | None = dataclasses.field(default=None, repr=False)
+    _members: Any = dataclasses.field(default=None, repr=False)
+
+    @property
+    def n_members(self) -> int:
+        """The number of members of this training."""
+        return self.frozen.size
+
+    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
+        """Return the scores of the whole population, from those of the members of this training.
+
+        Where a population is divided over several trainings this waits for the others; the training is saved
+        before.
+
+        **Raises:** `ValueError` if the update does not say that it `replaces` members.
+        """
+        return self._of_whole("everyone").everyone(scores)
+
+    def take(self, parents: Int[Any, " member"]) -> "Population":
+        """Return the population in which each member has what its parent learned.
+
+        Inherited are all that changes in training (parameters, what learning rules change, the states of
+        optimizer, gradient and loss), whether the parent is frozen or stopped, and `hyperparameters`. Those
+        whose parent is another member have begun anew.
+
+        **Arguments:**
+
+        - `parents`: the place in the whole population of the parent of each member; its own place to keep
+            what it has.
+
+        **Raises:** `ValueError` if the update does not say that it `replaces` members.
+        """
+        return self._of_whole("take").take(parents)
+
+    def _of_whole(self, method: str) -> Exchange:
+        if self._exchange is None:
+            raise ValueError(f"`{method}` of a population is for updates with `replaces = True`.")
+        return self._exchange
+
+
+class ValidationResults:
+    """The results of the present members on the validation trials, computed when they are first asked for.
+
+    Arrays lead with the member; a single model is one member. At a log point they are those of the log.
+
+    **Arguments:**
+
+    - `evaluate`: returns the evaluation, the trials, and the metrics.
+    - `is_single`: whether these are of a single model, without a member axis.
+    """
+
+    def __init__(
+        self,
+        evaluate: Callable[[], tuple[Evaluation, Trial, Mapping[str, np.ndarray]]],
+        *,
+        is_single: bool,
+    ):
+        self._evaluate = evaluate
+        self._is_single = is_single
+
+    @functools.cached_property
+    def states(self) -> PyTree[Array]:
+        """The recorded states, with axes (member, trial, time, ...)."""
+        return self._by_member(self._evaluate()[0].states)
+
+    @functools.cached_property
+    def losses(self) -> LossValues:
+        """The weighted terms of each trial, with axes (member, trial)."""
+        return self._by_member(self._evaluate()[0].losses)
+
+    @functools.cached_property
+    def metrics(self) -> dict[str, Shaped[np.ndarray, "member ..."]]:
+        """The results of the trainer's `validation_metrics`, by name."""
+        return self._by_member(dict(self._evaluate()[2]))
+
+    @property
+    def trials(self) -> Trial:
+        """The validation trials; with a leading member axis if the members' tasks differ."""
+        return self._evaluate()[1]
+
+    @functools.cached_property
+    def total_loss(self) -> Float[np.ndarray, " member"]:
+        """The total validation loss, a mean over trials."""
+        means = jax.tree.map(lambda values: values.mean(axis=-1), jax.device_get(self.losses))
+        return np.asarray(means.total)
+
+    def _by_member(self, tree: Any) -> Any:
+        if not self._is_single:
+            return tree
+        return jax.tree.map(
+            lambda leaf: leaf[None] if isinstance(leaf, np.ndarray | jax.Array) else leaf, tree
+        )
+
+
+def _plain_every(every: Any) -> Any:
+    return None if every is None else plain_value("every", every)
+
+
+class AbstractPopulationUpdate(eqx.Module):
+    """What acts on the whole population between training batches, by the results of its members.
+
+    It may stop members, set their hyperparameters, change their trained weights, or replace some by others.
+    It runs on the host, outside of compiled programs, and may compute with numpy or JAX. It must depend on
+    its arguments alone. A subclass supplies `__call__`, and `init` if it has a state.
+
+    What it returns for a member that is frozen or stopped is not used, unless it `replaces` members. What a
+    training has at a pause is done in this order: the log point; all updates that are due, in the order in
+    which the trainer has them; observers and checkpoints; updates that replace members.
+
+    It may have, as fields, properties or attributes of the class,
+
+    - `every`: the number of batches between its calls; None, the default, for the log points.
+    - `hyperparameters`: the names of those that it sets, see `Curriculum`; None for all that differ between
+        members. By default it sets none.
+    - `metric`: the name in `validation_metrics` of what it goes by; None, the default, for the total
+        validation loss, or for nothing.
+    - `may_stop`: whether it stops members.
+    - `replaces`: whether it looks at other members, and may replace some. Such an update does not act after
+        the last batch, and acts once all trainings of its population have come to the same batch.
+    - `restarts`: whether its state of a member is reset where another update lets that member begin anew.
+
+    !!! example
+
+        ```python
+        >>> import dataclasses, numpy as np
+        >>> from popsim.training import AbstractPopulationUpdate
+        >>> class StopAt(AbstractPopulationUpdate):
+        ...     level: float
+        ...     may_stop = True
+        ...     def __call__(self, population, results, state, *, batch, key):
+        ...         stopped = population.stopped | (results.total_loss < self.level)
+        ...         return dataclasses.replace(population, stopped=stopped), state, {}
+
+        ```
+    """
+
+    every: int | None = eqx.field(static=True, converter=_plain_every, default=None, kw_only=True)
+    may_stop: ClassVar[bool] = False
+    replaces: ClassVar[bool] = False
+    restarts: ClassVar[bool] = True
+    recorded_as: ClassVar[str | None] = None
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        """Return the population before the first batch, and what is kept of its members; nothing by default.
+
+        Only hyperparameters may be set here. It is called again for members that begin anew.
+
+        **Returns:** the population, and arrays by name, with axes (member, ...).
+
+        **Raises:** `ValueError` if the update does not fit the population.
+        """
+        return population, {}
+
+    @abc.abstractmethod
+    def __call__(
+        self,
+        population: Population,
+        results: ValidationResults,
+        state: State,
+        *,
+        batch: int,
+        key: Key[Array, ""],
+    ) -> tuple[Population, State, Record]:
+        """Return the population for the next batch.
+
+        **Arguments:**
+
+        - `population`: the members after the last batch, and after the updates before this one.
+        - `results`: their results on the validation trials, before any update.
+        - `state`: what was kept.
+        - `batch`: the number of the last batch.
+        - `key`: a key for random draws, different for each batch and update.
+
+        **Returns:**
+
+        - the population. Only leaves of the model that are trained, or that model updates change, may differ;
+        - what is kept, with the names and shapes of `state`;
+        - what the history records besides what is kept and the hyperparameters: arrays by name, with axes
+            (member, ...), always of the same names and shapes.
+        """
+
+
+def hyperparameters_of(update: AbstractPopulationUpdate) -> tuple[str, ...] | None:
+    """Return the names of the hyperparameters that an update sets; None for all that differ by member."""
+    return getattr(update, "hyperparameters", ())
+
+
+def metric_name_of(update: AbstractPopulationUpdate) -> str | None:
+    """Return the name of the metric by which an update goes, if it has one."""
+    return getattr(update, "metric", None)

@@ -1,0 +1,282 @@
+"""Updates of members by their own results: early stopping, reduction on a plateau, and curricula."""
+
+import dataclasses
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from popsim._argument_shapes import check_one_number
+from popsim._checks import check_finite, check_non_negative, check_positive_int
+from popsim._plain_values import plain_number
+from popsim.per_member import beside
+from popsim.training.population_updates.base import (
+    AbstractPopulationUpdate,
+    Population,
+    Record,
+    State,
+    ValidationResults,
+    metric_name_of,
+)
+
+__all__ = ["Curriculum", "EarlyStopping", "ReduceOnPlateau"]
+
+Mode = Literal["min", "max"]
+
+
+def metric_of(
+    update: AbstractPopulationUpdate, results: ValidationResults, n_members: int
+) -> Float[np.ndarray, " member"]:
+    """Return the metric by which an update goes: that of its name, else the total validation loss."""
+    metric = metric_name_of(update)
+    if metric is None:
+        values = results.total_loss
+    elif metric in results.metrics:
+        values = results.metrics[metric]
+    else:
+        raise ValueError(
+            f"`metric` of {type(update).__name__} must be one of `validation_metrics`, "
+            f"{', '.join(sorted(results.metrics))}, got {metric!r}."
+        )
+    if values.shape != (n_members,):
+        raise ValueError(
+            f"`metric` of {type(update).__name__} must be one number for each of the {n_members} members, "
+            f"got shape {values.shape[1:]} for each."
+        )
+    return values.astype(jax.dtypes.canonicalize_dtype(float))
+
+
+class EarlyStopping(AbstractPopulationUpdate):
+    """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
+    compares such criteria.
+
+    The parameters and the optimizer state of a stopped member stay as they are: those of its best logging
+    point are not restored, but are in the history where `save_model_trainables` keeps them. When all members
+    are stopped or frozen, training ends. `history.stopped_from` has the first batch that a member did not
+    train.
+
+    **Arguments:**
+
+    - `patience`: the number of calls in a row without a gain after which a member stops.
+    - `min_gain`: what the metric must improve on the best so far by more than, to count as a gain.
+    - `metric`: one of `validation_metrics`; None for the total validation loss.
+    - `mode`: whether low ("min") or high ("max") values are good.
+    - `every`: the number of batches between calls; None for the log points.
+
+    **Raises:** `ValueError` if an argument is out of range.
+    """
+
+    patience: int = eqx.field(static=True, converter=plain_number)
+    min_gain: float = eqx.field(static=True, converter=plain_number, default=0.0)
+    metric: str | None = eqx.field(static=True, default=None)
+    mode: Mode = eqx.field(static=True, default="min")
+    may_stop = True
+
+    def __check_init__(self):
+        _check_gain(self.patience, self.min_gain, self.mode)
+        _check_metric(self.metric)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        return population, _no_gain_yet(population.n_members, self.mode)
+
+    def __call__(
+        self,
+        population: Population,
+        results: ValidationResults,
+        state: State,
+        *,
+        batch: int,
+        key: Key[Array, ""],
+    ) -> tuple[Population, State, Record]:
+        values = metric_of(self, results, population.n_members)
+        state = _after(state, values, self.min_gain, self.mode)
+        stopped = population.stopped | (state["points_without_gain"] >= self.patience)
+        return dataclasses.replace(population, stopped=stopped), state, {}
+
+
+class ReduceOnPlateau(AbstractPopulationUpdate):
+    """Multiply a hyperparameter of a member by a factor when its metric has not improved for a while.
+
+    **Arguments:**
+
+    - `hyperparameter`: its name, such as "learning_rate", see `Curriculum`.
+    - `factor`: the factor, above 0 and below 1.
+    - `patience`: the number of calls in a row without a gain after which the value is reduced; the count
+        begins again then.
+    - `min_gain`, `metric`, `mode`, `every`: see `EarlyStopping`.
+    - `minimum`: the smallest value.
+
+    **Raises:** `ValueError` if an argument is out of range.
+    """
+
+    hyperparameter: str = eqx.field(static=True)
+    factor: float = eqx.field(static=True, converter=plain_number)
+    patience: int = eqx.field(static=True, converter=plain_number)
+    min_gain: float = eqx.field(static=True, converter=plain_number, default=0.0)
+    metric: str | None = eqx.field(static=True, default=None)
+    mode: Mode = eqx.field(static=True, default="min")
+    minimum: float = eqx.field(static=True, converter=plain_number, default=0.0)
+
+    def __check_init__(self):
+        _check_name(self.hyperparameter)
+        check_one_number("factor", self.factor)
+        check_finite("factor", self.factor)
+        if not 0 < self.factor < 1:
+            raise ValueError(f"`factor` must be above 0 and below 1, got {self.factor}.")
+        _check_gain(self.patience, self.min_gain, self.mode)
+        _check_metric(self.metric)
+        check_non_negative("minimum", self.minimum)
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        """The name of the one that it sets."""
+        return (self.hyperparameter,)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        return population, _no_gain_yet(population.n_members, self.mode)
+
+    def __call__(
+        self,
+        population: Population,
+        results: ValidationResults,
+        state: State,
+        *,
+        batch: int,
+        key: Key[Array, ""],
+    ) -> tuple[Population, State, Record]:
+        metric = metric_of(self, results, population.n_members)
+        state = _after(state, metric, self.min_gain, self.mode)
+        reduced = state["points_without_gain"] >= self.patience
+        count = np.where(reduced, 0, state["points_without_gain"])
+        values = population.hyperparameters[self.hyperparameter]
+        # A value that is below the minimum already stays.
+        smaller = np.minimum(values, np.maximum(values * self.factor, self.minimum))
+        after = {self.hyperparameter: np.where(beside(reduced, values), smaller, values)}
+        population = dataclasses.replace(population, hyperparameters=after)
+        return population, {**state, "points_without_gain": count}, {}
+
+
+class Curriculum(AbstractPopulationUpdate):
+    """Change a hyperparameter of a member in stages, the next one when its metric reaches a threshold
+    (curriculum learning: Bengio et al. 2009, ICML; shaping, in animals).
+
+    ```python
+    task = equinox.tree_at(lambda task: task.noise_std, task, popsim.PerMember(jnp.full(16, 0.1)))
+    curriculum = Curriculum("task.noise_std", [0.1, 0.2, 0.4], "fraction_correct", 0.85)
+    ```
+
+    A member advances by at most one stage at a time. Its validation trials have its present value too: a
+    metric that falls after an advance does not take it back, and other updates, such as `EarlyStopping`,
+    begin anew with the stage. A member that a selection replaces keeps its stage.
+
+    **Arguments:**
+
+    - `hyperparameter`: its name: that of a floating-point `PerMember` by its path, such as "task.noise_std"
+        or "task.loss.weights.effort"; or of one in the optimizer, such as "learning_rate". A single model has
+        the latter alone: train an ensemble of one for the others.
+    - `stages`: the value of each stage, an array with axes (stage, ...); the first one replaces that given.
+    - `metric`: one of `validation_metrics`; None for the total validation loss.
+    - `threshold`: the value of the metric that must be reached.
+    - `mode`: whether it is reached from below ("max", as by a fraction correct) or from above ("min").
+
+    **Raises:** `ValueError` if an argument is out of range.
+    """
+
+    hyperparameter: str = eqx.field(static=True)
+    stages: Float[np.ndarray, "stage ..."] = eqx.field(converter=lambda stages: _as_stages(stages))
+    metric: str | None = eqx.field(static=True)
+    threshold: float = eqx.field(static=True, converter=plain_number)
+    mode: Mode = eqx.field(static=True, default="max")
+    restarts = False
+
+    def __check_init__(self):
+        _check_name(self.hyperparameter)
+        _check_metric(self.metric)
+        check_finite("stages", self.stages)
+        if self.stages.ndim == 0 or len(self.stages) < 2:
+            raise ValueError(f"`stages` must be the values of two stages or more, got {self.stages}.")
+        check_one_number("threshold", self.threshold)
+        check_finite("threshold", self.threshold)
+        _check_mode(self.mode)
+
+    @property
+    def hyperparameters(self) -> tuple[str, ...]:
+        """The name of the one that it sets."""
+        return (self.hyperparameter,)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        shape = population.hyperparameters[self.hyperparameter].shape[1:]
+        if self.stages.shape[1:] != shape:
+            raise ValueError(
+                f"`stages` must be values of `{self.hyperparameter}`, of shape {shape}, "
+                f"got shape {self.stages.shape[1:]}."
+            )
+        return self._at(np.zeros(population.n_members, np.int32), population)
+
+    def __call__(
+        self,
+        population: Population,
+        results: ValidationResults,
+        state: State,
+        *,
+        batch: int,
+        key: Key[Array, ""],
+    ) -> tuple[Population, State, Record]:
+        values = metric_of(self, results, population.n_members)
+        reached = values >= self.threshold if self.mode == "max" else values <= self.threshold
+        stage = np.minimum(state["stage"] + reached, len(self.stages) - 1)
+        population = dataclasses.replace(population, began_anew=stage != state["stage"])
+        return *self._at(stage, population), {}
+
+    def _at(self, stage: Int[np.ndarray, " member"], population: Population) -> tuple[Population, State]:
+        """Return the population at some stages, and these."""
+        values = {self.hyperparameter: self.stages[stage]}
+        return dataclasses.replace(population, hyperparameters=values), {"stage": stage}
+
+
+def _as_stages(stages: Any) -> np.ndarray:
+    try:
+        return np.asarray(stages, float)
+    except (TypeError, ValueError):
+        raise ValueError(f"`stages` must be numbers of one shape, got {stages!r:.200}.") from None
+
+
+def _check_name(hyperparameter: object) -> None:
+    if not isinstance(hyperparameter, str):
+        raise ValueError(f'`hyperparameter` must be a name, such as "learning_rate", got {hyperparameter!r}.')
+
+
+def _check_metric(metric: object) -> None:
+    if not (metric is None or isinstance(metric, str)):
+        raise ValueError(f"`metric` must be a name in `validation_metrics`, or None, got {metric!r}.")
+
+
+def _check_gain(patience: int, min_gain: float, mode: str) -> None:
+    check_positive_int("patience", patience)
+    check_one_number("min_gain", min_gain)
+    check_non_negative("min_gain", min_gain)
+    _check_mode(mode)
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in ("min", "max"):
+        raise ValueError(f'`mode` must be "min" or "max", got {mode!r}.')
+
+
+def _no_gain_yet(n_members: int, mode: Mode) -> State:
+    worst = np.inf if mode == "min" else -np.inf
+    return {"best": np.full(n_members, worst), "points_without_gain": np.zeros(n_members, np.int32)}
+
+
+def _after(
+    state: State, values: Float[np.ndarray, " member"], min_gain: float, mode: Mode
+) -> dict[str, np.ndarray]:
+    """Return the best value of each member, and for how many calls there was no gain on it."""
+    best = state["best"]
+    gains = values < best - min_gain if mode == "min" else values > best + min_gain
+    return {
+        "best": np.where(gains, values, best),
+        "points_without_gain": np.where(gains, 0, state["points_without_gain"] + 1),
+    }
