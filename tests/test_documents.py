@@ -21,7 +21,7 @@ import small_training
 from tiny_runs import spare_center_out
 
 import popsim
-from popsim import tasks
+from popsim import tasks, training
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment
 from popsim.training import TaskTrainer
@@ -31,7 +31,7 @@ DOCUMENTS = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("extending", "own_experiment", "tasks", "bodies", "runs", "scale", "selection")
+        for name in ("extending", "own_experiment", "own_training", "tasks", "bodies", "runs", "scale", "selection")
     ),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
@@ -65,6 +65,25 @@ def test_the_code_fits_together(document, monkeypatch):
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
     monkeypatch.setattr(popsim, "evaluate_ensemble", traced_evaluation)
     run_code(document)
+
+
+def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
+    """The page, with fewer batches; what it trained in two parts is what is trained at once."""
+    code = "\n".join(code_blocks("docs/own_training.md"))
+    for number, fewer in ((200, 8), (120, 5), (100, 5), (25, 2)):
+        code = code.replace(f" {number}", f" {fewer}").replace(f"every={number}", f"every={fewer}")
+    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path / str(len([*tmp_path.iterdir()]))))
+    scope = {}
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        exec(compile(code, "docs/own_training.md", "exec"), scope)
+        for trained, options in (
+            ("evolved", {"gradient": scope["EvolutionStrategy"]()}),
+            ("scaled", {"population_updates": [scope["Homeostasis"](every=2)]}),
+        ):
+            whole, history = scope["train"](TaskTrainer(training.adam(1e-2), **options), 8)
+            small_training.assert_same(whole, scope[trained])
+    assert history.updates["Homeostasis"]["batch"].tolist() == [1, 3, 5, 7]
+    small_training.assert_same(history.updates, scope["history"].updates)
 
 
 def run_code(document):
