@@ -8,7 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, ParamSpec, TypeVar, overload
 
 import equinox as eqx
 import jax
@@ -47,6 +47,24 @@ def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: 
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{call}: {error}.") from error
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def names_arguments(call: str) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Let a function name an argument that it does not have, or lacks, as `check_arguments` does."""
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(function)
+        def checked(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            check_arguments(call, function, args, kwargs)
+            return function(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 LARGEST_INT = 2**31 - 1  # of JAX's default integers

@@ -31,7 +31,16 @@ DOCUMENTS = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("extending", "own_experiment", "own_training", "tasks", "bodies", "runs", "scale", "selection")
+        for name in (
+            "extending",
+            "own_experiment",
+            "own_training",
+            "tasks",
+            "bodies",
+            "runs",
+            "scale",
+            "selection",
+        )
     ),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
@@ -203,7 +212,7 @@ def test_the_code_about_selection_runs(tmp_path, monkeypatch):
     scope = {"task": small_training.RunningSum(), "build": small_training.build}
     code = re.sub(r"n_batches=\d+", "n_batches=41", "\n".join(code_blocks("docs/selection.md")))
     exec(compile(code, "docs/selection.md", "exec"), scope)
-    assert scope["done"].parent.shape == (2, 16) and scope["left"].lines and scope["right"].lines
+    assert scope["done"]["parent"].shape == (2, 16) and scope["left"].lines and scope["right"].lines
     assert scope["stage"].shape == scope["noise"].shape == (2, 8)
 
 

@@ -96,15 +96,15 @@ class Configuration:
     def up_to(self, batch: int) -> dict[str, Any]:
         """Return the configuration of all batches before `batch`, as JSON values."""
         plan = self.plan
-        enabled = None if plan.enabled is None else np.asarray(plan.enabled[:batch])
-        phases = [phase for phase in plan.phases.phases if phase.first_batch < max(batch, 1)]
+        enabled = None if plan.batches.enabled is None else np.asarray(plan.batches.enabled[:batch])
+        phases = [phase for phase in plan.batches.phases.phases if phase.first_batch < max(batch, 1)]
         planned = {
             "where_train": (_places(plan.state.params), phases),
             "toggle_model_update_funcs": None if enabled is None or enabled.all() else enabled,
         }
         return {
             **self._constant,
-            "reset_opt_state_at": [reset for reset in plan.resets if reset < batch],
+            "reset_opt_state_at": [reset for reset in plan.batches.resets if reset < batch],
             **{name: fingerprint(value) for name, value in planned.items()},
         }
 

@@ -1,8 +1,7 @@
 """The plan of a training: all that follows from its options and those of the trainer."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compilation import as_array
@@ -26,23 +25,15 @@ from popsim.per_member import (
     with_member_values,
 )
 from popsim.randomness import seed_key
+from popsim.task import AbstractTask
+from popsim.training._batch_numbers import BatchNumbers, number_batches
 from popsim.training._fit import check_changes, check_fit
 from popsim.training.constraints import warn_of_start
 from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
-from popsim.training.loop.history import TRAINABLES, TRIALS
-from popsim.training.loop.schedule import (
-    TrainablePhases,
-    batch_numbers,
-    checked_callbacks,
-    enabled_updates,
-    kept_batches,
-    most_kept,
-    training_phases,
-)
+from popsim.training.loop.schedule import most_kept
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates._applying import PopulationUpdates, labelled, with_no_stops
 from popsim.training.population_updates._hyperparameters import (
-    Place,
     hyperparameter_places,
     with_present_values,
 )
@@ -65,288 +56,65 @@ MAX_TRAINABLES_BYTES = 256 * 2**20
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingPlan:
-    """The plan of a training. What is costly is computed on first access.
+    """The plan of a training, made by `plan_training`.
 
-    - `trainer`: the options of the trainer.
-    - `training`: the options of the training.
-
-    **Raises:** `ValueError` naming what does not fit together, before the training loop is compiled.
+    - `trainer`, `training`: the options of the trainer and of the training.
+    - `count`: the number of members; None for a single model.
+    - `member_ids`: the numbers on which the draws of the members depend.
+    - `layout`: the layout of the members on the devices.
+    - `batches`: the batches at which something is done.
+    - `step`: the step of one member.
+    - `new_state`: the initial state with a new optimizer state.
+    - `state`: the initial state if no checkpoint is restored.
+    - `first_trials`: the trials of the first batch.
+    - `validation_trials`: the validation trials as given; with a leading member axis if the members' tasks
+        differ.
+    - `population_updates`: the population updates, with what they need of the training.
+    - `recorded`: the leaves of the model that are recorded as its trainables: those that change in training.
+    - `member_batch_size`: how many members are trained at a time on each device; None for all.
     """
 
     trainer: TrainerOptions
     training: Training
-
-    def __post_init__(self):
-        trainer, training = self.trainer, self.training
-        if training.restore_checkpoint and trainer.folder is None:
-            raise ValueError(
-                "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
-                f"got {trainer.chkpt_dir} and {trainer.checkpointing}."
-            )
-        if training.members is not None and training.members.n_members != (self.count or 1):
-            raise ValueError(
-                f"`members` must be the {self.count or 1} of the model, got {training.members.n_members}."
-            )
-        if self.count is None:
-            for name in ("devices", "member_batch_size"):
-                if getattr(trainer, name) is not None:
-                    raise ValueError(
-                        f"`{name}` must be None for a single model, got {getattr(trainer, name)}: it divides "
-                        "the members of an ensemble, which is trained with `ensembled=True`."
-                    )
-            check_of_one_member("task", training.task)
-            check_of_one_member("model_update_funcs", trainer.model_update_funcs)
-            check_of_one_member("post_step_fns", trainer.post_step_fns)
-            check_of_one_member("gradient", trainer.gradient)
-        else:
-            check_n_members(training.task, self.count, "task")
-            check_values_of_members("task", training.task)
-            check_values_of_members("model_update_funcs", trainer.model_update_funcs)
-            check_values_of_members("post_step_fns", trainer.post_step_fns)
-            check_values_of_members("gradient", trainer.gradient)
-        self._check_population()
-        # Evaluated here, so that their errors are raised before anything else is done.
-        _ = self.kept_batches, self.spec_batches, self.callbacks, self.resets, self.enabled, self.phases
-        if training.batch_size % trainer.n_minibatches:
-            raise ValueError(
-                f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
-                f"got {training.batch_size}."
-            )
-
-    def _check_population(self) -> None:
-        """Raise `ValueError` if population updates do not fit the training."""
-        population, updates = self.training.population, self.trainer.population_updates
-        if population is not None and not any(update.replaces for update in updates):
-            raise ValueError(
-                "`population` needs a population update that replaces members, such as "
-                "PopulationBasedTraining, got none."
-            )
-        if population is not None and population.own_places.size != self.count:
-            raise ValueError(
-                f"`population` must have places of the {self.count} members, "
-                f"got {population.own_places.size}."
-            )
-        if len(np.atleast_1d(self.training.reset_opt_state_at)) and any(
-            update.replaces or self.sets_hyperparameters for update in updates
-        ):
-            raise ValueError(
-                "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
-                "hyperparameters: it would undo what they did."
-            )
-
-    @property
-    def sets_hyperparameters(self) -> bool:
-        """Whether a population update changes hyperparameters of the members."""
-        return any(hyperparameters_of(update) != () for update in self.trainer.population_updates)
-
-    @functools.cached_property
-    def count(self) -> int | None:
-        """The number of members; None for a single model."""
-        return n_members(self.training.model) if self.training.ensembled else None
-
-    @functools.cached_property
-    def member_ids(self) -> Int[Array, "*member"]:
-        """The numbers on which the draws of the members depend."""
-        members = self.training.members
-        ids = np.arange(self.count or 1) if members is None else members.ids
-        return as_array(ids if self.training.ensembled else ids[0], int)
-
-    @functools.cached_property
-    def kept_batches(self) -> Int[np.ndarray, " kept"]:
-        """The batches after which the trainables are kept."""
-        kept = kept_batches(self.training.save_model_trainables, self.training.n_batches)
-        return kept[kept >= self.training.start_batch]
-
-    @functools.cached_property
-    def spec_batches(self) -> Int[np.ndarray, " spec"]:
-        """The batches whose trials are kept."""
-        asked = () if self.training.save_trial_specs is None else self.training.save_trial_specs
-        numbers = batch_numbers("save_trial_specs", asked, self.training.n_batches)
-        return numbers[numbers >= self.training.start_batch]
-
-    @functools.cached_property
-    def callbacks(self) -> dict[int, Sequence[Callable[[], None]]]:
-        """By batch, the functions to call after it."""
-        return checked_callbacks(self.training.batch_callbacks or {}, self.training.n_batches)
-
-    @functools.cached_property
-    def resets(self) -> list[int]:
-        """The batches before which the optimizer state is reset."""
-        training = self.training
-        return batch_numbers("reset_opt_state_at", training.reset_opt_state_at, training.n_batches).tolist()
-
-    @functools.cached_property
-    def enabled(self) -> Bool[np.ndarray, "batch update"] | None:
-        """The batches in which each model update is applied; None for all."""
-        training = self.training
-        return enabled_updates(
-            training.toggle_model_update_funcs, self.trainer.model_update_funcs, training.n_batches
-        )
-
-    @functools.cached_property
-    def phases(self) -> TrainablePhases:
-        """The phases, each with its trainable part."""
-        phases = training_phases(self.training.model, self.training.where_train)
-        phases.check_within(self.training.n_batches)
-        return phases
-
-    @property
-    def regular_log_batches(self) -> range:
-        """The batches after which there is a logging point, but for the last one, which always has one."""
-        return range(self.training.log_step - 1, self.training.n_batches, self.training.log_step)
-
-    def is_logged(self, batch: int) -> bool:
-        """Whether there is a logging point after a batch."""
-        return batch in self.regular_log_batches or batch == self.training.n_batches - 1
+    count: int | None
+    member_ids: Int[Array, "*member"]
+    layout: MemberLayout
+    batches: BatchNumbers
+    step: MemberStep
+    new_state: TrainState
+    state: TrainState
+    first_trials: Trial
+    validation_trials: Trial
+    population_updates: PopulationUpdates
+    recorded: PyTree[bool]
+    member_batch_size: int | None
 
     @property
     def shared_trials(self) -> bool:
         """Whether all members of an ensemble draw the same numbers for the trials."""
-        return self.training.ensembled and not self.training.ensemble_random_trials
+        return self.step.shared_trials
 
     @property
     def trials_by_member(self) -> bool:
         """Whether the trials of a batch have a leading member axis."""
         return self.training.ensembled and trials_differ(self.training.task, shared_trials=self.shared_trials)
 
+    @property
+    def n_trained(self) -> int:
+        """The number of numbers of one member that the optimizer trains, in some phase."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
+
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
         """Return the trials of a batch, with `hyperparameters` as for `validate`."""
         task = self.training.task
         if hyperparameters is not None:
-            task = with_present_values(task, self.layout.gather(hyperparameters), self._unchecked_step)
-        return trials_of_batch(
-            task,
-            self.training.batch_size,
-            as_array(batch, int),
-            member_ids=self.member_ids,
-            shared_trials=self.shared_trials,
-            key=self.training.key,
-        )
-
-    @functools.cached_property
-    def first_trials(self) -> Trial:
-        """The trials of the first batch."""
-        return self.trials_of(self.training.start_batch)
-
-    @functools.cached_property
-    def step(self) -> MemberStep:
-        """The step of one member."""
-        state = self.new_state
-        finite = starts_finite((state.opt_state, state.loss_fn_state.gradient))
-        return dataclasses.replace(self._unchecked_step, starts_finite=finite)
-
-    @functools.cached_property
-    def _unchecked_step(self) -> MemberStep:
-        return MemberStep(
-            task=self.training.task,
-            batch_size=self.training.batch_size,
-            n_minibatches=self.trainer.n_minibatches,
-            shared_trials=self.shared_trials,
-            remat=self.trainer.remat,
-            updates=self.trainer.updates,
-            post_step_fns=tuple(self.trainer.post_step_fns),
-            loss_update_func=self.trainer.loss_update_func,
-            gradient=self.trainer.gradient,
-        )
-
-    @functools.cached_property
-    def new_state(self) -> TrainState:
-        """The initial state of a training with a new optimizer state."""
-        training = self.training
-        initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
-        where = self.phases.where_train
-        state = initial(training.model, self.trainer.optimizer, training.key, where_train=where)
-        has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
-        if has_rate and np.all(np.isnan(learning_rate_of(state.opt_state))):
-            warn_caller(
-                "the optimizer does not tell its learning rate: it is NaN in the history. "
-                "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
-            )
-
-        def carry_of(model, params, values):
-            return with_member_values(self._unchecked_step, values).initial_carry(model, params)
-
-        values = member_values(self._unchecked_step, self.count or 1, "trainer")
-        carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
-        carry = carries_of(training.model, state.params, values)
-        changed = values if self.sets_hyperparameters else None
-        state = dataclasses.replace(
-            state,
-            step=jnp.asarray(training.start_batch),
-            loss_fn_state=carry,
-            hyperparameters=jax.tree.map(jnp.asarray, changed),
-        )
-        return with_no_stops(state) if self.may_stop else state
-
-    @functools.cached_property
-    def n_trained(self) -> int:
-        """The number of numbers of one member that the optimizer trains, in some phase."""
-        return sum(leaf.size for leaf in jax.tree.leaves(self.new_state.params)) // (self.count or 1)
-
-    @functools.cached_property
-    def state(self) -> TrainState:
-        """The initial state if no checkpoint is restored."""
-        state = self.new_state
-        if self.training.opt_state is not None:
-            opt_state = checked_opt_state(self.training.opt_state, state.opt_state)
-            state = dataclasses.replace(state, opt_state=opt_state)
-        return self.population_updates.with_first_states(state) if self.trainer.population_updates else state
-
-    @functools.cached_property
-    def recorded(self) -> PyTree[bool]:
-        """The leaves of the model recorded as its trainables: those that change in training."""
-        training = self.training
-        check_fit(
-            of_member(training.task, 0),
-            training.model,
-            self.first_trials,
-            ensembled=training.ensembled,
-            by_member=self.trials_by_member,
-        )
-        step, state = _first_member(self.step, self.state, training.ensembled)
-        recorded = check_changes(step, state, [phase.trained for phase in self.phases.phases])
-        if self.trainer.post_step_fns:
-            warn_of_start(self.trainer.post_step_fns, training.model, self.count)
-        return recorded
-
-    @property
-    def rows_like(self) -> dict[str, PyTree]:
-        """A row of the trainables, and the arrays of the trials."""
-        return {
-            TRAINABLES: eqx.filter(self.state.model, self.recorded),
-            TRIALS: eqx.filter(self.first_trials, eqx.is_array),
-        }
-
-    @functools.cached_property
-    def layout(self) -> MemberLayout:
-        """The layout of the members on the devices."""
-        devices = self.trainer.devices if self.training.ensembled else None
-        return MemberLayout.over(devices, self.count or 1)
-
-    @functools.cached_property
-    def member_batch_size(self) -> int | None:
-        """How many members are trained at a time on each device; None for all."""
-        training, given = self.training, self.trainer.member_batch_size
-        if given is not None or self.count is None or self.layout.platform != "cpu":
-            return given
-
-        def initial(model: Any, trials: Trial) -> PyTree:
-            of_one = np.index_exp[0, 0] if self.trials_by_member else 0
-            trial = jax.tree.map(lambda leaf: leaf[of_one], trials)
-            return initial_state(member(model, 0), trial, key=seed_key(0))
-
-        state = eqx.filter_eval_shape(initial, training.model, self.first_trials)
-        n_trials = training.batch_size // self.trainer.n_minibatches
-        return members_at_a_time(
-            self.layout.n_on_device,
-            bytes_of((training.model, self.state.params)) // self.count,
-            n_trials * bytes_of(state),
-        )
+            task = with_present_values(task, self.layout.gather(hyperparameters), self.step)
+        return _trials_of_batch(task, self.training, self.member_ids, batch, shared=self.shared_trials)
 
     def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
         """Return the compiled loop of each phase, by first batch."""
         layout, ensembled = self.layout, self.training.ensembled
-        capacity, n_kept = _loop_sizes(eqx.filter(self.state.model, self.recorded), self.kept_batches)
+        capacity, n_kept = _loop_sizes(eqx.filter(self.state.model, self.recorded), self.batches.kept)
         values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
         loop = BatchLoop(
             self.step,
@@ -357,60 +125,257 @@ class TrainingPlan:
             capacity=capacity,
             n_kept=n_kept,
             member_batch_size=member_batch_size,
-            skips_held=self.may_stop,
+            skips_held=self.population_updates.may_stop,
             mesh=layout.mesh,
         )
         return {
             phase.first_batch: dataclasses.replace(
                 loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=phase.trained))
             )
-            for phase in self.phases.phases
+            for phase in self.batches.phases.phases
         }
 
-    @functools.cached_property
-    def validation_trials(self) -> Trial:
-        """The validation trials as given; with a leading member axis if the members' tasks differ."""
-        return validation_trials(self.training.task, self.count or 1)
 
-    @property
-    def may_stop(self) -> bool:
-        """Whether a population update may stop members."""
-        return any(update.may_stop for update in self.trainer.population_updates)
+def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
+    """Plan a training: check its options, number the batches, and make the first state and trials.
 
-    @functools.cached_property
-    def population_updates(self) -> PopulationUpdates:
-        """The population updates, with what they need of the training."""
-        updates = labelled(self.trainer.population_updates)
-        return PopulationUpdates(
-            updates,
-            {label: self._places_of(label, hyperparameters_of(update)) for label, update in updates.items()},
-            self.regular_log_batches,
-            self.training.n_batches,
-            self.training.start_batch,
-            self.count,
-            self.training.key,
-            self.training.population,
+    Nothing is written, and the training loop is not compiled yet.
+
+    **Raises:** `ValueError` naming what does not fit together.
+    """
+    count = n_members(training.model) if training.ensembled else None
+    _check_options(trainer, training, count)
+    batches = number_batches(trainer, training)
+    member_ids = _member_ids(training, count)
+    layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
+
+    step = _member_step(trainer, training)
+    new_state = _new_state(trainer, training, step, batches.phases.where_train, count)
+    finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
+    step = dataclasses.replace(step, starts_finite=finite)
+    updates = _population_updates(trainer, training, step, new_state, batches.logged, count)
+    state = _first_state(training, new_state, updates)
+
+    first_trials = _trials_of_batch(
+        training.task, training, member_ids, training.start_batch, shared=step.shared_trials
+    )
+    by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
+    task = of_member(training.task, 0)
+    check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
+    recorded = check_changes(
+        *_first_member(step, state, training.ensembled), [phase.trained for phase in batches.phases.phases]
+    )
+    if trainer.post_step_fns:
+        warn_of_start(trainer.post_step_fns, training.model, count)
+    return TrainingPlan(
+        trainer=trainer,
+        training=training,
+        count=count,
+        member_ids=member_ids,
+        layout=layout,
+        batches=batches,
+        step=step,
+        new_state=new_state,
+        state=state,
+        first_trials=first_trials,
+        validation_trials=validation_trials(training.task, count or 1),
+        population_updates=updates,
+        recorded=recorded,
+        member_batch_size=_member_batch_size(trainer, training, layout, first_trials, state, by_member),
+    )
+
+
+def _check_options(trainer: TrainerOptions, training: Training, count: int | None) -> None:
+    """Raise `ValueError` if the options of a trainer and of a training do not fit together."""
+    if training.restore_checkpoint and trainer.folder is None:
+        raise ValueError(
+            "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
+            f"got {trainer.chkpt_dir} and {trainer.checkpointing}."
+        )
+    if training.members is not None and training.members.n_members != (count or 1):
+        raise ValueError(
+            f"`members` must be the {count or 1} of the model, got {training.members.n_members}."
+        )
+    parts = {
+        "task": training.task,
+        "model_update_funcs": trainer.model_update_funcs,
+        "post_step_fns": trainer.post_step_fns,
+        "gradient": trainer.gradient,
+    }
+    if count is None:
+        for name in ("devices", "member_batch_size"):
+            if getattr(trainer, name) is not None:
+                raise ValueError(
+                    f"`{name}` must be None for a single model, got {getattr(trainer, name)}: it divides "
+                    "the members of an ensemble, which is trained with `ensembled=True`."
+                )
+        for name, part in parts.items():
+            check_of_one_member(name, part)
+    else:
+        check_n_members(training.task, count, "task")
+        for name, part in parts.items():
+            check_values_of_members(name, part)
+    _check_population(trainer, training, count)
+    if training.batch_size % trainer.n_minibatches:
+        raise ValueError(
+            f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
+            f"got {training.batch_size}."
         )
 
-    def _places_of(
-        self, label: str, names: Sequence[str] | None
-    ) -> tuple[dict[str, Place], dict[str, Place]]:
-        """Return where the hyperparameters are that a population update sets, see `hyperparameter_places`."""
-        state = self.new_state
-        first = eqx.filter_eval_shape(
-            lambda params: params if self.count is None else jax.tree.map(lambda leaf: leaf[0], params),
-            state.params,
+
+def _check_population(trainer: TrainerOptions, training: Training, count: int | None) -> None:
+    """Raise `ValueError` if population updates do not fit the training."""
+    population, updates = training.population, trainer.population_updates
+    if population is not None and not any(update.replaces for update in updates):
+        raise ValueError(
+            "`population` needs a population update that replaces members, such as "
+            "PopulationBasedTraining, got none."
         )
-        places, others = hyperparameter_places(
-            names, state, self.step, first, argument=f"hyperparameters` of `{label}"
+    if population is not None and population.own_places.size != count:
+        raise ValueError(
+            f"`population` must have places of the {count} members, got {population.own_places.size}."
         )
-        of_loss = [name for name in places if name.startswith("task.loss")]
-        if of_loss and self.trainer.loss_update_func is not None:
+    if len(np.atleast_1d(training.reset_opt_state_at)) and any(
+        update.replaces or hyperparameters_of(update) != () for update in updates
+    ):
+        raise ValueError(
+            "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
+            "hyperparameters: it would undo what they did."
+        )
+
+
+def _member_ids(training: Training, count: int | None) -> Int[Array, "*member"]:
+    """Return the numbers on which the draws of the members depend."""
+    ids = np.arange(count or 1) if training.members is None else training.members.ids
+    return as_array(ids if training.ensembled else ids[0], int)
+
+
+def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
+    """Return the step of one member, in which all of the optimizer state must stay finite."""
+    return MemberStep(
+        task=training.task,
+        batch_size=training.batch_size,
+        n_minibatches=trainer.n_minibatches,
+        shared_trials=training.ensembled and not training.ensemble_random_trials,
+        remat=trainer.remat,
+        updates=trainer.updates,
+        post_step_fns=tuple(trainer.post_step_fns),
+        loss_update_func=trainer.loss_update_func,
+        gradient=trainer.gradient,
+    )
+
+
+def _new_state(
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
+    where_train: Callable[[Any], Any],
+    count: int | None,
+) -> TrainState:
+    """Return the initial state of a training with a new optimizer state."""
+    initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
+    state = initial(training.model, trainer.optimizer, training.key, where_train=where_train)
+    has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
+    if has_rate and np.all(np.isnan(learning_rate_of(state.opt_state))):
+        warn_caller(
+            "the optimizer does not tell its learning rate: it is NaN in the history. "
+            "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
+        )
+
+    def carry_of(model, params, values):
+        return with_member_values(step, values).initial_carry(model, params)
+
+    values = member_values(step, count or 1, "trainer")
+    carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
+    carry = carries_of(training.model, state.params, values)
+    if any(update.may_stop for update in trainer.population_updates):
+        carry = with_no_stops(carry)
+    changes = any(hyperparameters_of(update) != () for update in trainer.population_updates)
+    return dataclasses.replace(
+        state,
+        step=jnp.asarray(training.start_batch),
+        loss_fn_state=carry,
+        hyperparameters=jax.tree.map(jnp.asarray, values if changes else None),
+    )
+
+
+def _population_updates(
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
+    state: TrainState,
+    logged: range,
+    count: int | None,
+) -> PopulationUpdates:
+    """Return the population updates, with what they need of the training."""
+    first = eqx.filter_eval_shape(
+        lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
+    )
+    updates, places = labelled(trainer.population_updates), {}
+    for label, update in updates.items():
+        argument = f"hyperparameters` of `{label}"
+        places[label] = hyperparameter_places(
+            hyperparameters_of(update), state, step, first, argument=argument
+        )
+        of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
+        if of_loss and trainer.loss_update_func is not None:
             raise ValueError(
                 f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
                 "batch."
             )
-        return places, others
+    return PopulationUpdates(
+        updates,
+        places,
+        logged,
+        training.n_batches,
+        training.start_batch,
+        count,
+        training.key,
+        training.population,
+    )
+
+
+def _first_state(training: Training, new: TrainState, updates: PopulationUpdates) -> TrainState:
+    """Return the initial state if no checkpoint is restored."""
+    if training.opt_state is not None:
+        new = dataclasses.replace(new, opt_state=checked_opt_state(training.opt_state, new.opt_state))
+    return updates.with_first_states(new) if updates.updates else new
+
+
+def _trials_of_batch(
+    task: AbstractTask, training: Training, member_ids: Int[Array, "*member"], batch: int, *, shared: bool
+) -> Trial:
+    return trials_of_batch(
+        task,
+        training.batch_size,
+        as_array(batch, int),
+        member_ids=member_ids,
+        shared_trials=shared,
+        key=training.key,
+    )
+
+
+def _member_batch_size(
+    trainer: TrainerOptions,
+    training: Training,
+    layout: MemberLayout,
+    trials: Trial,
+    state: TrainState,
+    by_member: bool,
+) -> int | None:
+    """Return how many members are trained at a time on each device; None for all."""
+    if trainer.member_batch_size is not None or not training.ensembled or layout.platform != "cpu":
+        return trainer.member_batch_size
+
+    def initial(model: Any, trials: Trial) -> PyTree:
+        first = np.index_exp[0, 0] if by_member else 0
+        trial = jax.tree.map(lambda leaf: leaf[first], trials)
+        return initial_state(member(model, 0), trial, key=seed_key(0))
+
+    states = eqx.filter_eval_shape(initial, training.model, trials)
+    n_trials = training.batch_size // trainer.n_minibatches
+    weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
+    return members_at_a_time(layout.n_on_device, weight_bytes, n_trials * bytes_of(states))
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:

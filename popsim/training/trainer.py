@@ -1,19 +1,22 @@
 """The trainer of models and ensembles on tasks."""
 
 import contextlib
-import functools
-import inspect
 import time
-from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
 import numpy as np
+from jax.typing import DTypeLike
+from jaxtyping import PRNGKeyArray, PyTree
+from numpy.typing import ArrayLike
 
-from popsim._checks import check_arguments
+from popsim._checks import names_arguments
 from popsim._compilation import on_host
-from popsim.training._plan import TrainingPlan
+from popsim.ensemble import Members
+from popsim.task import AbstractTask
+from popsim.training._plan import TrainingPlan, plan_training
 from popsim.training.loop._host_loop import HostLoop
 from popsim.training.loop._saving import Saving
 from popsim.training.loop._training_store import TrainingStore, open_training_store
@@ -25,33 +28,12 @@ from popsim.training.loop.observers import (
     ProgressBar,
     TensorBoardWriter,
 )
+from popsim.training.loop.schedule import WhereTrain
 from popsim.training.options import TrainerOptions, Training
+from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.train_state import copied
 
 __all__ = ["TaskTrainer"]
-
-Given = ParamSpec("Given")
-Options = TypeVar("Options")
-Result = TypeVar("Result")
-
-
-def _takes_arguments_of(
-    options: Callable[Given, Options], called: str
-) -> Callable[[Callable[[Any, Options], Result]], Callable[Concatenate[Any, Given], Result]]:
-    """Let a method that takes options take their arguments instead; errors name it as `called`."""
-
-    def decorate(method: Callable[[Any, Options], Result]) -> Callable[Concatenate[Any, Given], Result]:
-        @functools.wraps(method)
-        def call(self: Any, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-            check_arguments(called, options, args, kwargs)
-            return method(self, options(*args, **kwargs))
-
-        own = inspect.signature(method)
-        arguments = [*own.parameters.values()][:1] + [*inspect.signature(options).parameters.values()]
-        call.__signature__ = own.replace(parameters=arguments)  # pyright: ignore[reportAttributeAccessIssue]
-        return call
-
-    return decorate
 
 
 class TaskTrainer(TrainerOptions):
@@ -71,13 +53,36 @@ class TaskTrainer(TrainerOptions):
         ```
     """
 
-    @_takes_arguments_of(TrainerOptions, "`TaskTrainer(...)`")
-    def __init__(self, options: TrainerOptions):
-        vars(self).update(vars(options))  # which checked them
+    __init__ = names_arguments("`TaskTrainer(...)`")(TrainerOptions.__init__)
 
-    @_takes_arguments_of(Training, "`trainer(...)` of a TaskTrainer")
-    def __call__(self, training: Training) -> tuple[Any, TaskTrainerHistory]:
-        """Train a model or an ensemble. The arguments are those of `Training`.
+    @names_arguments("`trainer(...)` of a TaskTrainer")
+    def __call__(
+        self,
+        task: AbstractTask,
+        model: Any,
+        n_batches: int,
+        batch_size: int,
+        where_train: WhereTrain,
+        ensembled: bool = False,
+        ensemble_random_trials: bool = True,
+        log_step: int = 100,
+        save_model_trainables: bool | ArrayLike = False,
+        save_trial_specs: ArrayLike | None = None,
+        toggle_model_update_funcs: bool | PyTree = True,
+        restore_checkpoint: bool = False,
+        disable_tqdm: bool = False,
+        batch_callbacks: Mapping[int, Sequence[Callable[[], None]]] | None = None,
+        *,
+        opt_state: PyTree = None,
+        start_batch: int = 0,
+        reset_opt_state_at: ArrayLike = (),
+        trainables_dtype: DTypeLike | None = None,
+        members: Members | None = None,
+        population: SharedPopulation | None = None,
+        on_begin: Callable[[int], None] | None = None,
+        key: PRNGKeyArray,
+    ) -> tuple[Any, TaskTrainerHistory]:
+        """Train a model or an ensemble. The arguments are those of `Training`, which documents them.
 
         **Returns:** the trained model, or ensemble, and the history. With a `chkpt_dir` the history of a
         resumed training starts at its first batch.
@@ -87,55 +92,80 @@ class TaskTrainer(TrainerOptions):
         `MismatchError` naming the differences if the checkpoint is of another training; `CorruptDataError` if
         no checkpoint is intact; `SaveError` if a checkpoint cannot be written.
         """
-        plan = TrainingPlan(self, training)
-        _ = plan.rows_like  # before anything is written: task, model and updates fit together
-        is_saved, restore = self.folder is not None, training.restore_checkpoint
-        with open_training_store(plan) if is_saved else contextlib.nullcontext() as store:
-            state = plan.state if store is None else store.begin(plan.state, restore=restore)
-            if training.on_begin is not None:
-                training.on_begin(int(state.step))
-            began = time.perf_counter() - (0.0 if store is None else store.seconds_before)
-            rows = RowsInMemory({TRAINABLES: plan.kept_batches.size}) if store is None else store.rows
-            recorder = HistoryRecorder(rows, plan.spec_batches, plan.trials_of, training.trainables_dtype)
-            state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
-            observers = self._observers(plan, store, int(state.step), began)
-            loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
-            state = HostLoop(plan, loops, [recorder, *observers]).run(state, began)
-            history = recorder.history(
-                trials_like=plan.first_trials,
-                frozen_from=np.asarray(plan.layout.gather(state.loss_fn_state.frozen_from)),
-                stopped_from=np.asarray(plan.layout.gather(state.loss_fn_state.stops)),
-                opt_state=plan.layout.gather(state.opt_state),
-                members=training.members,
-                updates=plan.population_updates.axes,
-            )
-            return plan.layout.gather(state.model), history
-
-    def _observers(
-        self, plan: TrainingPlan, store: TrainingStore | None, first_batch: int, began: float
-    ) -> list[Observer]:
-        """Return what shows and saves a training, in the order in which it is told."""
-        events, figures = self.tensorboard_logdir, self.validation_figures
-        written = [] if events is None else [TensorBoardWriter(events, figures, first_batch=first_batch)]
-        saved = [] if store is None else [Saving(store, plan.layout, began)]
-        of_members = "" if plan.count is None else f" in each of {plan.count} members"
-        bar = ProgressBar(
-            plan.training.n_batches,
-            first_batch,
-            f"training {plan.n_trained:,} numbers{of_members}",
-            disable=plan.training.disable_tqdm,
+        training = Training(
+            task=task,
+            model=model,
+            n_batches=n_batches,
+            batch_size=batch_size,
+            where_train=where_train,
+            ensembled=ensembled,
+            ensemble_random_trials=ensemble_random_trials,
+            log_step=log_step,
+            save_model_trainables=save_model_trainables,
+            save_trial_specs=save_trial_specs,
+            toggle_model_update_funcs=toggle_model_update_funcs,
+            restore_checkpoint=restore_checkpoint,
+            disable_tqdm=disable_tqdm,
+            batch_callbacks=batch_callbacks,
+            opt_state=opt_state,
+            start_batch=start_batch,
+            reset_opt_state_at=reset_opt_state_at,
+            trainables_dtype=trainables_dtype,
+            members=members,
+            population=population,
+            on_begin=on_begin,
+            key=key,
         )
-        return [
-            BatchCallbacks(plan.callbacks),
-            *saved,
-            bar,
-            LogFunctions(self.log_fns),
-            *written,
-            *self.observers,
-        ]
+        return train(plan_training(self, training))
 
 
-def _own_copy(leaf: Any) -> Any:
+def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
+    """Train as planned; see `TaskTrainer`."""
+    trainer, training = plan.trainer, plan.training
+    with open_training_store(plan) if trainer.folder is not None else contextlib.nullcontext() as store:
+        state = plan.state if store is None else store.begin(plan.state, restore=training.restore_checkpoint)
+        if training.on_begin is not None:
+            training.on_begin(int(state.step))
+        began = time.perf_counter() - (0.0 if store is None else store.seconds_before)
+        rows = RowsInMemory({TRAINABLES: plan.batches.kept.size}) if store is None else store.rows
+        recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
+        observers = [recorder, *_observers(plan, store, int(state.step), began)]
+        state = plan.layout.spread_state(jax.tree.map(_owned, state))
+        loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
+        state = HostLoop(plan, loops, observers).run(state, began)
+        model = plan.layout.gather(state.model)
+        return model, recorder.history(
+            trials_like=plan.first_trials,
+            frozen_from=np.asarray(plan.layout.gather(state.loss_fn_state.frozen_from)),
+            stopped_from=np.asarray(plan.layout.gather(state.loss_fn_state.stops)),
+            opt_state=plan.layout.gather(state.opt_state),
+            members=training.members,
+            updates=plan.population_updates.axes,
+        )
+
+
+def _observers(
+    plan: TrainingPlan, store: TrainingStore | None, first_batch: int, began: float
+) -> list[Observer]:
+    """Return what shows and saves a training, in the order in which it is told."""
+    trainer, events, writers = plan.trainer, plan.trainer.tensorboard_logdir, []
+    if events is not None:
+        writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
+    saving = [] if store is None else [Saving(store, plan.layout, began)]
+    of_members = "" if plan.count is None else f" in each of {plan.count} members"
+    bar = ProgressBar(
+        plan.training.n_batches,
+        first_batch,
+        f"training {plan.n_trained:,} numbers{of_members}",
+        disable=plan.training.disable_tqdm,
+    )
+    return [
+        *(BatchCallbacks(plan.batches.callbacks), *saving, bar),
+        *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),
+    ]
+
+
+def _owned(leaf: Any) -> Any:
     """Return a copy that may be donated, without JAX's weak type, which would compile again."""
     if not eqx.is_array(leaf):
         return leaf

@@ -73,8 +73,8 @@ class HostLoop:
         calls = CallSchedule(
             int(state.step),
             plan.training.n_batches,
-            {*plan.callbacks, *(batch - 1 for batch in (*plan.resets, *self.loops))},
-            intervals=[plan.regular_log_batches, *map(updates.batches, updates.updates)],
+            {*plan.batches.callbacks, *(batch - 1 for batch in (*plan.batches.resets, *self.loops))},
+            intervals=[plan.batches.logged, *map(updates.batches, updates.updates)],
             capacity=next(iter(self.loops.values())).capacity,
         )
         frozen_from = self._frozen_from(state)
@@ -116,7 +116,7 @@ class HostLoop:
     def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
         held = frozen_from != NOT_FROZEN
-        if self.plan.may_stop:
+        if self.plan.population_updates.may_stop:
             held = held | self._stopped(state)
         return self.plan.training.population is None and bool(np.all(held))
 
@@ -183,16 +183,16 @@ class HostLoop:
         """Call the compiled loop for the next batches."""
         plan, began = self.plan, time.perf_counter()
         first, count = calls.next_batch, calls.next_count()
-        if first in plan.resets:
+        if first in plan.batches.resets:
             state = with_fresh_optimizer(state, plan.layout.spread(plan.new_state.opt_state))
         loop = self.loops[max(batch for batch in self.loops if batch <= first)]
-        kept = plan.kept_batches[(plan.kept_batches >= first) & (plan.kept_batches < first + count)]
+        kept = plan.batches.kept[(plan.batches.kept >= first) & (plan.batches.kept < first + count)]
         rows = np.full(loop.capacity, loop.n_kept)
         rows[kept - first] = np.arange(kept.size)
         enabled = None
-        if plan.enabled is not None:
-            enabled = np.zeros((loop.capacity, plan.enabled.shape[1]), bool)
-            enabled[:count] = plan.enabled[first : first + count]
+        if plan.batches.enabled is not None:
+            enabled = np.zeros((loop.capacity, plan.batches.enabled.shape[1]), bool)
+            enabled[:count] = plan.batches.enabled[first : first + count]
             enabled = jnp.asarray(enabled)
         state, buffers = loop(state, count, as_array(rows, int), enabled)
         frozen_from = self._frozen_from(state)
@@ -209,7 +209,7 @@ class HostLoop:
             trainables=self._filled(buffers.trainables, kept.size),
             state=state,
             frozen_from=frozen_from,
-            logs=ended or plan.is_logged(first + count - 1),
+            logs=ended or plan.batches.is_logged(first + count - 1),
             updates=bool(plan.population_updates.due(first + count - 1, replaces=False)),
         )
         calls.made(count, time.perf_counter() - began)

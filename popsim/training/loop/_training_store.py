@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -286,7 +287,10 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
             Configuration(plan),
             seconds=trainer.checkpoint_seconds,
             n_kept=trainer.n_checkpoints,
-            like=plan.rows_like,
+            like={
+                TRAINABLES: eqx.filter(plan.state.model, plan.recorded),
+                TRIALS: eqx.filter(plan.first_trials, eqx.is_array),
+            },
             by_member=by_member | ({TRIALS} if plan.trials_by_member else frozenset()),
             fixed=member_axis(plan.count),
             attributes=member_labels(training.members if training.ensembled else None)

@@ -31,7 +31,7 @@ from popsim.training.population_updates.base import (
     metric_name_of,
 )
 from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.member_step import NOT_FROZEN
+from popsim.training.steps.member_step import NOT_FROZEN, MemberCarry
 from popsim.training.steps.train_state import TrainState
 
 SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
@@ -135,6 +135,11 @@ class PopulationUpdates:
             for label, update in self.updates.items()
             if update.replaces == replaces and batch in self.batches(label)
         }
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether one of the updates may stop members."""
+        return any(update.may_stop for update in self.updates.values())
 
     @property
     def axes(self) -> list[str]:
@@ -464,10 +469,9 @@ def _stopped(state: TrainState, stops: Bool[np.ndarray, "*member"], from_batch: 
     return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, stopped_from=stopped_from))
 
 
-def with_no_stops(state: TrainState) -> TrainState:
-    """Return the first state of a training in which members may be stopped, before any is."""
-    carry = state.loss_fn_state
-    return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, stopped_from=carry.stops))
+def with_no_stops(carry: MemberCarry) -> MemberCarry:
+    """Return the first carry of a training in which members may be stopped, before any is."""
+    return dataclasses.replace(carry, stopped_from=carry.stops)
 
 
 def _checked_arrays(what: str, arrays: Any, n_members: int) -> Named:
