@@ -61,29 +61,36 @@ def part(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def named_arrays(value: Any, name: str = "") -> Iterator[tuple[str, np.ndarray | str]]:
-    """Yield the arrays and texts in results of any kind, by keys of mappings and by their place."""
+    """Yield the arrays and texts in results of any kind, by keys of mappings."""
     if isinstance(value, Mapping):
         for key in value:
             yield from named_arrays(value[key], f"{name}.{key}")
     elif hasattr(value, "data_vars"):  # an xarray.Dataset
         yield from named_arrays({str(key): value[key].values for key in value.variables}, name)
     else:
-        for place, leaf in enumerate(jax.tree.leaves(value)):
-            where = f"{name} {place:04d}"
+        for leaf in jax.tree.leaves(value):
             if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
                 leaf = jax.random.key_data(leaf)
             if isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float):
-                yield where, np.asarray(leaf)
+                yield name, np.asarray(leaf)
             elif isinstance(leaf, str):
-                yield where, leaf
+                yield name, leaf
 
 
 def hash_of(value: Any) -> str:
-    """Return the hash of the arrays in a result."""
+    """Return the hash of the arrays and texts in a result; their order in fields does not count."""
+    contents = sorted(
+        (
+            name,
+            getattr(content, "shape", ()),
+            content.encode() if isinstance(content, str) else content.tobytes(),
+        )
+        for name, content in named_arrays(value)
+        if np.size(content)
+    )
     digest = hashlib.sha256()
-    for name, array in sorted(named_arrays(value), key=lambda pair: pair[0]):
-        content = array.encode() if isinstance(array, str) else array.tobytes()
-        digest.update(f"{name} {getattr(array, 'shape', '')}".encode())
+    for name, shape, content in contents:
+        digest.update(f"{name} {shape}".encode())
         digest.update(content)
     return digest.hexdigest()[:16]
 

@@ -15,8 +15,8 @@ def build(key):
 
 
 rates, key = jnp.geomspace(1e-4, 1e-1, 12), jax.random.key(0)
-rule = training.PopulationBasedTraining(every=20)
-trainer = training.TaskTrainer(training.adam(popsim.PerMember(rates), clip_norm=1.0), population_updates=[rule])
+optimizer = training.adam(popsim.PerMember(rates), clip_norm=1.0)
+trainer = training.TaskTrainer(optimizer, population_updates=[training.PopulationBasedTraining(every=20)])
 ensemble = popsim.make_ensemble(build, 12, key=key)
 _, history = trainer(task, ensemble, 200, 32, lambda m: m.network, ensembled=True, disable_tqdm=True, key=key)
 best, done = int(np.argmin(history.validation_loss.total[-1])), history.updates["selection"]
