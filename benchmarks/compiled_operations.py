@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from contestants.with_popsim import reference_work
 
 from popsim.training import TaskTrainer, adam
-from popsim.training._plan import TrainingPlan
+from popsim.training.loop._plan import TrainingPlan
 from popsim.training.loop._batch_loop import CallPlan, _run
 from popsim.training.options import Training
 

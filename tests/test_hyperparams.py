@@ -12,7 +12,7 @@ import pytest
 from popsim import PerMember, make_ensemble
 from popsim.training import TrainState, adam, inject_hyperparams, sgd
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_step import TrainStep
+from popsim.training.supervised.train_step import TrainStep
 
 pytestmark = [
     pytest.mark.slow,

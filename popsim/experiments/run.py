@@ -34,9 +34,9 @@ from popsim.store._run_parts import (
 from popsim.store.run_folder import read_description
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
-from popsim.training._configuration import model_structure
-from popsim.training.loop.history import TRAINABLES
-from popsim.training.loop.history_on_disk import PREFIXES
+from popsim.training.history._configuration import model_structure
+from popsim.training.history.history import TRAINABLES
+from popsim.training.history.history_on_disk import PREFIXES
 from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.steps.train_state import MODEL, named_arrays, with_named_arrays
 from popsim.trial import Trial

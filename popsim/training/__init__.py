@@ -1,11 +1,10 @@
 """Training: from a single train step to an ensemble trained on a task."""
 
 from popsim.training import constraints, rules
-from popsim.training.gradients import AbstractGradient, BackpropThroughTime, BatchRun
-from popsim.training.loop.history import TaskTrainerHistory
-from popsim.training.loop.history_on_disk import open_history, save_history
-from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter
+from popsim.training.history.history import TaskTrainerHistory
+from popsim.training.history.history_on_disk import open_history, save_history
 from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
@@ -24,17 +23,18 @@ from popsim.training.population_updates.selection import (
     ancestors,
 )
 from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import NonfiniteError, training_trials
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch
 from popsim.training.steps.optimizers import adam, cosine_decay, inject_hyperparams, sgd
 from popsim.training.steps.train_state import TrainState, select_trainables
-from popsim.training.steps.train_step import (
+from popsim.training.supervised.examples import eval_step, supervised_batches, train_step, train_step_post
+from popsim.training.supervised.train_step import (
     accumulate_gradients,
     accumulate_gradients_loop,
     accumulate_gradients_scan,
     build_train_step_fn,
 )
-from popsim.training.supervised import eval_step, supervised_batches, train_step, train_step_post
 from popsim.training.trainer import TaskTrainer
 
 __all__ = [

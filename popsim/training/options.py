@@ -29,21 +29,21 @@ from popsim.ensemble import Members
 from popsim.model import check_model
 from popsim.randomness import as_key
 from popsim.task import AbstractTask, check_task
-from popsim.training.gradients import AbstractGradient, BackpropThroughTime
-from popsim.training.loop.observers import (
+from popsim.training.observers import (
     LogEntry,
     Observer,
     ValidationFigures,
     ValidationMetrics,
     check_tensorboard,
 )
-from popsim.training.loop.schedule import WhereTrain
 from popsim.training.population_updates._applying import check_population_updates
 from popsim.training.population_updates.base import AbstractPopulationUpdate
 from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps._sharding import check_devices
+from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
+from popsim.training.steps.member_layout import check_devices
 from popsim.training.steps.member_step import LossUpdateFn
 from popsim.training.steps.model_updates import AbstractModelUpdate, as_model_updates
+from popsim.training.steps.train_state import WhereTrain
 
 __all__ = ["TrainerOptions", "Training"]
 

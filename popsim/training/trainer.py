@@ -16,22 +16,21 @@ from popsim._checks import names_arguments
 from popsim._compilation import on_host
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training._plan import TrainingPlan, plan_training
+from popsim.training.history._saving import Saving
+from popsim.training.history._training_store import TrainingStore, open_training_store
+from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
 from popsim.training.loop._host_loop import HostLoop
-from popsim.training.loop._saving import Saving
-from popsim.training.loop._training_store import TrainingStore, open_training_store
-from popsim.training.loop.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
-from popsim.training.loop.observers import (
+from popsim.training.loop._plan import TrainingPlan, plan_training
+from popsim.training.observers import (
     BatchCallbacks,
     LogFunctions,
     Observer,
     ProgressBar,
     TensorBoardWriter,
 )
-from popsim.training.loop.schedule import WhereTrain
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.train_state import copied
+from popsim.training.steps.train_state import WhereTrain, copied
 
 __all__ = ["TaskTrainer"]
 

@@ -17,11 +17,11 @@ from jaxtyping import Bool, Int, PyTree
 from popsim._checks import warn_caller
 from popsim._compilation import as_array
 from popsim.evaluation import Evaluation
-from popsim.training._plan import TrainingPlan
 from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop._plan import TrainingPlan
 from popsim.training.loop._validation import validate
-from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.loop.schedule import CallSchedule
+from popsim.training.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.population_updates._applying import StoppedWaiting
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Int, PyTree
 
 from popsim._checks import check_instance, check_positive_int, is_int
 from popsim.training.steps.model_updates import is_model_update
-from popsim.training.steps.train_state import select_trainables
+from popsim.training.steps.train_state import WhereTrain, select_trainables
 
 __all__ = ["every_nth_batch", "log_spaced_batches"]
 
@@ -152,9 +152,6 @@ def most_kept(kept: Int[np.ndarray, " kept"], n_batches: int) -> int:
     within = np.searchsorted(kept, kept + n_batches) - np.arange(kept.size)
     most = int(within.max(initial=0))
     return min(n_batches, 2 ** (most - 1).bit_length()) if most else 0
-
-
-WhereTrain = Callable[[Any], Any] | Mapping[int, Callable[[Any], Any]]
 
 
 @dataclasses.dataclass(frozen=True)

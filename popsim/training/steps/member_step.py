@@ -16,7 +16,7 @@ from popsim.loss import Loss, LossValues
 from popsim.per_member import beside, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
-from popsim.training.gradients import AbstractGradient, BackpropThroughTime, BatchRun
+from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.steps.model_updates import AbstractModelUpdate, first_carry, update_model
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, parts

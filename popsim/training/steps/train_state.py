@@ -21,6 +21,10 @@ from popsim.training.steps.optimizers import init_optimizer, init_optimizer_of_m
 __all__ = ["select_trainables", "TrainState"]
 
 
+WhereTrain = Callable[[Any], Any] | Mapping[int, Callable[[Any], Any]]
+"""What selects the trained part of a model, for all batches or by the first batch of each phase."""
+
+
 def select_trainables(
     model: PyTree, where_train: Callable[[Any], Any] | None = None
 ) -> tuple[PyTree, PyTree]:

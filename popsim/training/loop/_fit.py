@@ -18,7 +18,7 @@ from popsim.model import AbstractModel, simulate
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.task import AbstractTask, check_trials, checked_validation_trials
-from popsim.training.gradients import BackpropThroughTime, BatchRun
+from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.train_state import TrainState

@@ -5,9 +5,9 @@ import dataclasses
 import time
 
 from popsim.store import SaveError
-from popsim.training.loop._training_store import TrainingStore
-from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer, Records
-from popsim.training.steps._sharding import MemberLayout
+from popsim.training.history._training_store import TrainingStore
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
+from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.train_state import TrainState, copied
 
 

@@ -26,10 +26,10 @@ from popsim.per_member import (
 )
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
-from popsim.training._batch_numbers import BatchNumbers, number_batches
-from popsim.training._fit import check_changes, check_fit
 from popsim.training.constraints import warn_of_start
 from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
+from popsim.training.loop._batch_numbers import BatchNumbers, number_batches
+from popsim.training.loop._fit import check_changes, check_fit
 from popsim.training.loop.schedule import most_kept
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates._applying import PopulationUpdates, labelled, with_no_stops
@@ -38,7 +38,7 @@ from popsim.training.population_updates._hyperparameters import (
     with_present_values,
 )
 from popsim.training.population_updates.base import hyperparameters_of
-from popsim.training.steps._sharding import MemberLayout
+from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
     checked_opt_state,

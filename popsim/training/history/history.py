@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, PyTree, Shaped
 from popsim._checks import warn_caller
 from popsim.ensemble import Members
 from popsim.loss import LossValues
-from popsim.training.loop.observers import FinishedBatches, LogEntry, Observer, Records
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial

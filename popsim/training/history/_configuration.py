@@ -15,8 +15,8 @@ from popsim._fingerprint import fingerprint, source_fingerprint
 from popsim._named_parts import differing_parts, named_parts
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
-from popsim.training._plan import TrainingPlan
-from popsim.training.gradients import BackpropThroughTime
+from popsim.training.loop._plan import TrainingPlan
+from popsim.training.steps.gradients import BackpropThroughTime
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.version import __version__
 

@@ -16,7 +16,7 @@ from popsim.store import CorruptDataError, GrowingArrays, leaf_names, open_array
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import check_plain_folder
 from popsim.store.run_folder import RunFolder
-from popsim.training.loop.history import (
+from popsim.training.history.history import (
     BATCH,
     TRAINABLES,
     TRIALS,

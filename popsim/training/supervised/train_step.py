@@ -13,9 +13,9 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from popsim._checks import is_traced
 from popsim._compilation import jit
 from popsim.randomness import as_key
-from popsim.training.gradients import split_batch
-from popsim.training.steps._sharding import ShardedStep, StepShardings
+from popsim.training.steps.gradients import split_batch
 from popsim.training.steps.train_state import TrainState, optimizer_step
+from popsim.training.supervised._sharding import ShardedStep, StepShardings
 
 __all__ = [
     "accumulate_gradients_loop",

@@ -1,0 +1,1 @@
+"""Training without a task: train steps of any loss function, and of supervised examples."""
