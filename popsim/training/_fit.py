@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 from jaxtyping import PyTree
 
-from popsim._compilation import as_array
+from popsim._compiled import as_array
 from popsim.ensemble import member
 from popsim.evaluation import members_in_a_row
 from popsim.loss import Loss

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim._text_checks import perhaps
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.training.selection import PopulationBasedTraining, SelectionRecord, explored, parents_in

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from popsim._checks import check_arguments
-from popsim._compilation import on_host
+from popsim._compiled import on_host
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._host_loop import HostLoop
 from popsim.training.loop._saving import Saving

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
 from popsim._checks import warn_caller
-from popsim._compilation import as_array
+from popsim._compiled import as_array
 from popsim.training._between_batches import control, offer, select, validate
 from popsim.training._plan import TrainingPlan
 from popsim.training.loop._batch_loop import BatchLoop

@@ -13,7 +13,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec, Sharding
 from jaxtyping import PyTree
 
 from popsim._checks import is_traced
-from popsim._compilation import on_host
+from popsim._compiled import on_host
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
 Tree = TypeVar("Tree", bound=PyTree)

@@ -20,8 +20,8 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from popsim import _threefry
-from popsim._operations import (
+from popsim._compiled import _threefry
+from popsim._compiled._operations import (
     CHEAP,
     ELEMENTWISE,
     INLINED,
@@ -36,6 +36,8 @@ from popsim._operations import (
     split_draws,
     traced,
 )
+
+__all__ = ["map_trials"]
 
 _ALONG_AXES_NAMES = """
     argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min

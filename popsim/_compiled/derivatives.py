@@ -13,8 +13,10 @@ from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
-from popsim._compilation import is_tracing
-from popsim._operations import ELEMENTWISE, INLINED, bind
+from popsim._compiled._operations import ELEMENTWISE, INLINED, bind
+from popsim._compiled.traces import is_tracing
+
+__all__ = ["elementwise"]
 
 CALLS = {**INLINED, "custom_jvp_call": "call_jaxpr"}
 
