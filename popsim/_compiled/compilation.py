@@ -13,6 +13,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
 from popsim._compiled._programs import NestedPrograms, Programs
+from popsim._compiled.choice import is_plain_jax
 from popsim._compiled.traces import is_traced, is_tracing
 
 __all__ = ["as_array", "jit", "jit_compactly", "jit_quickly", "on_host"]
@@ -60,20 +61,29 @@ def _jit(
     filter_jit: Any = eqx.filter_jit
 
     @functools.cache  # made at the first call, as the backend is not chosen before
-    def outside() -> tuple[Programs, Any]:
-        known = compiler_options(options)
-        programs = Programs(function, known, donates_rest=donate != "none")
-        return programs, filter_jit(function, donate=donate, compiler_options=known)
+    def programs() -> Programs:
+        return Programs(function, compiler_options(options), donates_rest=donate != "none")
+
+    @functools.cache
+    def ordinary(is_plain: bool) -> Any:
+        @functools.wraps(function)
+        def function_of_its_own(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+            return function(*args, **kwargs)  # for which JAX keeps other programs than for the other engine
+
+        return filter_jit(
+            function_of_its_own if is_plain else function,
+            donate=donate,
+            compiler_options=compiler_options(options),
+        )
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         if is_tracing():
             return nested.call(args, kwargs)
-        programs, ordinary = outside()
-        return programs.call(ordinary, args, kwargs)
+        return programs().call(ordinary(is_plain_jax()), args, kwargs)
 
     compiled: Any = call
-    compiled.lower = lambda *args, **kwargs: outside()[1].lower(*args, **kwargs)
+    compiled.lower = lambda *args, **kwargs: ordinary(is_plain_jax()).lower(*args, **kwargs)
     return compiled
 
 
