@@ -31,7 +31,7 @@ DOCUMENTS = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("extending", "own_experiment", "tasks", "bodies", "runs", "scale", "selection")
+        for name in ("extending", "own_experiment", "tasks", "bodies", "runs", "scale", "selection", "engine")
     ),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
