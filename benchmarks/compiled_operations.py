@@ -7,6 +7,7 @@ has is time lost at every turn.
 """
 
 import argparse
+import contextlib
 import re
 from typing import NamedTuple
 
@@ -14,9 +15,10 @@ import jax
 import jax.numpy as jnp
 from contestants.with_popsim import reference_work
 
+from popsim.engine import plain_jax
 from popsim.training import TaskTrainer, adam
-from popsim.training.loop._plan import TrainingPlan
 from popsim.training.loop._batch_loop import CallPlan, _run
+from popsim.training.loop._plan import TrainingPlan
 from popsim.training.options import Training
 
 NOT_WORK = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast"}
@@ -128,9 +130,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--body", choices=("point-mass", "arm26"), default="point-mass")
     parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--plain-jax", action="store_true", help="without the engine of popsim")
     given = parser.parse_args()
     work = argparse.Namespace(**vars(given), trials=64, steps=100, units=50)
-    compiled = compiled_training(work)
+    with plain_jax() if given.plain_jax else contextlib.nullcontext():
+        compiled = compiled_training(work)
     for name, count in counts(compiled)._asdict().items():
         print(f"{name:10}{count.operations:6} operations {count.fused:6} fused")
     print(f"{bytes_held(compiled, work):,.0f} bytes held per member, trial and time step")

@@ -12,13 +12,12 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import equinox as eqx
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jaxtyping import PyTree
 
-from popsim._compilation import as_array
+from popsim._compiled import as_array, is_traced
 from popsim._precision import lost_in_precision
 from popsim._text_checks import perhaps
 from popsim._time_steps import is_on_grid, nearest_times, step_at
@@ -285,9 +284,15 @@ def check_fraction(name: str, value: Any) -> None:
     _check_numbers(name, value, lambda x: (x >= 0) & (x <= 1), "from zero to one")
 
 
-def is_traced(*trees: Any) -> bool:
-    """Return whether JAX is tracing a leaf of the PyTrees, which then has no value."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+def violates(condition: Callable[..., Any], *values: Any) -> bool:
+    """Return whether a condition of arrays is false anywhere; False if one of them is traced.
+
+    **Arguments:**
+
+    - `condition`: from NumPy arrays to an array of bools.
+    - `values`: its arguments.
+    """
+    return not is_traced(*values) and not np.all(condition(*map(np.asarray, values)))
 
 
 TRACED_ERRORS = (

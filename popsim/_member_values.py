@@ -5,20 +5,17 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
-from jax.interpreters import partial_eval
 from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from popsim._checks import is_traced, shown, warn_caller
-from popsim._compilation import as_array, is_tracing
+from popsim._compiled import as_array, ignores_key, is_tracing
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.randomness import _folded
 
 N_CHECKED = 32
 """The most members that are checked: more of them, with other values each, are sampled."""
-RANDOM = ("random_bits", "threefry2x32", "random_gamma", "rng_bit_generator", "rng_uniform")
 
 Columns = Sequence[Shaped[np.ndarray, "member ..."]]
 Settings = Mapping[str, Shaped[np.ndarray, "member ..."]]
@@ -106,9 +103,7 @@ def warn_if_key_is_ignored(
     if is_tracing() or is_traced(key, dict(settings)) or not _members_alike_but_for_ids(ids, settings):
         return
     values = {name: as_array(column[0], jnp.result_type(column[0])) for name, column in settings.items()}
-    closed, _, _ = eqx.filter_make_jaxpr(lambda key, values: _numbers_of(build(key, **values)))(key, values)
-    needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
-    if _draws(needed) and not used[0]:
+    if ignores_key(lambda key, values: _numbers_of(build(key, **values)), key, values):
         warn_caller(
             "`build` ignores its `key`: it draws the same numbers for members of different ids, which start "
             "equal. Draw from the key that `build` gets, or, if all members should be the same, draw before "
@@ -129,15 +124,6 @@ def _members_alike_but_for_ids(ids: Int[np.ndarray, " member"], settings: Settin
 def _numbers_of(model: Any) -> PyTree[Array]:
     """Return the floating-point arrays of a model."""
     return eqx.filter(model, eqx.is_inexact_array)
-
-
-def _draws(jaxpr: Any) -> bool:
-    """Return whether a program draws random numbers."""
-    return any(
-        operation.primitive.name in RANDOM
-        or any(map(_draws, jax.extend.core.jaxprs_in_params(operation.params)))
-        for operation in jaxpr.eqns
-    )
 
 
 def check_values_of_members(name: str, tree: PyTree) -> None:

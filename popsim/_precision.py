@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import jax.core
 import jax.numpy as jnp
 import numpy as np
+
+from popsim._compiled import is_traced
 
 TINY, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 MOST_SETTINGS = 16  # longer arrays are data, whose tails may vanish
@@ -24,7 +25,7 @@ def lost_in_precision(values: Any, most_settings: int = MOST_SETTINGS) -> str:
     listed = values if isinstance(values, list | tuple) else (values,)
     if all(isinstance(each, float | int) and _is_held(each) for each in listed):  # without an array, in a µs
         return ""
-    if isinstance(values, jax.core.Tracer):
+    if is_traced(values):
         return ""
     try:
         numbers = np.atleast_1d(np.asarray(values))

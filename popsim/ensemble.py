@@ -22,7 +22,7 @@ from popsim._checks import (
     kind_of,
     shown,
 )
-from popsim._compilation import as_array, jit_quickly
+from popsim._compiled import as_array, jit_quickly
 from popsim._member_values import check_builds, warn_if_key_is_ignored
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key, check_draws_from_key

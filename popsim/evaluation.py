@@ -6,9 +6,8 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly, map_trials
 from popsim._member_values import check_values_of_members
-from popsim._trials_last import map_trials
 from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import LossValues
 from popsim.model import AbstractModel, check_model, simulate

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import shown
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.randomness import as_key, key_stream
 from popsim.trial import StepInput, Trial, check_one_trial
 

@@ -7,21 +7,18 @@ implementation gives the same draws. Implementations whose draws depend on how k
 """
 
 import contextlib
-import dataclasses
 import functools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
-from popsim._checks import check_instance, is_traced, naming_traced_code, shown
-from popsim._compilation import is_tracing, jit_quickly
+from popsim._checks import check_instance, naming_traced_code, shown
+from popsim._compiled import is_tracing, jit_quickly, program_values
 
 __all__ = ["key_stream"]
 
@@ -160,60 +157,9 @@ def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) ->
     **Raises:** `ValueError` if the two programs differ, or the function needs the values of traced arrays.
     """
     with naming_traced_code(name):
-        first, second = ([*_program_of(function, *args)] for _ in range(2))
+        first, second = (program_values(function, *args) for _ in range(2))
     if first != second:
         raise ValueError(
             f"{name} must draw from its `key` alone, by jax.random, got other numbers from one key: what "
             "numpy.random or random draw is the same for all members and batches."
         )
-
-
-def _program_of(function: Callable[..., Any], *args: Any) -> Iterator[Any]:
-    closed, _, static = eqx.filter_make_jaxpr(lambda *given: function(*given))(*args)
-    yield from map(_number, _static_values(static))
-    yield from _operations(closed.jaxpr, closed.consts)
-
-
-def _static_values(node: Any) -> Iterator[Any]:
-    """Yield the non-array leaves, and the static fields of modules, in the result of a function."""
-    if isinstance(node, eqx.Module):
-        for field in dataclasses.fields(node):
-            yield from _static_values(getattr(node, field.name, None))
-        return
-    children = jax.tree.leaves(node, is_leaf=lambda inner: inner is not node)
-    for child in children:
-        yield from [child] if child is node else _static_values(child)
-
-
-def _operations(jaxpr: Jaxpr, consts: Any) -> Iterator[Any]:
-    """Yield the operations of a program, with their inputs, outputs and constants, in a comparable form."""
-    places: dict[Any, int] = {}
-
-    def place(variable: Any) -> Any:
-        is_number = isinstance(variable, Literal)
-        return _number(variable.val) if is_number else places.setdefault(variable, len(places))
-
-    yield from map(_number, consts)
-    yield from map(place, (*jaxpr.constvars, *jaxpr.invars))
-    for operation in jaxpr.eqns:
-        yield operation.primitive.name
-        yield from map(place, operation.invars)
-        yield from ((place(given), str(given.aval)) for given in operation.outvars)
-        for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
-            if isinstance(part, ClosedJaxpr):
-                yield from _operations(part.jaxpr, part.consts)
-            elif isinstance(part, Jaxpr):
-                yield from _operations(part, ())
-            else:
-                yield _number(part)
-    yield from map(place, jaxpr.outvars)
-
-
-def _number(value: Any) -> Any:
-    """Return the bits of an array or a number; None for anything else, or if it is traced."""
-    if is_traced(value) or not (isinstance(value, float | int | complex) or hasattr(value, "__array__")):
-        return None
-    is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
-    with jax.ensure_compile_time_eval():  # else the data of a known key would be traced
-        array = np.asarray(jax.random.key_data(value) if is_key else value)
-    return array.shape, array.dtype.name, array.tobytes()

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import check_instance, check_positive_int, kind_of, shown
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH

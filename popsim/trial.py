@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim.hand import HandState
 from popsim.windows import Timeline
 

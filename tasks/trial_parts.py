@@ -18,7 +18,7 @@ from popsim._checks import (
     check_positive_int,
     n_steps_in,
 )
-from popsim._compilation import jit, jit_quickly
+from popsim._compiled import jit, jit_quickly
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState

@@ -40,6 +40,7 @@ DOCUMENTS = [
             "runs",
             "scale",
             "selection",
+            "engine",
         )
     ),
     *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from popsim._elementwise import elementwise
+from popsim._compiled import elementwise
 
 
 def kinked(p, x, y):

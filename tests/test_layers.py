@@ -15,7 +15,7 @@ import pytest
 import popsim
 
 ROOT = pathlib.Path(popsim.__file__).parent
-LAYERS = ["popsim", "popsim.store", "popsim.training", "popsim.tasks", "popsim.analysis"]
+LAYERS = ["popsim._compiled", "popsim", "popsim.store", "popsim.training", "popsim.tasks", "popsim.analysis"]
 LAYERS += ["popsim.experiments", "popsim.sweeps", "popsim.report", "popsim.cli"]
 MODULES = {
     ".".join(("popsim", *path.relative_to(ROOT).with_suffix("").parts)): path
@@ -27,7 +27,9 @@ PACKAGES = [name.removesuffix(".__init__") for name in sorted(MODULES) if name.e
 
 
 def layer(module: str) -> int:
-    return max(i for i, name in enumerate(LAYERS) if module == name or module.startswith(name + "."))
+    return LAYERS.index(
+        max((name for name in LAYERS if module == name or module.startswith(name + ".")), key=len)
+    )
 
 
 @functools.cache
@@ -54,6 +56,23 @@ def test_imports_go_downward():
         if layer(other) > layer(module)
     }
     assert not upward
+
+
+def test_the_engine_is_imported_as_one_package_and_alone_knows_of_jaxprs():
+    """Its modules import each other; the rest of popsim asks functions that the package names."""
+    engine = {module for module in MODULES if layer(module) == 0}
+    within = {
+        module for module in set(MODULES) - engine if imported(module) & (engine - {f"{LAYERS[0]}.__init__"})
+    }
+    assert not within
+    texts = {module: MODULES[module].read_text() for module in sorted(set(MODULES) - engine)}
+    words = ("jaxpr", "jax.core", "jax.extend", "jax.interpreters", "opaque_trace")
+    assert not [(module, word) for module, text in texts.items() for word in words if word in text]
+    bodies = [
+        text for module, text in texts.items() if module.startswith(("popsim.plants", "popsim.muscles"))
+    ]
+    assert len(bodies) > 10 and not any("is_trac" in text for text in bodies)
+    assert not [module for module in engine if "jax._src" in MODULES[module].read_text()]
 
 
 def test_no_circles():

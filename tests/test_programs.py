@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim import _compilation
-from popsim._compilation import as_array, is_tracing, jit_compactly, jit_quickly
+from popsim._compiled import as_array, compilation, is_tracing, jit_compactly, jit_quickly
 from popsim.cli import main
 
 MOST = 30
@@ -37,15 +36,15 @@ def test_a_training_compiles_few_programs(tmp_path, count_compilations):
 )
 def test_flags_of_the_user_stay(flags, left, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", flags)
-    known = {name: value for name, value in (left or {}).items() if _compilation._is_known(name, value)}
+    known = {name: value for name, value in (left or {}).items() if compilation._is_known(name, value)}
     on_cpu = known or None if jax.default_backend() == "cpu" else None
-    assert _compilation.compiler_options(_compilation.QUICK) == on_cpu
+    assert compilation.compiler_options(compilation.QUICK) == on_cpu
 
 
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
-    known = _compilation.compiler_options(_compilation.COMPACT)
-    assert _compilation.compiler_options({**_compilation.COMPACT, "xla_gone": True}) == known
+    known = compilation.compiler_options(compilation.COMPACT)
+    assert compilation.compiler_options({**compilation.COMPACT, "xla_gone": True}) == known
     assert jit_compactly(lambda x: 2 * x)(jnp.asarray(3)) == 6
 
 

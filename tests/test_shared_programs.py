@@ -16,8 +16,7 @@ import pytest
 import small_training
 
 import popsim
-from popsim import _programs
-from popsim._compilation import jit
+from popsim._compiled import _programs, jit
 from popsim.training import TaskTrainer, adam, cosine_decay, inject_hyperparams, sgd
 
 X = jnp.linspace(-1.0, 2.0, 7)

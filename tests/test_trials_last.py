@@ -12,8 +12,8 @@ import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
 
 import popsim
-from popsim._operations import sizes_of_scan
-from popsim._trials_last import map_trials
+from popsim._compiled import map_trials
+from popsim._compiled._operations import sizes_of_scan
 
 N_TRIALS = 5
 CONSTANT = jnp.arange(12.0).reshape(4, 3) / 7

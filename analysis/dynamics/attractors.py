@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Complex, Float, Int
 
 from popsim._checks import check_positive, check_positive_int
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints

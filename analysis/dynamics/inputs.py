@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Complex, Float, Inexact
 
 from popsim._checks import check_positive
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, as_numbers, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.inputs import (

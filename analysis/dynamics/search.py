@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.analysis.dynamics.inputs import Constants
 from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis.trainables.recorded import arrays_by_name, grouped, recorded_arrays, with_arrays
 from popsim.ensemble import n_members

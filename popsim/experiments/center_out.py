@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import (
     PLANTS,

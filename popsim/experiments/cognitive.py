@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from matplotlib.figure import Figure
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.tasks import draw_named_times
 from popsim.evaluation import evaluate_ensemble

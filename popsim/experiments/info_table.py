@@ -40,7 +40,7 @@ def _overview(info: RunInfo) -> list[str]:
         rows.append(("recording", _recording(info.description["recording"])))
     rows += [
         (name, _short(info.description[name]))
-        for name in ("devices", "checkpoint_seconds")
+        for name in ("devices", "engine", "checkpoint_seconds")
         if name in info.description
     ]
     resumed = info.description.get("resumed")

@@ -13,7 +13,7 @@ from jaxtyping import Array
 from matplotlib.axes import Axes
 
 from popsim import muscles, plants
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.analysis.figures import (
     draw_hand_paths,

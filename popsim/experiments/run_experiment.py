@@ -1,5 +1,6 @@
 """Run an experiment into a folder, and resume it."""
 
+import contextlib
 import dataclasses
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 import jax
 
 from popsim._checks import warn_caller
+from popsim._compiled import ENGINE, PLAIN_JAX, engine_used, noting_fallbacks, plain_jax
 from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path
@@ -144,7 +146,8 @@ def run_experiment(
         )
         run = Run(folder, experiment)
         try:
-            return _train(run, trainer, untrained, None, quiet=quiet, stop=stop, population=population)
+            on_begin = partial(_write_engine, run)
+            return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
             raise
@@ -245,7 +248,7 @@ def finish_run(
         )
     options |= _further_options(run.experiment, without_lock)
     trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
-    with lock_folder(run.folder.path, without_lock=without_lock):
+    with lock_folder(run.folder.path, without_lock=without_lock), _as_it_began(run):
         check_size(run.experiment, member_batch_size=size, devices=devices)
         untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
         return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
@@ -259,6 +262,7 @@ def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> d
         "python": platform.python_version(),
         "devices": 1 if devices is None else min(len(devices), experiment.n_members),
         "device_kind": (devices or jax.devices())[0].device_kind,
+        "engine": engine_used(),
         FLAGS: numeric_flags(),
     }
 
@@ -288,15 +292,37 @@ def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
 def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:
     """Record in run.json the batch after which a run continues under changed circumstances."""
     description = read_description(run.folder.description)
-    resumed, now = description.get("resumed", []), _circumstances(devices, run.experiment)
-    if not isinstance(resumed, list) or not all(isinstance(own, dict) for own in resumed):
-        raise CorruptDataError(
-            f"{run.folder.description} must list how the run went on, got {resumed!r:.100}."
-        )
-    before = {**description, **(resumed[-1] if resumed else {})}
+    resumed, now = _resumed(run, description), _circumstances(devices, run.experiment)
+    # A run that does not tell its engine is older than the choice between the two.
+    before = {"engine": ENGINE, **description, **(resumed[-1] if resumed else {})}
     if any(before.get(name) != own for name, own in now.items()):
         resumed = [*resumed, {"after_batches": n_batches, **now}]
         write_sealed_json(run.folder.description, {**description, "resumed": resumed})
+
+
+def _as_it_began(run: Run) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
+    description = read_description(run.folder.description)
+    resumed = _resumed(run, description)
+    engine = {**description, **(resumed[-1] if resumed else {})}.get("engine")
+    return plain_jax() if engine == PLAIN_JAX else contextlib.nullcontext()
+
+
+def _resumed(run: Run, description: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the circumstances under which a run was resumed, from its description."""
+    resumed = description.get("resumed", [])
+    if not isinstance(resumed, list) or not all(isinstance(entry, dict) for entry in resumed):
+        raise CorruptDataError(
+            f"{run.folder.description} must list how the run went on, got {resumed!r:.100}."
+        )
+    return resumed
+
+
+def _write_engine(run: Run, n_batches: int) -> None:
+    """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
+    description = read_description(run.folder.description)
+    if description.get("engine") != (engine := engine_used()):
+        write_sealed_json(run.folder.description, {**description, "engine": engine})
 
 
 def devices_of_run(path: str | Path) -> int:
@@ -314,11 +340,12 @@ def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> A
         raise CorruptDataError(message) from None
 
 
+@noting_fallbacks()
 def _train(
     run: Run,
     trainer: TaskTrainer,
     untrained: Any,
-    on_begin: Callable[[int], None] | None,
+    on_begin: Callable[[int], None],
     *,
     quiet: bool,
     stop: Callable[[], bool] | None,

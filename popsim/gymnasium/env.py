@@ -11,7 +11,7 @@ from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.gymnasium.agent import AgentModel, agent_alone, default_limits, with_agent
 from popsim.gymnasium.episode import (
     Episode,

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.gymnasium.agent import AgentModel, act_out, acting
 from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm, Loss

@@ -23,7 +23,7 @@ from popsim._checks import (
     shown,
     warn_caller,
 )
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.hand import HandState

@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_of_one_body
-from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, is_traced
+from popsim._checks import as_float_array, check_fraction, check_non_negative, check_positive, violates
 from popsim.parameters import Constants
 
 __all__ = ["AbstractActivation", "FirstOrderActivation", "LinearActivation"]
@@ -51,8 +51,8 @@ def check_parameters(
 
 
 def check_above(name: str, value: Array, bound: Array | float) -> None:
-    """Raise `ValueError` unless `value` is above `bound`; skip the check if either is traced."""
-    if not (is_traced(value) or is_traced(bound)) and not np.all(np.asarray(value) > np.asarray(bound)):
+    """Raise `ValueError` unless `value` is above `bound`."""
+    if violates(np.greater, value, bound):
         raise ValueError(f"`{name}` must be above {bound}, got {value}.")
 
 

@@ -2,10 +2,9 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, is_traced
+from popsim._checks import as_float_array, violates
 from popsim.muscles.activation import AbstractActivation, FirstOrderActivation, check_above, check_parameters
 from popsim.muscles.base import AbstractRigidTendonMuscle, Muscles
 
@@ -62,7 +61,7 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
     def __check_init__(self):
         names = ("max_isometric_force", "optimal_length", "shortest", "longest", "max_velocity", "plateau")
         check_parameters(self, positive=names, non_negative=("tendon_length", "passive_force", "second_bump"))
-        if not is_traced(self.shortest) and np.any(np.asarray(self.shortest) >= SECOND_LONGEST):
+        if violates(lambda shortest: shortest < SECOND_LONGEST, self.shortest):
             raise ValueError(f"`shortest` must be below {SECOND_LONGEST}, got {self.shortest}.")
         check_above("longest", self.longest, 1.0)
         check_above("plateau", self.plateau, 1.0)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_one_or_each
 from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise

@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_like, kind_of, known, naming_errors
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.hand import HandState, Workspace
 from popsim.parameters import Constants
 

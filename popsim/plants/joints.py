@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_of_one_body, check_one_or_each
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
-from popsim._elementwise import elementwise
+from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, shown, violates
+from popsim._compiled import elementwise
 from popsim.parameters import Constants
 from popsim.plants.base import AbstractSkeleton, Position
 
@@ -153,7 +153,7 @@ def per_joint(
             f"`{name}` of an arm of {n} segments must have shape {(n, *axes)}, got {array.shape}."
         )
     check_finite(name, array)
-    if positive and not is_traced(array) and not np.all(np.asarray(array) > 0):
+    if positive and violates(lambda numbers: numbers > 0, array):
         raise ValueError(f"`{name}` of an arm must be positive numbers, got {shown(array)}.")
     return array
 
@@ -161,6 +161,6 @@ def per_joint(
 def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "joint 2"]:
     """Return the limits of the joints as an array, or raise `ValueError`."""
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
-    if not is_traced(limits) and not np.all(np.diff(np.asarray(limits)) > 0):
+    if violates(lambda limits: np.diff(limits) > 0, limits):
         raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {shown(limits)}.")
     return limits

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 import diffrax
 import equinox as eqx
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_positive_int, shown
-from popsim._elementwise import elementwise
+from popsim._compiled import elementwise, evaluated_once
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.muscles import (
@@ -194,16 +193,10 @@ class MusculoskeletalPlant(AbstractPlant):
         own, here = type(self), MusculoskeletalPlant
         if own.vector_field is not here.vector_field or own.end_step is not here.end_step:
             return super().step_functions(state, command, load, dt=dt)
-        known: dict[float, Array] = {0.0: state.activation}
-        traced_by = jax.extend.core.get_opaque_trace_state()
-
-        def activation_at(t: ArrayLike) -> Array:
-            is_within = jax.extend.core.get_opaque_trace_state() != traced_by  # as in an implicit solver
-            if is_within or not isinstance(t, float):
-                return _activation_after(self.muscle.activation, t, state.activation, command)
-            if t not in known:
-                known[t] = _activation_after(self.muscle.activation, t, state.activation, command)
-            return known[t]
+        activation_at = evaluated_once(
+            lambda t: _activation_after(self.muscle.activation, t, state.activation, command),
+            {0.0: state.activation},
+        )
 
         def rate(t: ArrayLike, body: MusculoskeletalState) -> MusculoskeletalState:
             return self._rate(t, dataclasses.replace(body, activation=activation_at(t)), load)

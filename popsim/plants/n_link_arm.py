@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_positive_int, is_traced, shown
+from popsim._checks import check_positive_int, shown, violates
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
@@ -113,10 +113,11 @@ class NLinkArm(AbstractArm):
     def _check_ranges(self) -> None:
         if self.gravity.shape != (2,):
             raise ValueError(f"`gravity` must be two numbers, got shape {self.gravity.shape}.")
-        if is_traced(self.joint_limits) or is_traced(self.posture):
-            return
-        limits, posture = np.asarray(self.joint_limits), np.asarray(self.posture)
-        if not np.all((limits[:, 0] <= posture) & (posture <= limits[:, 1])):
+
+        def is_within(limits: np.ndarray, posture: np.ndarray) -> np.ndarray:
+            return (limits[:, 0] <= posture) & (posture <= limits[:, 1])
+
+        if violates(is_within, self.joint_limits, self.posture):
             raise ValueError(
                 f"`posture` must be within `joint_limits`, {shown(self.joint_limits)} rad, "
                 f"got {shown(self.posture)}."

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int
-from popsim._elementwise import elementwise
+from popsim._compiled import elementwise
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position

@@ -2,13 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
 
 from popsim._checks import bytes_of
+from popsim._compiled import numbers_made
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.model import initial_state, simulate
 from popsim.per_member import of_member
@@ -57,8 +56,7 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     state_bytes = bytes_of(state)
     params, _ = select_trainables(model, experiment.where_train)
     weight_bytes = bytes_of(params)
-    run = eqx.filter_make_jaxpr(lambda model, trial: simulate(model, trial, key=seed_key(0)))
-    n_numbers = _numbers_made(run(model, trial)[0].jaxpr)
+    n_numbers = numbers_made(lambda model, trial: simulate(model, trial, key=seed_key(0)), model, trial)
     seconds_per_step = SECONDS_PER_NUMBER * n_numbers + SECONDS_PER_WEIGHT * weight_bytes / 4
     n_trial_steps = experiment.batch_size * n_steps
     per_member = n_trial_steps * STORED_PER_STATE * state_bytes
@@ -73,20 +71,3 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
         memory_bytes=PROCESS_BYTES + per_member * at_a_time + 4 * n_members * weight_bytes,
         disk_bytes=n_members * (kept_bytes + n_copies * weight_bytes + 24 * experiment.n_batches),
     )
-
-
-def _numbers_made(jaxpr: Any) -> int:
-    """Return how many numbers a program makes outside of products, each loop run once."""
-    n_numbers = 0
-    for equation in jaxpr.eqns:
-        given = [own for value in equation.params.values() for own in _as_sequence(value)]
-        programs = [program for own in given if hasattr(program := getattr(own, "jaxpr", own), "eqns")]
-        if programs:
-            n_numbers += sum(map(_numbers_made, programs))
-        elif equation.primitive.name != "dot_general":
-            n_numbers += sum(math.prod(out.aval.shape) for out in equation.outvars)
-    return n_numbers
-
-
-def _as_sequence(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else [value]

@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from popsim._checks import names_arguments
-from popsim._compilation import on_host
+from popsim._compiled import on_host
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history._saving import Saving

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from popsim._compiled import engine_used
 from popsim._fingerprint import fingerprint, source_fingerprint
 from popsim._named_parts import differing_parts, named_parts
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
@@ -83,6 +84,7 @@ class Configuration:
             "python": ".".join(platform.python_version_tuple()[:2]),
             "jax": jax.__version__,
             "popsim": __version__,
+            "engine": engine_used(),
             **{f"source of {name}": digest for name, digest in sources.items()},
         }
 
@@ -117,10 +119,10 @@ def differences(
 ) -> list[str]:
     """Return the differences between two configurations, one readable entry each, with their parts.
 
-    Flags of JAX come first, as other differences may follow from them. A flag that one of the configurations
-    lacks, as it was written or is read by another version, is unknown and no difference.
+    Flags of JAX come first, as other differences may follow from them. A flag, or the engine, that one of the
+    configurations lacks, as it was written or is read by another version, is unknown and no difference.
     """
-    unknown = {name for name in NUMERIC_FLAGS if (name in found) != (name in expected)}
+    unknown = {name for name in (*NUMERIC_FLAGS, "engine") if (name in found) != (name in expected)}
     said = []
     for name in sorted({*found, *expected} - unknown, key=lambda name: (name not in NUMERIC_FLAGS, name)):
         before, now = found.get(name), expected.get(name)

@@ -7,11 +7,10 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.extend.core
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from popsim._compilation import jit_compactly
+from popsim._compiled import jit_compactly, traced_once
 from popsim.ensemble import map_members
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
@@ -139,7 +138,7 @@ class BatchLoop(eqx.Module):
             return eqx.filter(state, eqx.is_array), record
 
         first_enabled = None if plan.enabled is None else plan.enabled[0]
-        step, (_, record) = _traced(step_of, arrays, first_enabled)
+        step, (_, record) = traced_once(step_of, arrays, first_enabled)
         kept = jax.eval_shape(kept_of, arrays)
         buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(kept, self.n_kept + 1))
 
@@ -185,7 +184,7 @@ def _map_blocks_with_active(
         return jax.tree.map(lambda leaf: leaf.at[own].get(mode="clip"), (arrays, *given))
 
     first = jax.eval_shape(members_at, order[:block], arrays)
-    program, (_, record) = _traced(jax.vmap(one_member), first)
+    program, (_, record) = traced_once(jax.vmap(one_member), first)
     records = jax.tree.map(lambda leaf: _unrecorded((n_members, *leaf.shape[1:]), leaf.dtype), record)
 
     def one_block(number, carry):
@@ -249,25 +248,10 @@ def _traced_outside_of_meshes(function: Callable[..., PyTree]) -> Callable[..., 
 
     def call(*arguments):
         with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-            traced, _ = _traced(function, *arguments)
+            traced, _ = traced_once(function, *arguments)
         return traced(*arguments)
 
     return call
-
-
-def _traced(function: Callable[..., PyTree], *arguments: PyTree) -> tuple[Callable[..., PyTree], PyTree]:
-    """Trace a function; return its program, as a function of arguments like these, and the result's shapes.
-
-    A call of the program does not run the function again.
-    """
-    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
-    traced, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
-    program = jax.extend.core.jaxpr_as_fun(traced)
-
-    def call(*arguments):
-        return jax.tree.unflatten(jax.tree.structure(out), program(*jax.tree.leaves(arguments)))
-
-    return call, out
 
 
 def _rows_like(tree: PyTree, n_rows: int) -> PyTree[Array]:

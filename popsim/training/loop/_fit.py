@@ -10,7 +10,7 @@ import jax
 from jaxtyping import PyTree
 
 from popsim._checks import shown
-from popsim._compilation import as_array
+from popsim._compiled import as_array
 from popsim.ensemble import member
 from popsim.evaluation import members_in_a_row
 from popsim.loss import Loss

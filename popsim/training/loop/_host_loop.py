@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Int, PyTree
 
 from popsim._checks import warn_caller
-from popsim._compilation import as_array
+from popsim._compiled import as_array
 from popsim.evaluation import Evaluation
 from popsim.training.loop._batch_loop import BatchLoop
 from popsim.training.loop._plan import TrainingPlan

@@ -12,7 +12,7 @@ import optax
 from jaxtyping import Array, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
-from popsim._compilation import as_array
+from popsim._compiled import as_array
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import member, n_members
 from popsim.evaluation import validation_trials

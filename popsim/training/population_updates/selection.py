@@ -21,7 +21,7 @@ from popsim._checks import (
     shown,
     warn_caller,
 )
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import beside

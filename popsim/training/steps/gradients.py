@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._checks import check_positive_int
-from popsim._trials_last import map_trials
+from popsim._compiled import map_trials
 from popsim.loss import Loss
 from popsim.model import AbstractModel, initial_state, simulate
 from popsim.training.steps.model_updates import TrainedBatch

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._compilation import on_host
+from popsim._compiled import on_host
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
 __all__ = ["MemberLayout", "check_devices"]

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from popsim._compilation import jit_quickly
-from popsim._trials_last import map_trials
+from popsim._compiled import jit_quickly, map_trials
 from popsim.loss import Loss, LossValues
 from popsim.per_member import beside, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_positive
-from popsim._compilation import jit_quickly
+from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_value
 from popsim._precision import lost_in_precision
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key
 from popsim.senses import network_input

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import is_traced
-from popsim._compilation import jit
+from popsim._compiled import jit
 from popsim.randomness import as_key
 from popsim.training.steps.gradients import split_batch
 from popsim.training.steps.train_state import TrainState, optimizer_step

@@ -13,48 +13,27 @@ from jax.extend.core import ClosedJaxpr, Literal, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, PyTree
 
-from popsim._compilation import is_tracing
-from popsim._operations import ELEMENTWISE, INLINED, bind
+from popsim._compiled._operations import ELEMENTWISE, INLINED, bind
 
 CALLS = {**INLINED, "custom_jvp_call": "call_jaxpr"}
 
 
-def elementwise(function: Callable[..., PyTree[Array]]) -> Callable[..., PyTree[Array]]:
-    """Return `function` with a derivative that is cheap in the backward pass.
+def apply(function: Callable[..., PyTree[Array]], args: tuple[Any, ...]) -> PyTree[Array]:
+    """Return `function(*args)`, with the derivatives of `popsim._compiled.elementwise`, where JAX traces."""
+    arrays, others = eqx.partition(args, eqx.is_array)
+    leaves, structure = jax.tree.flatten(arrays)
 
-    At each index the result depends on a few numbers only, so its derivative is a factor for each of them.
-    The factors are computed in the forward pass, for the arguments that are differentiated; the backward pass
-    only multiplies. Without them XLA repeats, on a CPU, the long chain of its products for each of its users.
-    Derivatives of any order and mode are those of `function`, as are results under `jax.vmap`.
+    def flat(*leaves: Array) -> PyTree[Array]:
+        return function(*eqx.combine(jax.tree.unflatten(structure, leaves), others))
 
-    Where a function turns out not to be elementwise, because it sums over muscles or has a loop, it is
-    differentiated as usual.
-
-    **Arguments:**
-
-    - `function`: of PyTrees of arrays (others are passed on), to a PyTree of floating-point arrays.
-    """
-
-    @functools.wraps(function)
-    def elementwise_function(*args: Any) -> PyTree[Array]:
-        if not is_tracing():
-            return function(*args)
-        arrays, others = eqx.partition(args, eqx.is_array)
-        leaves, structure = jax.tree.flatten(arrays)
-
-        def flat(*leaves: Array) -> PyTree[Array]:
-            return function(*eqx.combine(jax.tree.unflatten(structure, leaves), others))
-
-        program, struct = jax.make_jaxpr(flat, return_shape=True)(*leaves)
-        shape = np.broadcast_shapes(*(leaf.shape for leaf in leaves))
-        results = {leaf.shape for leaf in jax.tree.leaves(struct)}
-        if results != {shape} or not _is_elementwise(program.jaxpr, shape):
-            made = jaxpr_as_fun(program)(*leaves)
-        else:
-            made = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
-        return jax.tree.unflatten(jax.tree.structure(struct), made)
-
-    return elementwise_function
+    program, struct = jax.make_jaxpr(flat, return_shape=True)(*leaves)
+    shape = np.broadcast_shapes(*(leaf.shape for leaf in leaves))
+    results = {leaf.shape for leaf in jax.tree.leaves(struct)}
+    if results != {shape} or not _is_elementwise(program.jaxpr, shape):
+        made = jaxpr_as_fun(program)(*leaves)
+    else:
+        made = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
+    return jax.tree.unflatten(jax.tree.structure(struct), made)
 
 
 def _is_elementwise(program: Any, shape: tuple[int, ...]) -> bool:

@@ -17,6 +17,8 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, PyTree
 
+from popsim._compiled.choice import is_plain_jax
+
 MOST_PROGRAMS = 16  # of one function
 # Flags with which JAX does more than to run a program: it runs Python again, or passes constants apart.
 UNUSUAL_FLAGS = (
@@ -172,9 +174,9 @@ def _without_static(kinds: Any) -> Hashable:
 
 
 def _context() -> Hashable:
-    """Return what a program depends on beside its arguments: the flags of JAX, and the mesh in use."""
+    """Return what a program depends on beside its arguments: flags of JAX, the mesh, and the engine."""
     flags = tuple(getattr(jax.config, name) for name in _flags())
-    return flags, jax.sharding.get_abstract_mesh()
+    return flags, jax.sharding.get_abstract_mesh(), is_plain_jax()
 
 
 @functools.cache

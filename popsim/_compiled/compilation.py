@@ -3,19 +3,20 @@
 import functools
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, ParamSpec, TypeVar
 
 import equinox as eqx
 import jax
-import jax.core
-import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import Array, PyTree
 
-from popsim._programs import NestedPrograms, Programs
+from popsim._compiled._programs import NestedPrograms, Programs
+from popsim._compiled.choice import is_plain_jax
+from popsim._compiled.traces import is_traced, is_tracing
+
+__all__ = ["as_array", "jit", "jit_compactly", "jit_quickly", "on_host"]
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -60,20 +61,29 @@ def _jit(
     filter_jit: Any = eqx.filter_jit
 
     @functools.cache  # made at the first call, as the backend is not chosen before
-    def outside() -> tuple[Programs, Any]:
-        known = compiler_options(options)
-        programs = Programs(function, known, donates_rest=donate != "none")
-        return programs, filter_jit(function, donate=donate, compiler_options=known)
+    def programs() -> Programs:
+        return Programs(function, compiler_options(options), donates_rest=donate != "none")
+
+    @functools.cache
+    def ordinary(is_plain: bool) -> Any:
+        @functools.wraps(function)
+        def function_of_its_own(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+            return function(*args, **kwargs)  # for which JAX keeps other programs than for the other engine
+
+        return filter_jit(
+            function_of_its_own if is_plain else function,
+            donate=donate,
+            compiler_options=compiler_options(options),
+        )
 
     @functools.wraps(function)
     def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         if is_tracing():
             return nested.call(args, kwargs)
-        programs, ordinary = outside()
-        return programs.call(ordinary, args, kwargs)
+        return programs().call(ordinary(is_plain_jax()), args, kwargs)
 
     compiled: Any = call
-    compiled.lower = lambda *args, **kwargs: outside()[1].lower(*args, **kwargs)
+    compiled.lower = lambda *args, **kwargs: ordinary(is_plain_jax()).lower(*args, **kwargs)
     return compiled
 
 
@@ -99,18 +109,6 @@ def _is_known(name: str, value: Any) -> bool:
     return True
 
 
-def is_tracing() -> bool:
-    """Return whether operations are being traced rather than computed, as under `jit` and `vmap`."""
-    return jax.extend.core.get_opaque_trace_state() != _state_outside()
-
-
-@functools.cache
-def _state_outside() -> Any:
-    """Return the state in which nothing is traced, that of a new thread."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(jax.extend.core.get_opaque_trace_state).result()
-
-
 def as_array(value: Any, dtype: DTypeLike) -> Array:
     """Return `jnp.asarray(value, dtype)`, without a compiled program where nothing is traced."""
     if isinstance(value, jax.Array) or is_tracing() or np.asarray(value).dtype.kind not in "biuf":
@@ -130,5 +128,5 @@ def on_host(tree: PyTree) -> PyTree:
 
 
 def _on_host(leaf: Any) -> Any:
-    is_known = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    is_known = isinstance(leaf, jax.Array) and not is_traced(leaf)
     return np.asarray(leaf) if is_known and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,14 @@ _CHEAP_NAMES = """
 """
 CHEAP = frozenset(_CHEAP_NAMES.split())
 """The operations that cost less to repeat than their results to write and read."""
+
+
+# What other names, parameters or conventions of a primitive raise; not errors of a program that runs.
+UNKNOWN_TO_ENGINE = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+
+
+class UnknownOperation(Exception):
+    """An operation that the engine cannot run on other arrays than it was traced with."""
 
 
 class Place:
@@ -118,12 +126,6 @@ def _inner_programs(equation: JaxprEqn) -> list[ClosedJaxpr | Jaxpr]:
     return [leaf for leaf in leaves if isinstance(leaf, ClosedJaxpr | Jaxpr)]
 
 
-def traced(function: Callable[..., Any], *structs: Any) -> tuple[Operations, Any]:
-    """Return the operations of a function for arrays of these shapes, and the structure of its result."""
-    closed, struct = jax.make_jaxpr(function, return_shape=True)(*structs)
-    return operations_of(closed), struct
-
-
 def operations_of(program: ClosedJaxpr | Jaxpr, *, inlined: Mapping[str, str] = INLINED) -> Operations:
     """Return the operations of a program.
 
@@ -159,10 +161,13 @@ def _append(
 
     for equation in closed.jaxpr.eqns:
         received = tuple(map(place, equation.invars))
-        inner = inlined.get(equation.primitive.name)
+        name = equation.primitive.name
+        inner = inlined.get(name)
         if inner is None:
             made = tuple(Place() for _ in equation.outvars)
             operations.append(Operation(equation, received, made))
+        elif inner not in equation.params:
+            raise UnknownOperation(f"the operation {name!r} without the parameter {inner!r}")
         else:
             made = _append(operations, equation.params[inner], received, inlined)
         places.update(zip(equation.outvars, made, strict=True))

@@ -20,21 +20,22 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, PyTree
 
-from popsim import _threefry
-from popsim._operations import (
+from popsim._compiled import _threefry
+from popsim._compiled._operations import (
     CHEAP,
     ELEMENTWISE,
     INLINED,
     RECOMPUTED,
+    UNKNOWN_TO_ENGINE,
     Known,
     Operations,
     Place,
+    UnknownOperation,
     bind,
     can_repeat,
     operations_of,
     sizes_of_scan,
     split_draws,
-    traced,
 )
 
 _ALONG_AXES_NAMES = """
@@ -59,24 +60,22 @@ RULES: dict[str, Rule] = {}
 def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) -> PyTree[Array]:
     """Return `jax.vmap(function)(*stacked)`, equal to rounding.
 
-    Derivatives of both modes, and `jax.vmap` over members, go through it.
-
-    **Arguments:**
-
-    - `function`: a function of one trial: arrays and PyTrees of them.
-    - `stacked`: its arguments, with the trials on the first axis of each array.
-
-    **Raises:** `ValueError` if the arrays do not hold as many trials each.
+    **Raises:** `UnknownOperation` if the function has an operation that cannot be run on all trials here, and
+    none with effects, which would be repeated if the function ran again.
     """
     leaves, structure = jax.tree.flatten(stacked)
-    sizes = {leaf.shape[0] for leaf in leaves}
-    if len(sizes) != 1:
-        raise ValueError(f"`stacked` must hold as many trials in each array, got {sorted(sizes)}.")
-    (n_trials,) = sizes
-    one = [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in leaves]
-    operations, struct = traced(lambda *own: function(*jax.tree.unflatten(structure, own)), *one)
-    given = [Value(jnp.moveaxis(leaf, 0, -1)) for leaf in leaves]
-    results = run(operations, given, n_trials)
+    n_trials = leaves[0].shape[0]
+    of_trial = [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in leaves]
+    program, struct = jax.make_jaxpr(
+        lambda *leaves: function(*jax.tree.unflatten(structure, leaves)), return_shape=True
+    )(*of_trial)
+    inputs = [Value(jnp.moveaxis(leaf, 0, -1)) for leaf in leaves]
+    try:
+        results = run(operations_of(program), inputs, n_trials)
+    except UnknownOperation as unknown:
+        if program.effects and unknown.__cause__ is not None:
+            raise unknown.__cause__ from None
+        raise
     arrays = [jnp.moveaxis(all_trials(result, n_trials), -1, 0) for result in results]
     return jax.tree.unflatten(jax.tree.structure(struct), arrays)
 
@@ -93,16 +92,27 @@ def run(operations: Operations, given: Sequence[Value], n_trials: int) -> list[V
     for operation in operations.operations:
         inputs = [read(place) for place in operation.inputs]
         equation, name = operation.equation, operation.equation.primitive.name
-        made = None
-        if name == "scan":
-            made = _scan(equation, inputs, n_trials, [place in needed for place in operation.outputs])
-        elif name in RECOMPUTED:
-            made = _recomputed(equation, inputs, n_trials)
-        elif name in RULES and any(value.has_trials for value in inputs):
-            made = RULES[name](equation, inputs, n_trials)
-        made = _by_vmap(equation, inputs) if made is None else made
+        try:
+            is_needed = [place in needed for place in operation.outputs]
+            made = _run_equation(equation, inputs, n_trials, is_needed)
+        except UNKNOWN_TO_ENGINE as error:
+            raise UnknownOperation(f"the operation {name!r}") from error
         values.update(zip(operation.outputs, made, strict=True))
     return [read(place) for place in operations.outputs]
+
+
+def _run_equation(
+    equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]
+) -> list[Value]:
+    """Run an equation by its rule, if there is one, or by `jax.vmap`."""
+    made, name = None, equation.primitive.name
+    if name == "scan":
+        made = _scan(equation, inputs, n_trials, needed)
+    elif name in RECOMPUTED:
+        made = _recomputed(equation, inputs, n_trials)
+    elif name in RULES and any(value.has_trials for value in inputs):
+        made = RULES[name](equation, inputs, n_trials)
+    return _by_vmap(equation, inputs) if made is None else made
 
 
 def all_trials(value: Value, n_trials: int) -> Array:

@@ -1,0 +1,16 @@
+"""The engine: how functions of one trial run for all trials at once, and how programs are compiled.
+
+The rest of popsim imports from here, and knows nothing of jaxprs. docs/engine.md tells developers more.
+"""
+
+from popsim._compiled import choice, compilation, traces, transformations
+from popsim._compiled.choice import *
+from popsim._compiled.compilation import *
+from popsim._compiled.traces import *
+from popsim._compiled.transformations import *
+
+__all__: list[str] = []
+__all__ += choice.__all__
+__all__ += compilation.__all__
+__all__ += traces.__all__
+__all__ += transformations.__all__

@@ -1,0 +1,198 @@
+"""What the rest of popsim asks of traced programs: whether something is traced, and what a program does."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.core
+import jax.extend.core
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.interpreters import partial_eval
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
+
+from popsim._compiled._operations import RANDOM
+
+__all__ = [
+    "evaluated_once",
+    "ignores_key",
+    "is_traced",
+    "is_tracing",
+    "numbers_made",
+    "program_values",
+    "traced_once",
+]
+
+
+def is_traced(*trees: Any) -> bool:
+    """Return whether JAX is tracing a leaf of the PyTrees, which then has no value."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def is_tracing() -> bool:
+    """Return whether operations are being traced rather than computed, as under `jit` and `vmap`."""
+    return jax.extend.core.get_opaque_trace_state() != _state_outside()
+
+
+@functools.cache
+def _state_outside() -> Any:
+    """Return the state in which nothing is traced, that of a new thread."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(jax.extend.core.get_opaque_trace_state).result()
+
+
+def evaluated_once(
+    function: Callable[[ArrayLike], Array], first: Mapping[float, Array]
+) -> Callable[[ArrayLike], Array]:
+    """Return a function that is evaluated once for each Python number, within the trace of this call.
+
+    Elsewhere, as in the loop of an implicit solver, and for arrays it is evaluated at each call: what one
+    trace computes cannot be used in another.
+
+    **Arguments:**
+
+    - `function`: of a number to an array.
+    - `first`: results that need no evaluation, by number.
+    """
+    results = dict(first)
+    trace = jax.extend.core.get_opaque_trace_state()
+
+    def evaluate(number: ArrayLike) -> Array:
+        is_elsewhere = jax.extend.core.get_opaque_trace_state() != trace
+        if is_elsewhere or not isinstance(number, float):
+            return function(number)
+        if number not in results:
+            results[number] = function(number)
+        return results[number]
+
+    return evaluate
+
+
+def traced_once(function: Callable[..., PyTree], *arguments: PyTree) -> tuple[Callable[..., PyTree], PyTree]:
+    """Trace a function; return its program, as a function of arguments like these, and the result's shapes.
+
+    A call of the program does not run the function again.
+    """
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
+    traced, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
+    program = jax.extend.core.jaxpr_as_fun(traced)
+
+    def call(*arguments: PyTree) -> PyTree:
+        return jax.tree.unflatten(jax.tree.structure(out), program(*jax.tree.leaves(arguments)))
+
+    return call, out
+
+
+def ignores_key(function: Callable[..., PyTree[Array]], key: Array, *arguments: PyTree) -> bool:
+    """Return whether the program of a function draws random numbers for its result, and not from `key`.
+
+    **Arguments:**
+
+    - `function`: of the key and the other arguments, to a PyTree of arrays.
+    - `key`, `arguments`: what it is traced with.
+    """
+    closed, _, _ = eqx.filter_make_jaxpr(function)(key, *arguments)
+    needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
+    return _draws(needed) and not used[0]
+
+
+def _draws(jaxpr: Any) -> bool:
+    """Return whether a program draws random numbers."""
+    return any(
+        operation.primitive.name in DRAWS
+        or any(map(_draws, jax.extend.core.jaxprs_in_params(operation.params)))
+        for operation in jaxpr.eqns
+    )
+
+
+DRAWS = RANDOM - {"random_fold_in", "random_split"} | {"rng_uniform"}
+
+
+def numbers_made(function: Callable[..., PyTree], *arguments: PyTree) -> int:
+    """Return how many numbers a function makes outside of products, each loop run once.
+
+    **Arguments:**
+
+    - `function`: the function.
+    - `arguments`: what it is traced with; `jax.ShapeDtypeStruct` stands for arrays.
+    """
+    return _numbers_made(eqx.filter_make_jaxpr(function)(*arguments)[0].jaxpr)
+
+
+def _numbers_made(jaxpr: Any) -> int:
+    n_numbers = 0
+    for equation in jaxpr.eqns:
+        parameters = [part for value in equation.params.values() for part in _as_sequence(value)]
+        programs = [
+            program for part in parameters if hasattr(program := getattr(part, "jaxpr", part), "eqns")
+        ]
+        if programs:
+            n_numbers += sum(map(_numbers_made, programs))
+        elif equation.primitive.name != "dot_general":
+            n_numbers += sum(math.prod(variable.aval.shape) for variable in equation.outvars)
+    return n_numbers
+
+
+def _as_sequence(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def program_values(function: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """Return the operations and all constants of the program of a function, as values to compare.
+
+    Two functions, or one function traced twice, give equal lists if their programs are equal.
+    """
+    closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
+    return [*map(_number, _static_values(static)), *_values_of(closed.jaxpr, closed.consts)]
+
+
+def _static_values(node: Any) -> Iterator[Any]:
+    """Yield the non-array leaves, and the static fields of modules, in the result of a function."""
+    if isinstance(node, eqx.Module):
+        for field in dataclasses.fields(node):
+            yield from _static_values(getattr(node, field.name, None))
+        return
+    children = jax.tree.leaves(node, is_leaf=lambda inner: inner is not node)
+    for child in children:
+        yield from [child] if child is node else _static_values(child)
+
+
+def _values_of(jaxpr: Jaxpr, consts: Any) -> Iterator[Any]:
+    """Yield the operations of a program, with their inputs, outputs and constants."""
+    places: dict[Any, int] = {}
+
+    def place(variable: Any) -> Any:
+        is_number = isinstance(variable, Literal)
+        return _number(variable.val) if is_number else places.setdefault(variable, len(places))
+
+    yield from map(_number, consts)
+    yield from map(place, (*jaxpr.constvars, *jaxpr.invars))
+    for operation in jaxpr.eqns:
+        yield operation.primitive.name
+        yield from map(place, operation.invars)
+        yield from ((place(variable), str(variable.aval)) for variable in operation.outvars)
+        for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
+            if isinstance(part, ClosedJaxpr):
+                yield from _values_of(part.jaxpr, part.consts)
+            elif isinstance(part, Jaxpr):
+                yield from _values_of(part, ())
+            else:
+                yield _number(part)
+    yield from map(place, jaxpr.outvars)
+
+
+def _number(value: Any) -> Any:
+    """Return the bits of an array or a number; None for anything else, or if it is traced."""
+    if is_traced(value) or not (isinstance(value, float | int | complex) or hasattr(value, "__array__")):
+        return None
+    is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
+    with jax.ensure_compile_time_eval():  # else the data of a known key would be traced
+        array = np.asarray(jax.random.key_data(value) if is_key else value)
+    return array.shape, array.dtype.name, array.tobytes()

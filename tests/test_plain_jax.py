@@ -1,0 +1,230 @@
+"""The engine and plain JAX give the same numbers, to rounding; JAX runs what the engine does not know."""
+
+import functools
+import sys
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import small_training
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from small_experiment import Sum, stopping_after
+
+import popsim
+from popsim._compiled import _trials_last, choice, elementwise, jit, map_trials, transformations
+from popsim.engine import engine_used, plain_jax
+from popsim.experiments import Cognitive, RunStopped, resume_run, run_experiment
+from popsim.store.json_files import read_sealed_json, write_sealed_json
+from popsim.training import TaskTrainer, rules, sgd
+
+# Adam divides by the size of a gradient, and would enlarge rounding where that is near zero.
+OPTIMIZER = sgd(1e-2)
+
+
+def reaching(plant, **output):
+    """The task, and what builds a GRU with delayed, noisy senses and motor noise that moves a plant."""
+    task = popsim.tasks.RandomReaches(plant.workspace, duration=0.05)
+    noise = popsim.GaussianNoise(0.01)
+    channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02, noise=noise)}
+    n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
+
+    def build(key):
+        network = popsim.networks.GRUNetwork(n_inputs, 4, plant.n_commands, **output, key=key)
+        motor_noise = popsim.MotorNoise(0.1, 0.1)
+        return popsim.SensorimotorLoop(network, plant, channels, motor_noise=motor_noise, dt=0.01)
+
+    return task, build
+
+
+def deciding():
+    experiment = Cognitive(task="perceptual-decision", n_units=4, cell="gru")
+    return experiment.build_task(), lambda key: experiment.build_model(key=key)
+
+
+def summing():
+    return small_training.RunningSum(), small_training.build
+
+
+KINDS = {
+    "point mass": (lambda: reaching(popsim.plants.PointMass()), ()),
+    "arm26": (
+        lambda: reaching(
+            popsim.plants.arm26(solver=diffrax.Euler(), n_substeps=1),
+            output_fn=jax.nn.sigmoid,
+            output_bias=-3.0,
+        ),
+        (),
+    ),
+    "cognitive task": (deciding, ()),
+    "leaky units with noise": (summing, ()),
+    "Hebbian rule": (summing, (rules.Hebb(rules.recurrent_synapses(), 0.01),)),
+}
+
+
+def trained(kind):
+    """Weights and losses after three batches."""
+    make, updates = KINDS[kind]
+    task, build = make()
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    trainer = TaskTrainer(OPTIMIZER, model_update_funcs=updates)
+    trained, history = small_training.train(3, ensemble=ensemble, task=task, trainer=trainer)
+    return eqx.filter(trained, eqx.is_inexact_array), history.loss
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_training_is_the_same_by_plain_jax(kind):
+    by_engine = trained(kind)
+    with plain_jax():
+        by_jax = trained(kind)
+    small_training.assert_same(by_engine, by_jax, rtol=2e-4, atol=1e-6)
+
+
+def test_plain_jax_is_plain_jax():
+    """Programs hold nothing of the engine, and are not mistaken for those that do."""
+
+    @elementwise
+    def squashed(x):
+        return jnp.tanh(x) * x
+
+    def draw(x, key):
+        return squashed(x) + jax.random.normal(key, x.shape)
+
+    x, keys = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), jax.random.split(jax.random.key(0), 2)
+    by_engine = str(jax.make_jaxpr(functools.partial(map_trials, draw))(x, keys))
+    with plain_jax():
+        assert engine_used() == choice.PLAIN_JAX
+        by_jax = str(jax.make_jaxpr(functools.partial(map_trials, draw))(x, keys))
+    assert "elementwise" in by_engine and "random_bits" not in by_engine
+    assert "elementwise" not in by_jax and "random_bits" in by_jax
+
+    traced = []
+
+    @jit
+    def run(x, keys, outer):
+        traced.append(engine_used())
+        return map_trials(draw, x, keys)
+
+    for _ in range(2):
+        expected = run(x, keys, jnp.tanh)
+        with plain_jax():
+            np.testing.assert_allclose(run(x, keys, jnp.tanh), expected, rtol=1e-5)
+    assert traced == [choice.ENGINE, choice.PLAIN_JAX]
+
+
+halved_p = Primitive("halved")
+halved_p.def_impl(lambda x: x / 2)
+halved_p.def_abstract_eval(lambda x: x)
+ad.deflinear2(halved_p, lambda cotangent, x: [halved_p.bind(cotangent)])
+batching.defvectorized(halved_p)
+mlir.register_lowering(halved_p, mlir.lower_fun(lambda x: x / 2, multiple_results=False))
+
+
+@pytest.fixture
+def unknown(monkeypatch):
+    """The operations of a primitive cannot be repeated by the engine, as if their parameters had changed."""
+    choice._warn_once.cache_clear()
+    bind = _trials_last.bind
+
+    def bind_but_halved(equation, *arrays):
+        if equation.primitive is halved_p:
+            raise NotImplementedError("an unknown convention")
+        return bind(equation, *arrays)
+
+    monkeypatch.setattr(_trials_last, "bind", bind_but_halved)
+
+
+def build_halving(key):
+    network = popsim.networks.LeakyRNN(1, 4, 1, tau=0.05, noise_std=0.1, nonlinearity=halved_tanh, key=key)
+    return popsim.NetworkModel(network, dt=0.01)
+
+
+def halved_tanh(x):
+    return halved_p.bind(jnp.tanh(x))
+
+
+class Halving(Sum):
+    name = "halving"
+
+    def build_model(self, *, key):
+        return build_halving(key)
+
+
+def test_an_unknown_operation_runs_by_plain_jax_with_one_warning(unknown, tmp_path):
+    """Also in a run, which says so."""
+    ensemble = popsim.make_ensemble(build_halving, 2, key=jax.random.key(0))
+    with pytest.warns(UserWarning, match="not know the operation 'halved' of JAX .* by jax.vmap") as told:
+        trained, history = small_training.train(3, ensemble=ensemble)
+        popsim.evaluate_ensemble(ensemble, small_training.RunningSum(), key=jax.random.key(1))
+        run_experiment(Halving(n_members=2, n_batches=2, batch_size=2), tmp_path / "run", quiet=True)
+    assert len(told) == 1 and told[0].filename == small_training.__file__
+    assert read_sealed_json(tmp_path / "run" / "run.json")["engine"] == choice.IN_PART
+    with plain_jax():
+        expected, of_plain_jax = small_training.train(3, ensemble=ensemble)
+    small_training.assert_same((trained, history.loss), (expected, of_plain_jax.loss), rtol=2e-4, atol=1e-6)
+
+
+def test_what_has_effects_is_not_run_twice(unknown):
+    def function(x):
+        jax.debug.callback(lambda x: None, x)
+        return halved_p.bind(x)
+
+    with pytest.raises(NotImplementedError, match="an unknown convention"):
+        jax.make_jaxpr(functools.partial(map_trials, function))(jnp.ones(2))
+
+
+@pytest.mark.parametrize("broken", ["popsim._compiled._trials_last", "popsim._compiled._elementwise"])
+def test_with_an_unknown_jax_everything_runs_by_plain_jax_with_one_warning(broken, monkeypatch):
+    choice._warn_once.cache_clear()
+    transformations._problem_with_jax.cache_clear()
+    monkeypatch.setitem(sys.modules, broken, None)
+    monkeypatch.delattr(popsim._compiled, broken.rpartition(".")[2])
+    with (
+        choice.noting_fallbacks(),
+        pytest.warns(UserWarning, match=f"JAX {jax.__version__} .*all") as told,
+    ):
+        doubled = jax.jit(functools.partial(map_trials, elementwise(lambda x: 2 * x)))
+        np.testing.assert_array_equal(doubled(jnp.ones(3)), np.full(3, 2.0))
+        assert engine_used() == choice.PLAIN_JAX
+    assert len(told) == 1
+    transformations._problem_with_jax.cache_clear()
+
+
+def test_the_engine_is_tried_with_a_jax_that_was_not_tested(monkeypatch):
+    transformations._problem_with_jax.cache_clear()
+    monkeypatch.setattr(transformations, "TESTED_JAX", ())
+    assert transformations._problem_with_jax() == ""
+    transformations._problem_with_jax.cache_clear()
+    monkeypatch.setattr(popsim._compiled._trials_last, "sizes_of_scan", lambda params: params["gone"])
+    assert transformations._problem_with_jax() == "KeyError: 'gone'"
+    transformations._problem_with_jax.cache_clear()
+
+
+def test_a_run_continues_by_the_engine_with_which_it_began(tmp_path):
+    small = Sum(n_members=2, n_batches=4, batch_size=2, log_step=2)
+    with plain_jax():
+        expected = run_experiment(small, tmp_path / "whole", quiet=True)
+        with pytest.raises(RunStopped):
+            run_experiment(small, tmp_path / "run", quiet=True, stop=stopping_after(1))
+    run = resume_run(tmp_path / "run", quiet=True, build=Sum)
+    description = read_sealed_json(tmp_path / "run" / "run.json")
+    assert description["engine"] == choice.PLAIN_JAX and "resumed" not in description
+    small_training.assert_same(run.ensemble, expected.ensemble)
+
+
+def test_the_engine_of_an_older_run_is_unknown_and_another_one_is_told(tmp_path):
+    def stopped(run, *args):
+        with pytest.raises(RunStopped):
+            run(*args, quiet=True, stop=stopping_after(1))
+        return read_sealed_json(tmp_path / "run.json")
+
+    description = stopped(run_experiment, Sum(n_members=2, n_batches=6, batch_size=2, log_step=2), tmp_path)
+    assert description.pop("engine") == choice.ENGINE
+    write_sealed_json(tmp_path / "run.json", description)
+    resume = functools.partial(resume_run, build=Sum)
+    assert "resumed" not in stopped(resume, tmp_path)
+    with plain_jax(), pytest.warns(UserWarning, match="`engine`, popsim then and plain JAX now"):
+        assert stopped(resume, tmp_path)["resumed"][0]["engine"] == choice.PLAIN_JAX
