@@ -36,7 +36,7 @@ from popsim.training.observers import (
     ValidationMetrics,
     check_tensorboard,
 )
-from popsim.training.population_updates._applying import check_population_updates
+from popsim.training.population_updates._labels import check_population_updates
 from popsim.training.population_updates.base import AbstractPopulationUpdate
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime

@@ -22,7 +22,7 @@ from popsim.training.loop._plan import TrainingPlan
 from popsim.training.loop._validation import validate
 from popsim.training.loop.schedule import CallSchedule
 from popsim.training.observers import FinishedBatches, LogEntry, Observer
-from popsim.training.population_updates._applying import StoppedWaiting
+from popsim.training.population_updates._exchange import StoppedWaiting
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copied

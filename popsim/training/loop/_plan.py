@@ -32,11 +32,12 @@ from popsim.training.loop._batch_numbers import BatchNumbers, number_batches
 from popsim.training.loop._fit import check_changes, check_fit
 from popsim.training.loop.schedule import most_kept
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates._applying import PopulationUpdates, labelled, with_no_stops
+from popsim.training.population_updates._applying import PopulationUpdates, with_no_stops
 from popsim.training.population_updates._hyperparameters import (
     hyperparameter_places,
     with_present_values,
 )
+from popsim.training.population_updates._labels import labelled
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (

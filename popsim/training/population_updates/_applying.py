@@ -1,79 +1,45 @@
 """What the population updates of a training do to its state."""
 
 import dataclasses
-import time
-from collections.abc import Callable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+from jaxtyping import Array, Bool, Key, PyTree
 
-from popsim._checks import as_parts
-from popsim.ensemble import members_at
 from popsim.per_member import beside
 from popsim.randomness import key_stream
-from popsim.store.files import is_plain_name
+from popsim.training.population_updates._exchange import MemberExchange
 from popsim.training.population_updates._hyperparameters import (
     Place,
-    inherited_parts,
     values_at,
-    with_inherited,
     with_values_at,
+)
+from popsim.training.population_updates._labels import axis_of, prefix_of
+from popsim.training.population_updates._returned import (
+    Named,
+    checked_arrays,
+    checked_leaf,
+    checked_like,
+    checked_mask,
+    where_active,
 )
 from popsim.training.population_updates.base import (
     HYPERPARAMETER,
     AbstractPopulationUpdate,
     Population,
     ValidationResults,
-    metric_name_of,
 )
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.member_step import NOT_FROZEN, MemberCarry
 from popsim.training.steps.train_state import TrainState
 
-SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
-AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
-
-Named = dict[str, np.ndarray]
 Records = dict[str, Named]
 """By axis, such as "selection", arrays by the names under which they are stored."""
-
-
-class StoppedWaiting(Exception):
-    """A training was told to stop while it waited for others of its population."""
-
-
-def check_population_updates(updates: Any, *, has_metrics: bool) -> None:
-    """Raise `ValueError` unless the population updates of a trainer are fit to be used together.
-
-    **Arguments:**
-
-    - `updates`: the updates.
-    - `has_metrics`: whether the trainer has `validation_metrics`.
-    """
-    as_parts("population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)")
-    for label, update in labelled(updates).items():
-        metric = metric_name_of(update)
-        if metric is not None and not has_metrics:
-            raise ValueError(
-                f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "
-                "such a function."
-            )
-    if sum(update.replaces for update in updates) > 1:
-        raise ValueError("`population_updates` must have at most one that replaces members, got several.")
-
-
-def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
-    """Return updates by name: that of their class, with a number from the second of the same class on."""
-    by_label: dict[str, AbstractPopulationUpdate] = {}
-    for update in updates:
-        kind = type(update).__name__
-        number = sum(type(other).__name__ == kind for other in by_label.values()) + 1
-        by_label[kind if number == 1 else f"{kind} {number}"] = update
-    return by_label
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +181,15 @@ class PopulationUpdates:
         """
         records: Records = {}
         for label in self.due(batch, replaces=True):
-            exchange = _Exchange(self, label, state, recorded, batch + 1, is_told_to_stop)
+            exchange = MemberExchange(
+                state,
+                recorded,
+                self.places[label],
+                self.shared,
+                functools.partial(self._population, label),
+                batch + 1,
+                is_told_to_stop,
+            )
             kept = self._kept(state)
             before = dataclasses.replace(self._population(label, state), _exchange=exchange)
             everyone = np.ones(before.n_members, bool)
@@ -297,7 +271,7 @@ class PopulationUpdates:
                     f"{label} must change leaves of the model that are trained, or that model updates "
                     f"change: {where} is constant in this training."
                 )
-            new[index] = _checked_leaf(f"{where} of {label}", new[index], leaf)
+            new[index] = checked_leaf(f"{where} of {label}", new[index], leaf)
             new[index] = jnp.where(beside(active, new[index]), new[index], leaf)
         model = self._single(jax.tree.unflatten(structure, new))
         params, rest = eqx.partition(model, state.is_param)
@@ -311,10 +285,10 @@ class PopulationUpdates:
         after, kept = returned
         if after.model is not before.model:
             raise ValueError(f"`init` of {label} must leave the model as it is.")
-        values = _like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        values = checked_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
         return (
             dataclasses.replace(after, hyperparameters=values),
-            _checked_arrays(f"the state of {label}", kept, before.n_members),
+            checked_arrays(f"the state of {label}", kept, before.n_members),
         )
 
     def _called(
@@ -337,15 +311,15 @@ class PopulationUpdates:
                 f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
             )
         after, now, record = returned
-        values = _like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        values = checked_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
         after = dataclasses.replace(
             after,
-            hyperparameters=_where(active, values, before.hyperparameters),
-            stopped=_mask(f"`stopped` of {label}", after.stopped, before.n_members),
-            began_anew=_mask(f"`began_anew` of {label}", after.began_anew, before.n_members),
+            hyperparameters=where_active(active, values, before.hyperparameters),
+            stopped=checked_mask(f"`stopped` of {label}", after.stopped, before.n_members),
+            began_anew=checked_mask(f"`began_anew` of {label}", after.began_anew, before.n_members),
         )
-        now = _where(active, _like(f"the state of {label}", kept, now), kept)
-        return after, now, _checked_arrays(f"the record of {label}", record, before.n_members)
+        now = where_active(active, checked_like(f"the state of {label}", kept, now), kept)
+        return after, now, checked_arrays(f"the record of {label}", record, before.n_members)
 
     def _check_stops(self, label: str, before: Population, after: Population) -> None:
         """Raise `ValueError` if an update stops members without saying that it may."""
@@ -367,8 +341,10 @@ class PopulationUpdates:
                 continue
             before = self._population(label, state)
             after, first = self._init(label, before)
-            kept[label] = _where(anew, _like(f"the state of {label}", kept[label], first), kept[label])
-            values = _where(anew, dict(after.hyperparameters), before.hyperparameters)
+            kept[label] = where_active(
+                anew, checked_like(f"the state of {label}", kept[label], first), kept[label]
+            )
+            values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
             state = self._with_values(state, label, values)
         return state, kept
 
@@ -386,68 +362,6 @@ class PopulationUpdates:
             row |= {prefix + name: array for name, array in {**kept[label], **record}.items()}
             row |= {HYPERPARAMETER + name: value for name, value in values.items()}
         return {axis: self._single(row) for axis, row in rows.items()}
-
-
-def axis_of(label: str, update: AbstractPopulationUpdate) -> str:
-    """Return the axis on which an update is recorded; all that act at log points share one."""
-    return update.recorded_as or (AT_LOG_POINTS if update.every is None else label)
-
-
-def prefix_of(label: str, update: AbstractPopulationUpdate) -> str:
-    """Return what the names of the arrays of an update begin with where they are stored."""
-    if update.recorded_as is not None:
-        return ""
-    return f"{AT_LOG_POINTS}.{label}." if update.every is None else f"{label}."
-
-
-@dataclasses.dataclass(frozen=True)
-class _Exchange:
-    """Moves members within the population of an update, see `Exchange`.
-
-    - `updates`, `label`: the updates of the training, and which is called.
-    - `state`: the state before it.
-    - `recorded`: which leaves of the model change in training.
-    - `n_done`: the number of batches done, by which other trainings know what is offered.
-    - `is_told_to_stop`: whether to give up waiting for them.
-    """
-
-    updates: PopulationUpdates
-    label: str
-    state: TrainState
-    recorded: PyTree[bool]
-    n_done: int
-    is_told_to_stop: Callable[[], bool]
-
-    @property
-    def rows(self) -> PyTree[Array]:
-        """What others may inherit of the members of this training."""
-        return inherited_parts(self.state, self.recorded, self.updates.places[self.label][0])
-
-    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
-        shared = self.updates.shared
-        if shared is None:
-            return jnp.asarray(scores)
-        if not shared.has_offered(self.n_done):
-            shared.offer(self.n_done, scores, self.rows)
-        missing = None
-        while missing := shared.missing(self.n_done, missing):
-            if self.is_told_to_stop() or not shared.keeps_waiting(missing):
-                raise StoppedWaiting
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        return shared.scores(self.n_done)
-
-    def take(self, parents: Int[Any, " member"]) -> Population:
-        updates, shared, rows = self.updates, self.updates.shared, self.rows
-        parents = np.asarray(parents)
-        if shared is None:
-            inherited = members_at(rows, parents)
-        else:
-            inherited = shared.rows_of(self.n_done, parents, rows)
-        state = with_inherited(self.state, self.recorded, *updates.places[self.label], inherited)
-        population = updates._population(self.label, state)
-        return dataclasses.replace(
-            population, began_anew=parents != population.places, _exchange=self, _members=state
-        )
 
 
 def _is_array(leaf: Any) -> bool:
@@ -472,47 +386,3 @@ def _stopped(state: TrainState, stops: Bool[np.ndarray, "*member"], from_batch: 
 def with_no_stops(carry: MemberCarry) -> MemberCarry:
     """Return the first carry of a training in which members may be stopped, before any is."""
     return dataclasses.replace(carry, stopped_from=carry.stops)
-
-
-def _checked_arrays(what: str, arrays: Any, n_members: int) -> Named:
-    """Return arrays by name, in the dtypes of JAX."""
-    if not isinstance(arrays, Mapping):
-        raise ValueError(f"{what} must be arrays by name, got {type(arrays).__name__}.")
-    checked = {name: np.asarray(jnp.asarray(array)) for name, array in arrays.items()}
-    for name, array in checked.items():
-        if not isinstance(name, str) or not is_plain_name(name):  # they name arrays on disk
-            raise ValueError(f"{what} must have plain names without '/', got {name!r}.")
-        if array.shape[:1] != (n_members,):
-            raise ValueError(
-                f"{what} must lead with the {n_members} members, got shape {array.shape} for {name!r}."
-            )
-    return checked
-
-
-def _checked_leaf(what: str, new: Any, old: Any) -> Array:
-    """Return a leaf of a model that an update changed, as an array of the dtype of the one before."""
-    if not eqx.is_array(old) or np.shape(new) != old.shape:
-        raise ValueError(f"{what} must keep its shape {np.shape(old)}, got {np.shape(new)}.")
-    return jnp.asarray(new).astype(old.dtype)
-
-
-def _mask(what: str, values: Any, n_members: int) -> Bool[np.ndarray, " member"]:
-    if np.shape(values) != (n_members,) or np.asarray(values).dtype != bool:
-        raise ValueError(
-            f"{what} must be True or False for each of the {n_members} members, got {values!r:.200}."
-        )
-    return np.asarray(values)
-
-
-def _like(what: str, before: Mapping[str, np.ndarray], now: Any) -> Named:
-    """Return arrays in the dtypes of those before, whose names and shapes they must have."""
-    expected = {name: array.shape for name, array in before.items()}
-    is_named = isinstance(now, Mapping)
-    shapes = {name: np.shape(array) for name, array in now.items()} if is_named else type(now).__name__
-    if shapes != expected:
-        raise ValueError(f"{what} must keep names and shapes, {expected}, got {shapes}.")
-    return {name: np.asarray(now[name]).astype(array.dtype) for name, array in before.items()}
-
-
-def _where(active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:
-    return {name: np.where(beside(active, array), array, before[name]) for name, array in now.items()}

@@ -1,0 +1,76 @@
+"""Members that move within a population, which may be divided over several trainings."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from popsim.ensemble import members_at
+from popsim.training.population_updates._hyperparameters import Place, inherited_parts, with_inherited
+from popsim.training.population_updates.base import Population
+from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.steps.train_state import TrainState
+
+SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
+
+
+class StoppedWaiting(Exception):
+    """A training was told to stop while it waited for others of its population."""
+
+
+@dataclasses.dataclass(frozen=True)
+class MemberExchange:
+    """Moves members within the population of an update, see `Exchange`.
+
+    - `state`: the state before the update, on one device.
+    - `recorded`: which leaves of the model change in training.
+    - `places`: those of the hyperparameters that it sets, and of others, see `hyperparameter_places`.
+    - `shared`: the trainings over which the population is divided; None for one.
+    - `population_of`: returns the population in a state, as the update sees it.
+    - `n_done`: the number of batches done, by which other trainings know what is offered.
+    - `is_told_to_stop`: whether to give up waiting for them.
+    """
+
+    state: TrainState
+    recorded: PyTree[bool]
+    places: tuple[Mapping[str, Place], Mapping[str, Place]]
+    shared: SharedPopulation | None
+    population_of: Callable[[TrainState], Population]
+    n_done: int
+    is_told_to_stop: Callable[[], bool]
+
+    @property
+    def rows(self) -> PyTree[Array]:
+        """What others may inherit of the members of this training."""
+        return inherited_parts(self.state, self.recorded, self.places[0])
+
+    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
+        """See `Population.everyone`; raises `StoppedWaiting`."""
+        shared = self.shared
+        if shared is None:
+            return jnp.asarray(scores)
+        if not shared.has_offered(self.n_done):
+            shared.offer(self.n_done, scores, self.rows)
+        missing = None
+        while missing := shared.missing(self.n_done, missing):
+            if self.is_told_to_stop() or not shared.keeps_waiting(missing):
+                raise StoppedWaiting
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        return shared.scores(self.n_done)
+
+    def take(self, parents: Int[Any, " member"]) -> Population:
+        """See `Population.take`."""
+        parents, rows = np.asarray(parents), self.rows
+        if self.shared is None:
+            inherited = members_at(rows, parents)
+        else:
+            inherited = self.shared.rows_of(self.n_done, parents, rows)
+        state = with_inherited(self.state, self.recorded, *self.places, inherited)
+        population = self.population_of(state)
+        return dataclasses.replace(
+            population, began_anew=parents != population.places, _exchange=self, _members=state
+        )
