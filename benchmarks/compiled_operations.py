@@ -17,8 +17,8 @@ from contestants.with_popsim import reference_work
 
 from popsim.engine import plain_jax
 from popsim.training import TaskTrainer, adam
-from popsim.training.loop._batch_loop import CallPlan, _run
-from popsim.training.loop._plan import TrainingPlan
+from popsim.training.loop.batch_loop import CallPlan, _run
+from popsim.training.loop.plan import TrainingPlan
 from popsim.training.options import Training
 
 NOT_WORK = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast"}

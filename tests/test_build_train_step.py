@@ -9,7 +9,7 @@ import pytest
 
 from popsim import make_ensemble
 from popsim.training import TrainState, build_train_step_fn, sgd
-from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop.batch_loop import BatchLoop
 
 
 def supervised(model, state, rng, *, inputs, labels):

@@ -22,7 +22,7 @@ jax.config.update("jax_num_cpu_devices", {count})
 from small_training import RunningSum, network, OPTIMIZER, assert_same, train
 import popsim
 from popsim.training import TaskTrainer
-from popsim.training.loop import _batch_loop as batch_loop
+from popsim.training.loop import batch_loop
 """
 
 LONG = """

@@ -22,7 +22,7 @@ from small_training import (
 
 import popsim
 from popsim.training import TaskTrainer
-from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
+from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 

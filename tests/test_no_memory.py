@@ -10,7 +10,7 @@ from swept_runs import Swept
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, memory, run_experiment
 from popsim.sweeps import Sweep, make_sweep
-from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop.batch_loop import BatchLoop
 
 SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
 TOO_LARGE = {"batch_size": 2_000_000_000, "n_units": 3_000_000, "duration": 1e7, "n_members": 1_000_000}

@@ -29,7 +29,7 @@ from popsim.training import (
     save_history,
     training_trials,
 )
-from popsim.training.loop._batch_loop import _map_blocks_with_active
+from popsim.training.loop.batch_loop import _map_blocks_with_active
 
 pytestmark = pytest.mark.slow
 

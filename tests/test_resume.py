@@ -23,8 +23,9 @@ from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchE
 from popsim.store._run_parts import run_id_of
 from popsim.training import TaskTrainer, adam, open_history, rules
 from popsim.training.history.history import HistoryRecorder
-from popsim.training.loop import _plan, _validation
-from popsim.training.loop._batch_loop import BatchLoop
+from popsim.training.loop import _validation
+from popsim.training.loop.plan import TrainingPlan
+from popsim.training.loop.batch_loop import BatchLoop
 
 pytestmark = pytest.mark.slow
 
@@ -103,7 +104,7 @@ def test_keeping_a_training_changes_no_bit(whole, tmp_path):
 @pytest.mark.full  # in short: test_whatever_ends_a_training_what_is_finished_is_saved
 def test_a_training_stopped_after_each_of_its_batches_is_the_same(whole, tmp_path, monkeypatch):
     """Resume of a resume, with schedules, phases, toggles, resets, updated losses and recorded trials."""
-    monkeypatch.setattr("popsim.training.loop._plan.CAPACITY", 1)
+    monkeypatch.setattr("popsim.training.loop.plan.CAPACITY", 1)
     for made in range(1, N):
         trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, stop=stopping_after(1), **OPTIONS)
         _, history = resumed(tmp_path, trainer)
@@ -123,7 +124,7 @@ def test_a_finished_training_is_returned_as_it_is(whole, tmp_path):
 
 def checkpointed_at_log_points(monkeypatch, *, seconds):
     """Lets so many seconds be between checkpoints at logging points."""
-    monkeypatch.setattr("popsim.training.history._training_store.LOG_POINT_SECONDS", seconds)
+    monkeypatch.setattr("popsim.training.history.training_store.LOG_POINT_SECONDS", seconds)
 
 
 def test_checkpoints_at_logging_points_change_no_bit(tmp_path, whole, monkeypatch):
@@ -333,12 +334,10 @@ def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path, memb
 
 def test_blocks_of_members_stay_those_of_the_beginning(tmp_path, monkeypatch):
     asked = []
-    loops = _plan.TrainingPlan.loops
-    monkeypatch.setattr(
-        _plan.TrainingPlan, "loops", lambda plan, size: asked.append(size) or loops(plan, size)
-    )
+    loops = TrainingPlan.loops
+    monkeypatch.setattr(TrainingPlan, "loops", lambda plan, size: asked.append(size) or loops(plan, size))
     with monkeypatch.context() as small_cache:
-        small_cache.setattr("popsim.training.loop._batch_loop.CACHE_BYTES", 1)
+        small_cache.setattr("popsim.training.loop.batch_loop.CACHE_BYTES", 1)
         train(8, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1)))
         whole, _ = train(8)
     model, _ = train(8, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True)
@@ -503,7 +502,7 @@ def test_a_checkpoint_of_another_training_is_refused_by_name(name, stopped_folde
 def test_other_code_is_told_by_name(stopped_folder, tmp_path, monkeypatch):
     """Versions and the text of functions may be others; what they are made of may not."""
     monkeypatch.setattr(jax, "__version__", "0.9.0")
-    monkeypatch.setattr("popsim.training.history._configuration.__version__", "0.0.9")
+    monkeypatch.setattr("popsim.training.history.configuration.__version__", "0.0.9")
     monkeypatch.setattr("platform.python_version_tuple", lambda: ("3", "99", "1"))
     monkeypatch.setattr("popsim._fingerprint._source", lambda function: "other")
     folder = shutil.copytree(stopped_folder, tmp_path / "copy")

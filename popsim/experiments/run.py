@@ -34,7 +34,7 @@ from popsim.store._run_parts import (
 from popsim.store.run_folder import read_description
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
-from popsim.training.history._configuration import model_structure
+from popsim.training.history.configuration import model_structure
 from popsim.training.history.history import TRAINABLES
 from popsim.training.history.history_on_disk import PREFIXES
 from popsim.training.steps.member_step import trials_of_batch

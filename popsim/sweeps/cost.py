@@ -12,7 +12,7 @@ from popsim.experiments import AbstractExperiment, Recording
 from popsim.model import initial_state, simulate
 from popsim.per_member import of_member
 from popsim.randomness import seed_key
-from popsim.training.loop._batch_loop import STORED_PER_STATE, members_at_a_time
+from popsim.training.loop.batch_loop import STORED_PER_STATE, members_at_a_time
 from popsim.training.steps.train_state import select_trainables
 
 __all__ = ["CellCost", "cell_cost"]

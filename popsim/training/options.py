@@ -36,8 +36,8 @@ from popsim.training.observers import (
     ValidationMetrics,
     check_tensorboard,
 )
-from popsim.training.population_updates._labels import check_population_updates
 from popsim.training.population_updates.base import AbstractPopulationUpdate
+from popsim.training.population_updates.labels import check_population_updates
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
 from popsim.training.steps.member_layout import check_devices

@@ -16,11 +16,11 @@ from popsim._checks import names_arguments
 from popsim._compiled import on_host
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
-from popsim.training.history._saving import Saving
-from popsim.training.history._training_store import TrainingStore, open_training_store
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
-from popsim.training.loop._host_loop import HostLoop
-from popsim.training.loop._plan import TrainingPlan, plan_training
+from popsim.training.history.saving import Saving
+from popsim.training.history.training_store import TrainingStore, open_training_store
+from popsim.training.loop.host_loop import HostLoop
+from popsim.training.loop.plan import TrainingPlan, plan_training
 from popsim.training.observers import (
     BatchCallbacks,
     LogFunctions,

@@ -323,7 +323,7 @@ def _write_no_programs() -> None:
 def _report_progress(report: Report) -> None:
     """Report each save when it is complete, and from where a training went on."""
     from popsim.store import Checkpoints
-    from popsim.training.history._training_store import TrainingStore
+    from popsim.training.history.training_store import TrainingStore
 
     write, begin = Checkpoints._write, TrainingStore.begin
 

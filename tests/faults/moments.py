@@ -70,7 +70,7 @@ def send_signal(report: Callable[..., None], path: str, name: str, moment: str) 
 
 def _call_when_begun(function: Callable[[], None]) -> None:
     """Call a function once the store of a training is ready, before its program is compiled."""
-    from popsim.training.history._training_store import TrainingStore
+    from popsim.training.history.training_store import TrainingStore
 
     begin = TrainingStore.begin
 

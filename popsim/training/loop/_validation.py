@@ -9,9 +9,9 @@ from jaxtyping import PyTree, Shaped
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
-from popsim.training.loop._plan import TrainingPlan
+from popsim.training.loop.plan import TrainingPlan
 from popsim.training.observers import checked_metrics
-from popsim.training.population_updates._hyperparameters import with_present_values
+from popsim.training.population_updates.hyperparameters import with_present_values
 from popsim.trial import Trial
 
 

@@ -10,10 +10,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from popsim.ensemble import members_at
-from popsim.training.population_updates._hyperparameters import Place, inherited_parts, with_inherited
 from popsim.training.population_updates.base import Population
+from popsim.training.population_updates.hyperparameters import Place, inherited_parts, with_inherited
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.train_state import TrainState
+
+__all__ = ["MemberExchange", "StoppedWaiting"]
 
 SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
 

@@ -13,13 +13,6 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from popsim.per_member import beside
 from popsim.randomness import key_stream
-from popsim.training.population_updates._exchange import MemberExchange
-from popsim.training.population_updates._hyperparameters import (
-    Place,
-    values_at,
-    with_values_at,
-)
-from popsim.training.population_updates._labels import axis_of, prefix_of
 from popsim.training.population_updates._returned import (
     Named,
     checked_arrays,
@@ -34,9 +27,18 @@ from popsim.training.population_updates.base import (
     Population,
     ValidationResults,
 )
+from popsim.training.population_updates.exchange import MemberExchange
+from popsim.training.population_updates.hyperparameters import (
+    Place,
+    values_at,
+    with_values_at,
+)
+from popsim.training.population_updates.labels import axis_of, prefix_of
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.member_step import NOT_FROZEN, MemberCarry
 from popsim.training.steps.train_state import TrainState
+
+__all__ = ["PopulationUpdates", "with_no_stops"]
 
 Records = dict[str, Named]
 """By axis, such as "selection", arrays by the names under which they are stored."""

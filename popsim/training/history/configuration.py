@@ -16,10 +16,12 @@ from popsim._fingerprint import fingerprint, source_fingerprint
 from popsim._named_parts import differing_parts, named_parts
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
-from popsim.training.loop._plan import TrainingPlan
+from popsim.training.loop.plan import TrainingPlan
 from popsim.training.steps.gradients import BackpropThroughTime
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.version import __version__
+
+__all__ = ["Configuration", "differences", "model_structure"]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,8 @@ from popsim.ensemble import map_members
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
 
+__all__ = ["BatchLoop", "CallPlan", "STORED_PER_STATE", "members_at_a_time"]
+
 CACHE_BYTES = 2**20
 STORED_PER_STATE = 6  # numbers that a gradient stores for each number of the state, with gated units
 

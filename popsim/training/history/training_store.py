@@ -31,12 +31,14 @@ from popsim.store._run_parts import RunParts, check_history_lengths, check_parts
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
-from popsim.training.history._configuration import Configuration, differences
+from popsim.training.history.configuration import Configuration, differences
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels
-from popsim.training.loop._plan import TrainingPlan
+from popsim.training.loop.plan import TrainingPlan
 from popsim.training.observers import LogEntry
 from popsim.training.steps.train_state import TrainState, named_state, with_named_state
+
+__all__ = ["TrainingStore", "open_training_store"]
 
 LOG_POINT_SECONDS = 1.0  # between checkpoints at logging points, at least
 

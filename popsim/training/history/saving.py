@@ -5,10 +5,12 @@ import dataclasses
 import time
 
 from popsim.store import SaveError
-from popsim.training.history._training_store import TrainingStore
+from popsim.training.history.training_store import TrainingStore
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.train_state import TrainState, copied
+
+__all__ = ["Saving"]
 
 
 class Saving(Observer):

@@ -6,6 +6,8 @@ from typing import Any
 from popsim._checks import as_parts
 from popsim.training.population_updates.base import AbstractPopulationUpdate, metric_name_of
 
+__all__ = ["axis_of", "check_population_updates", "labelled", "prefix_of"]
+
 AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
 
 

@@ -15,6 +15,16 @@ from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
 
+__all__ = [
+    "Place",
+    "hyperparameter_places",
+    "inherited_parts",
+    "values_at",
+    "with_inherited",
+    "with_present_values",
+    "with_values_at",
+]
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:

@@ -17,16 +17,18 @@ from jaxtyping import Bool, Int, PyTree
 from popsim._checks import warn_caller
 from popsim._compiled import as_array
 from popsim.evaluation import Evaluation
-from popsim.training.loop._batch_loop import BatchLoop
-from popsim.training.loop._plan import TrainingPlan
 from popsim.training.loop._validation import validate
+from popsim.training.loop.batch_loop import BatchLoop
+from popsim.training.loop.plan import TrainingPlan
 from popsim.training.loop.schedule import CallSchedule
 from popsim.training.observers import FinishedBatches, LogEntry, Observer
-from popsim.training.population_updates._exchange import StoppedWaiting
 from popsim.training.population_updates.base import ValidationResults
+from popsim.training.population_updates.exchange import StoppedWaiting
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copied
 from popsim.trial import Trial
+
+__all__ = ["HostLoop"]
 
 Results = Callable[[], tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]]
 """Returns the model of a state and its results on the validation trials: evaluation, trials, metrics."""

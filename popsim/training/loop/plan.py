@@ -27,18 +27,18 @@ from popsim.per_member import (
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
 from popsim.training.constraints import warn_of_start
-from popsim.training.loop._batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop._batch_numbers import BatchNumbers, number_batches
 from popsim.training.loop._fit import check_changes, check_fit
+from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
 from popsim.training.loop.schedule import most_kept
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates._applying import PopulationUpdates, with_no_stops
-from popsim.training.population_updates._hyperparameters import (
+from popsim.training.population_updates.applying import PopulationUpdates, with_no_stops
+from popsim.training.population_updates.base import hyperparameters_of
+from popsim.training.population_updates.hyperparameters import (
     hyperparameter_places,
     with_present_values,
 )
-from popsim.training.population_updates._labels import labelled
-from popsim.training.population_updates.base import hyperparameters_of
+from popsim.training.population_updates.labels import labelled
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
@@ -50,6 +50,8 @@ from popsim.training.steps.member_step import (
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, parts
 from popsim.trial import Trial
+
+__all__ = ["TrainingPlan", "plan_training"]
 
 CAPACITY = 64
 MAX_TRAINABLES_BYTES = 256 * 2**20
