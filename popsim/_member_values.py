@@ -12,7 +12,7 @@ from jaxtyping import Array, Int, Key, PyTree, Shaped
 from popsim._checks import is_traced, shown, warn_caller
 from popsim._compiled import as_array, ignores_key, is_tracing
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
-from popsim.randomness import _folded
+from popsim.randomness import folded_key
 
 N_CHECKED = 32
 """The most members that are checked: more of them, with other values each, are sampled."""
@@ -74,7 +74,7 @@ def check_builds(
         values = {name: column[place] for name, column in settings.items()}
         arrays = {name: as_array(value, jnp.result_type(value)) for name, value in values.items()}
         try:
-            build(_folded(key, np.uint32(ids[place])), **arrays)
+            build(folded_key(key, np.uint32(ids[place])), **arrays)
         except ValueError as error:
             if not settings:
                 raise

@@ -108,7 +108,7 @@ def key_stream(key: PRNGKeyArray, name: str) -> Key[Array, ""]:
     """Return the key of the consumer called `name`, independent of the keys of all other names."""
     check_instance("name", name, str, "the name of a consumer")
     key, number = as_key(key), np.uint32(zlib.crc32(name.encode()))
-    return jax.random.fold_in(key, number) if is_tracing() else _folded(key, number)
+    return jax.random.fold_in(key, number) if is_tracing() else folded_key(key, number)
 
 
 def key_of_seed(seed: int, name: str) -> Key[Array, ""]:
@@ -122,7 +122,8 @@ def _stream_of_seed(seed: Any, number: Any) -> Key[Array, ""]:
 
 
 @jit_quickly
-def _folded(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
+def folded_key(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
+    """Return `jax.random.fold_in` of a key, compiled once."""
     return jax.random.fold_in(key, number)
 
 

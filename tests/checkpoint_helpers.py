@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from saving_process import expected_arrays, saved_arrays
 
-from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
+from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
 from popsim.store.checkpoints import FORMAT
 
 

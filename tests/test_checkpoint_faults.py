@@ -15,7 +15,7 @@ from checkpoint_helpers import assert_intact, bits_of, file_name, reseal, save_s
 from saving_process import SavingProcess, expected_arrays, saved_arrays
 from short_form import mostly_in_full
 
-from popsim.store._array_file import MAX_HEADER_BYTES
+from popsim.store.array_file import MAX_HEADER_BYTES
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import CorruptDataError, SaveError
 

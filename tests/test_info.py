@@ -42,8 +42,8 @@ from popsim.store import (
     write_netcdf,
     write_sealed_json,
 )
-from popsim.store._run_parts import RunParts
 from popsim.store.run_folder import FORMAT
+from popsim.store.run_parts import RunParts
 from popsim.training import TaskTrainer
 
 pytestmark = pytest.mark.slow

@@ -20,12 +20,12 @@ from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, netwo
 
 import popsim
 from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchError, RunFolder, SaveError
-from popsim.store._run_parts import run_id_of
+from popsim.store.run_parts import run_id_of
 from popsim.training import TaskTrainer, adam, open_history, rules
 from popsim.training.history.history import HistoryRecorder
 from popsim.training.loop import _validation
-from popsim.training.loop.plan import TrainingPlan
 from popsim.training.loop.batch_loop import BatchLoop
+from popsim.training.loop.plan import TrainingPlan
 
 pytestmark = pytest.mark.slow
 

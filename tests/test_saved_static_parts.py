@@ -185,7 +185,7 @@ def test_between_versions_only_known_differences_are_refused(tmp_path, monkeypat
 
 def edited(path, change):
     """Write a file anew with other metadata, whose digest fits."""
-    from popsim.store._array_file import content_digest
+    from popsim.store.array_file import content_digest
 
     with safetensors.safe_open(path, "numpy") as file:
         content = json.loads(file.metadata()["popsim"])

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
-from popsim.experiments._joined_models import joined
+from popsim.experiments.joined_models import joined
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.settings import as_setting, converting_first
 from popsim.model import AbstractModel

@@ -23,7 +23,11 @@ from popsim.store import (
     open_arrays,
     verify_arrays,
 )
-from popsim.store._run_parts import (
+from popsim.store.files import files_below
+from popsim.store.identity import lock_holder
+from popsim.store.json_files import log_lines, parse_json
+from popsim.store.run_folder import read_description
+from popsim.store.run_parts import (
     RunParts,
     check_history_lengths,
     missing_checkpoints,
@@ -32,10 +36,6 @@ from popsim.store._run_parts import (
     read_summary,
     run_id_of,
 )
-from popsim.store.files import files_below
-from popsim.store.identity import lock_holder
-from popsim.store.json_files import log_lines, parse_json
-from popsim.store.run_folder import read_description
 
 __all__ = ["RunInfo", "read_run_info", "verify_run"]
 

@@ -23,7 +23,8 @@ from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
-from popsim.store._run_parts import (
+from popsim.store.run_folder import read_description
+from popsim.store.run_parts import (
     RunParts,
     check_history_lengths,
     own_checkpoints,
@@ -31,7 +32,6 @@ from popsim.store._run_parts import (
     read_parts,
     read_summary,
 )
-from popsim.store.run_folder import read_description
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
 from popsim.training.history.configuration import model_structure

@@ -24,12 +24,12 @@ from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
 from popsim.per_member import of_member
 from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder, write_sealed_json
-from popsim.store._run_parts import check_parts, run_id_of
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
 from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
 from popsim.store.run_folder import FORMAT, check_resumable, import_option, read_description
+from popsim.store.run_parts import check_parts, run_id_of
 from popsim.training import SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.version import __version__

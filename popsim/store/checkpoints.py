@@ -13,7 +13,8 @@ import jax
 import numpy as np
 
 from popsim._checks import warn_caller
-from popsim.store._array_file import (
+from popsim.store._background_write import BackgroundWrite
+from popsim.store.array_file import (
     AnyArray,
     Form,
     as_keys,
@@ -26,7 +27,6 @@ from popsim.store._array_file import (
     read_array,
     write_array_file,
 )
-from popsim.store._background_write import BackgroundWrite
 from popsim.store.files import (
     CorruptDataError,
     MismatchError,

@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 from popsim._checks import is_traced, warn_caller
 from popsim._named_parts import compared_parts, described_parts
 from popsim._text_checks import as_path
-from popsim.store._array_file import (
+from popsim.store.array_file import (
     as_keys,
     as_numpy,
     check_forms,

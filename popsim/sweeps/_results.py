@@ -11,9 +11,9 @@ from jaxtyping import Float
 from popsim.experiments import AbstractExperiment
 from popsim.experiments.info import LoggedLosses, last_losses, logged_losses
 from popsim.store import CorruptDataError, RunFolder, read_sealed_json
-from popsim.store._run_parts import read_parts
 from popsim.store.files import read_plain
 from popsim.store.json_files import LARGEST_BYTES, parse_json
+from popsim.store.run_parts import read_parts
 from popsim.sweeps._derived import RESULT
 
 FIRST_BLOCK = 2**14  # bytes of the end of a log, in which its last line mostly is

@@ -4,7 +4,10 @@ from typing import Any
 
 from popsim.experiments.described_run import differences_from_plan
 from popsim.store import Checkpoints, MismatchError
-from popsim.store._run_parts import (
+from popsim.store.arrays.inspection import check_arrays
+from popsim.store.files import missing_file
+from popsim.store.run_folder import read_description
+from popsim.store.run_parts import (
     check_history_lengths,
     lost_checkpoints,
     read_parts,
@@ -12,9 +15,6 @@ from popsim.store._run_parts import (
     run_id_of,
     stream_log,
 )
-from popsim.store.arrays.inspection import check_arrays
-from popsim.store.files import missing_file
-from popsim.store.run_folder import read_description
 from popsim.sweeps.folder import CellFolder, SweepFolder
 from popsim.sweeps.sweep import Sweep
 

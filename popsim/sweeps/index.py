@@ -20,11 +20,11 @@ from popsim.store import (
     read_sealed_json,
     write_sealed_json,
 )
-from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
-from popsim.store._run_parts import read_parts, read_summary, stream_log
+from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
 from popsim.store.files import check_plain_file, missing_file, read_plain
 from popsim.store.identity import RUN_ID, FolderHeldError, check_run_id, lock_folder
 from popsim.store.json_files import log_lines, parse_json
+from popsim.store.run_parts import read_parts, read_summary, stream_log
 from popsim.sweeps._derived import (
     MISFITS,
     as_count,

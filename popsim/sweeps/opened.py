@@ -13,7 +13,7 @@ from popsim._checks import warn_caller
 from popsim._text_checks import as_path, perhaps
 from popsim.ensemble import members_at
 from popsim.experiments import Run
-from popsim.experiments._joined_models import joined
+from popsim.experiments.joined_models import joined
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
 from popsim.sweeps._comparison import compare_layouts, compare_results
@@ -174,7 +174,7 @@ class OpenedSweep:
         "parent" of a selection is the number of a member of the sweep. Damaged cells are NaN, and named in a
         warning, now or when they are read.
         """
-        from popsim.sweeps._history import CellHistories, joined_history
+        from popsim.sweeps.history import CellHistories, joined_history
 
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from popsim.store import Checkpoints, RunFolder, open_arrays, read_json_lines, read_sealed_json
-from popsim.store._array_file import open_array_file, read_array
+from popsim.store.array_file import open_array_file, read_array
 from popsim.store.checkpoints import FORMAT
 from popsim.store.identity import RUN_ID
 from popsim.sweeps import open_sweep, verify_sweep

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from popsim.store import read_sealed_json, write_sealed_json
-from popsim.store._array_file import describe, open_array_file, read_array, write_array_file
+from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep
 
 Arrays = dict[str, np.ndarray]

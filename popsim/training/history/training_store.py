@@ -27,10 +27,10 @@ from popsim.store import (
     lock_folder,
     write_sealed_json,
 )
-from popsim.store._run_parts import RunParts, check_history_lengths, check_parts, run_id_of, stream_log
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
+from popsim.store.run_parts import RunParts, check_history_lengths, check_parts, run_id_of, stream_log
 from popsim.training.history.configuration import Configuration, differences
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels

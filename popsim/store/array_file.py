@@ -14,6 +14,22 @@ from jaxtyping import Array, Shaped
 
 from popsim.store.files import CorruptDataError, MismatchError, missing_file, write_file
 
+__all__ = [
+    "AnyArray",
+    "Form",
+    "MAX_HEADER_BYTES",
+    "as_keys",
+    "as_numpy",
+    "check_forms",
+    "check_storable",
+    "content_digest",
+    "describe",
+    "is_key",
+    "open_array_file",
+    "read_array",
+    "write_array_file",
+]
+
 MAX_HEADER_BYTES = 2**22
 """Parsed JSON takes up to about thirty times its size, so files with larger headers are rejected unread."""
 

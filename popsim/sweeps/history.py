@@ -17,6 +17,8 @@ from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.layouts import CellLayout
 from popsim.sweeps.sweep import Sweep
 
+__all__ = ["CellHistories", "PARENT", "joined_history"]
+
 MOST_OPEN = 64
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
 

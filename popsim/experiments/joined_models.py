@@ -12,6 +12,8 @@ from jaxtyping import PyTree
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.senses import SensoryChannel
 
+__all__ = ["joined"]
+
 
 def joined(ensembles: Sequence[Any], told: Sequence[str]) -> Any:
     """Join ensembles along the member axis, so that one program trains them.

@@ -20,6 +20,20 @@ from popsim.store.json_files import read_json_lines, read_sealed_json, stream_js
 from popsim.store.run_folder import FORMAT, RunFolder, read_description
 from popsim.version import __version__
 
+__all__ = [
+    "RunParts",
+    "check_history_lengths",
+    "check_parts",
+    "lost_checkpoints",
+    "missing_checkpoints",
+    "own_checkpoints",
+    "read_log",
+    "read_parts",
+    "read_summary",
+    "run_id_of",
+    "stream_log",
+]
+
 
 @dataclasses.dataclass(frozen=True)
 class RunParts:
