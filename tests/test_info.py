@@ -133,7 +133,7 @@ def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsy
     folder, made = stopped
     out = printed(folder, capsys, "--verify")
     resume = f"popsim --import small_experiment resume {folder.path}"
-    assert f"stopped, {made} of 8 batches saved; {resume} goes on" in out
+    assert f"stopped, {made} of 8 batches saved; to continue: {resume}" in out
     assert "figures      0 B" in out
     said, nothing = complaint(["show", folder.path], capsys)
     assert resume in said and nothing == ""

@@ -168,7 +168,7 @@ def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, 
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
     with pytest.warns(UserWarning, match="member 0, 1, 2 .*training ends"):
         ended = train_three(70, poisoned, trainer=trainer)
-    with pytest.warns(UserWarning, match="training does not go on: every member is frozen"):
+    with pytest.warns(UserWarning, match="training does not continue: every member is frozen"):
         resumed = train_three(70, poisoned, trainer=trainer, restore_checkpoint=True)
     for model, history in (ended, resumed):
         assert history.batch.tolist() == history.trainables_batch.tolist() == [0, 1, 2]

@@ -23,7 +23,7 @@ from popsim.experiments.memory import check_size
 from popsim.randomness import as_key, key_of_seed, seed_key, trial_keys
 from popsim.tasks.library import TASKS
 from popsim.training import TrainState, accumulate_gradients, build_train_step_fn, sgd, training_trials
-from popsim.training import selection as selection_rules
+from popsim.training.population_updates import selection as selection_rules
 from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.supervised.examples import supervised_batches
 

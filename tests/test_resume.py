@@ -238,8 +238,8 @@ def test_whatever_ends_a_training_what_is_finished_is_saved(end, tmp_path, whole
             train(N, trainer=trainer, **options)
     (step,) = Checkpoints(tmp_path / "checkpoints").steps()
     assert 0 < step < N if n_saved is None else step == n_saved
-    told = f"The training in {tmp_path} is saved after batch {step - 1}: restore_checkpoint=True goes on"
-    assert left.value.__notes__ == [f"{told} from there."]
+    told = f"The training in {tmp_path} is saved after batch {step - 1}; to continue: restore_checkpoint=True"
+    assert left.value.__notes__ == [f"{told}."]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert open_history(tmp_path / "history.zarr").batch.values.tolist() == list(range(step))
     assert_same_training(resumed(tmp_path), whole)
@@ -254,7 +254,7 @@ def test_what_cannot_be_saved_hides_no_exception(tmp_path, monkeypatch):
         train(4, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), batch_callbacks={1: [fail]})
     assert raised.value.__notes__ == [
         "The training after batch 1 was not saved: the disk is full.",
-        f"Nothing of the training in {tmp_path} is saved: it may begin anew there.",
+        f"Nothing of the training in {tmp_path} is saved; it may begin anew there.",
     ]
     monkeypatch.undo()
     began = []

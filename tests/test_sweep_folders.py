@@ -180,7 +180,7 @@ def test_a_start_that_was_interrupted_blocks_nothing(n_steps, tmp_path, monkeypa
         make_sweep(SWEEP, tmp_path / "sw")
     monkeypatch.undo()
     if (tmp_path / "sw" / "sweep.json").exists():
-        with pytest.raises(ValueError, match="popsim .*resume .* goes on with it"):
+        with pytest.raises(ValueError, match="To continue it: popsim .*resume "):
             make_sweep(SWEEP, tmp_path / "sw")
     else:
         make_sweep(SWEEP, tmp_path / "sw")

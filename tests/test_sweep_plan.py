@@ -153,7 +153,7 @@ def test_a_folder_holds_one_sweep(tmp_path):
     opened = make_sweep(sweep, tmp_path / "sw")
     assert opened.sweep == sweep and opened.counts["not started"] == 1 and not opened.is_finished
     assert read_config(opened.folder.config) == sweep
-    with pytest.raises(ValueError, match="popsim --import swept_runs resume .*sw goes on with it"):
+    with pytest.raises(ValueError, match="To continue it: popsim --import swept_runs resume .*sw"):
         make_sweep(sweep, tmp_path / "sw")
     other = dataclasses.replace(sweep, experiment=Swept(n_units=7))
     with pytest.raises(ValueError, match="another sweep.*n_units is 5 there and 7 here"):

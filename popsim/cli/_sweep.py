@@ -72,14 +72,14 @@ class Engine:
         **Raises:** `SystemExit` with `EXIT_CODE` if a signal stopped it.
         """
         self.check()
-        goes_on = SweepFolder(path).command("resume")
+        stopped = f"popsim: stopped; to continue: {SweepFolder(path).command('resume')}"
 
         def tell(said: str) -> None:
             if not self.quiet:
                 print(said, file=sys.stderr, flush=True)
 
         try:
-            with stop_on_signals(lambda: f"popsim: stopped: {goes_on} goes on.") as stop:
+            with stop_on_signals(lambda: stopped) as stop:
                 if self.on == "dask":
                     from popsim.sweeps.on_dask import run_on_dask
 
@@ -89,7 +89,7 @@ class Engine:
                 options = self.cell_options
                 return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
         except RunStopped:
-            print(f"popsim: stopped: {goes_on} goes on.", file=sys.stderr)
+            print(stopped, file=sys.stderr)
             sys.exit(EXIT_CODE)
 
 
@@ -202,7 +202,7 @@ class SweepRun:
     path: SweepPath
     engine: Engine
     cell: Annotated[tyro.conf.UseAppendAction[tuple[int, ...]], tyro.conf.arg(metavar="NUMBER")] = ()
-    """a cell to train or to go on with; nothing is done where it is finished. Repeat it for further ones"""
+    """a cell to train or to continue; nothing is done where it is finished. Repeat it for further ones"""
     until_input_ends: tyro.conf.FlagCreatePairsOff[bool] = False
     """stop with a checkpoint when standard input ends, as it does when the process that started this dies"""
 
@@ -231,7 +231,7 @@ class SweepScript:
     partition: str | None = None
     """the partition of the cluster"""
     time: Annotated[str | None, tyro.conf.arg(metavar="HOURS:MINUTES:SECONDS")] = None
-    """the time limit of a job, which goes on where it stopped"""
+    """the time limit of a job, which continues where it stopped when it is submitted again"""
     gpus: int | None = None
     """number of GPUs of a job"""
     cpus: int = 1

@@ -162,11 +162,11 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
     def on_idle() -> str:
         folder = RunFolder(path)
         how = (
-            f"{folder.resume_command} goes on"
+            f"to continue: {folder.resume_command}"
             if folder.description.exists()
             else f"there is no run in {path} yet"
         )
-        return f"popsim: stopped before the first batch: {how}."
+        return f"popsim: stopped before the first batch; {how}"
 
     was_finished = resumes and RunFolder(path).is_finished
     try:

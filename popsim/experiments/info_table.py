@@ -67,7 +67,7 @@ def _state(info: RunInfo) -> str:
     if info.experiment is None:
         ended = f"ended, as all members were {how} after {held}"
         return f"{saved}; {'restore_checkpoint=True continues it' if held is None else ended}"
-    return f"stopped, {saved}; {RunFolder(info.path).resume_command} goes on"
+    return f"stopped, {saved}; to continue: {RunFolder(info.path).resume_command}"
 
 
 def _members(info: RunInfo) -> str:

@@ -52,7 +52,7 @@ class RunStopped(Exception):
 
     def __init__(self, path: Path, n_batches: int):
         super().__init__(
-            f"the run {path} stopped after {n_batches} batches: {RunFolder(path).resume_command} goes on."
+            f"the run {path} stopped after {n_batches} batches; to continue: {RunFolder(path).resume_command}"
         )
         self.path = path
         self.n_batches = n_batches
@@ -453,4 +453,6 @@ def _check_same(
     """**Raises:** `MismatchError` naming what differs."""
     if differ := differences_from_plan(description, experiment, recording):
         said = "; ".join(f"`{name}` is {there!r} there and {here!r} here" for name, there, here in differ)
-        raise MismatchError(f"`out` must hold a run like this one to go on with, got {folder.path}: {said}.")
+        raise MismatchError(
+            f"`out` must hold a run like this one, to continue it, got {folder.path}: {said}."
+        )

@@ -191,8 +191,8 @@ class RunFolder(PlainFolder):
             if folder.training.is_file() and _described(folder.training).get("of_experiment"):
                 raise missing_file(folder.description)
             script = (
-                "; a script's training is opened by popsim.open_run with `task` and `build`, and goes on by "
-                "its script with restore_checkpoint=True"
+                "; a script's training is opened by popsim.open_run with `task` and `build`, and continued "
+                "by its script with restore_checkpoint=True"
             ) * folder.training.is_file()
             sweep = "; it is a sweep, whose cells/NUMBER are runs" * (folder.path / "sweep.json").is_file()
             raise ValueError(

@@ -33,7 +33,7 @@ STOPPED = 75  # the exit code of popsim for a run that is saved and not finished
 
 
 class CellStopped(RuntimeError):
-    """The process of a cell was stopped; the cell goes on from its checkpoint when Dask tries it again."""
+    """The process of a cell was stopped; the cell continues from its checkpoint when Dask tries it again."""
 
 
 @dataclasses.dataclass(frozen=True)

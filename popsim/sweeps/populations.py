@@ -13,14 +13,14 @@ from popsim.training import SharedPopulation
 
 __all__ = ["WaitsForOthers"]
 
-SECONDS_BETWEEN_LOOKS = 1.0  # for a cell that can go on
+SECONDS_BETWEEN_LOOKS = 1.0  # for a cell that can continue
 SECONDS_FOR_OTHERS = 60.0  # to wait for a cell that nobody trains, which may be about to start elsewhere
 
 
 class WaitsForOthers(RunStopped):
     """A cell has come to a selection before other cells of its population, which nobody trains.
 
-    Its progress is saved, and it goes on when they have come to it, too.
+    Its progress is saved, and it continues when they have come to it, too.
 
     **Arguments:**
 
@@ -59,7 +59,7 @@ class Waiting:
     _untended_since: dict[int, float] = dataclasses.field(default_factory=dict)
 
     def __call__(self, missing: Sequence[int]) -> bool:
-        """Whether to go on waiting for the trainings of these numbers."""
+        """Whether to keep waiting for the trainings of these numbers."""
         before, now = self._untended_since, time.monotonic()
         untended = [self.cells[part] for part in missing if not self.folder.holder(self.cells[part])]
         self._untended_since = {cell: before.get(cell, now) for cell in untended}
@@ -95,7 +95,7 @@ def cells_in_turn(
     held: set[int],
     stop: Callable[[], bool] | None,
 ) -> Iterator[int]:
-    """Yield cells that select among one another, each when it can go on, until all of them are finished.
+    """Yield cells that select among one another, each when it can continue, until all of them are finished.
 
     **Arguments:**
 

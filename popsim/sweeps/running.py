@@ -104,7 +104,7 @@ def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     if differ:
         said = "; ".join(f"{name} is {there.get(name, 'not')} there and {here[name]} here" for name in differ)
         raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {said:.600}.")
-    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}: {command} goes on with it.")
+    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}. To continue it: {command}")
 
 
 def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def run_cell(
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
 ) -> Run:
-    """Train a cell of a sweep, or go on with it; a finished one is returned as it is.
+    """Train a cell of a sweep, or continue it; a finished one is returned as it is.
 
     Only the folder of the cell is written, the file that says why it failed, and what it offers to other
     cells with which its members select.
@@ -173,7 +173,7 @@ def run_cell(
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
     - `devices`, `quiet`, `without_lock`, `stop`: see `run_experiment`.
-    - `keeps_devices`: whether a cell that has begun goes on with as many of the devices as before, for the
+    - `keeps_devices`: whether a cell that has begun continues with as many of the devices as before, for the
         same bits.
     - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
 

@@ -95,7 +95,7 @@ class TrainerOptions:
     - `devices`: the devices over which the members of an ensemble are divided in training, such as
         `jax.local_devices()`; None for the default device.
     - `nonfinite`: what to do when the loss, the parameters or the optimizer state of a member are not finite.
-        "freeze": warn and keep the member as it was before that batch; the others go on, and training ends
+        "freeze": warn and keep the member as it was before that batch; the others continue, and training ends
         when none is left. The frozen values are finite, but may have diverged already. "raise": raise
         `NonfiniteError`.
     - `population_updates`: what acts on the whole population between batches, in this order: `EarlyStopping`,
@@ -214,8 +214,8 @@ class Training:
     - `n_batches`, `batch_size`: the number of training batches, and of trials in each.
     - `where_train`: selects the trainable part of the model, see `select_trainables`. Or a mapping from batch
         number to such a function: the trainable part from that batch on. The optimizer state of a part that
-        pauses is kept; its step count, shared by all parts, goes on. Adam's first steps for a part that joins
-        late are therefore three times as large or more. To avoid that, reset the optimizer state with
+        pauses is kept; its step count, shared by all parts, continues. Adam's first steps for a part that
+        joins late are therefore three times as large or more. To avoid that, reset the optimizer state with
         `reset_opt_state_at` at the batch where the part joins.
     - `ensembled`: whether `model` is an ensemble.
     - `ensemble_random_trials`: whether each member of an ensemble sees its own trials; otherwise all see the
@@ -235,7 +235,7 @@ class Training:
         recorded.
     - `disable_tqdm`: whether to hide the progress bar and the losses.
     - `batch_callbacks`: by batch number, functions without arguments to call after that batch and its logging
-        point, if any. The batch counts as done: if one of them raises, a resumed training goes on after it.
+        point, if any. The batch counts as done: if one of them raises, a resumed training continues after it.
     - `opt_state`: the initial optimizer state, such as `history.opt_state` of an earlier call. It includes
         the injected hyperparameters: a constant learning rate is that of the earlier call. The carry of model
         updates and weights changed by `loss_update_func` start anew.

@@ -146,7 +146,7 @@ class TrainingStore:
             )
         if told := differences(details["made_by"], self._configuration.made_by):
             warn_caller(
-                f"the training in {self.folder.path} goes on after batch {details['step'] - 1} with other "
+                f"the training in {self.folder.path} continues after batch {details['step'] - 1} with other "
                 f"code than it began with, which may change its numbers: {'; '.join(told)}."
             )
         return {
@@ -243,11 +243,11 @@ class TrainingStore:
         """A message on what is saved of the training and how to resume."""
         where, is_run = self.folder.path, self.folder.description.exists()
         if self._saved_step < 0:
-            how = f"{self.folder.resume_command} begins it anew" if is_run else "it may begin anew there"
-            return f"Nothing of the training in {where} is saved: {how}."
+            how = f"to begin anew: {self.folder.resume_command}" if is_run else "it may begin anew there"
+            return f"Nothing of the training in {where} is saved; {how}."
         how = self.folder.resume_command if is_run else "restore_checkpoint=True"
         last = self._saved_step - 1
-        return f"The training in {where} is saved after batch {last}: {how} goes on from there."
+        return f"The training in {where} is saved after batch {last}; to continue: {how}."
 
     def close(self) -> None:
         """Wait until all is written; nothing writes to the folder afterwards."""

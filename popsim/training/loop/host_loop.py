@@ -84,7 +84,7 @@ class HostLoop:
             self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
         if self._has_ended(state, frozen_from):
             if not calls.finished:
-                warn_caller("training does not go on: every member is frozen or stopped.")
+                warn_caller("training does not continue: every member is frozen or stopped.")
             return state
         finishes_calls = False  # the first one, which compiles, may be interrupted
         results: Results | None = None
