@@ -156,11 +156,11 @@ class Halving(Sum):
 def test_an_unknown_operation_runs_by_plain_jax_with_one_warning(unknown, tmp_path):
     """Also in a run, which says so."""
     ensemble = popsim.make_ensemble(build_halving, 2, key=jax.random.key(0))
-    with pytest.warns(UserWarning, match="not know the operation 'halved' of JAX .* by jax.vmap") as told:
+    with pytest.warns(UserWarning, match="not know the operation 'halved' of JAX .* by jax.vmap") as warned:
         trained, history = small_training.train(3, ensemble=ensemble)
         popsim.evaluate_ensemble(ensemble, small_training.RunningSum(), key=jax.random.key(1))
         run_experiment(Halving(n_members=2, n_batches=2, batch_size=2), tmp_path / "run", quiet=True)
-    assert len(told) == 1 and told[0].filename == small_training.__file__
+    assert len(warned) == 1 and warned[0].filename == small_training.__file__
     assert read_sealed_json(tmp_path / "run" / "run.json")["engine"] == choice.IN_PART
     with plain_jax():
         expected, of_plain_jax = small_training.train(3, ensemble=ensemble)
@@ -184,12 +184,12 @@ def test_with_an_unknown_jax_everything_runs_by_plain_jax_with_one_warning(broke
     monkeypatch.delattr(popsim._compiled, broken.rpartition(".")[2])
     with (
         choice.noting_fallbacks(),
-        pytest.warns(UserWarning, match=f"JAX {jax.__version__} .*all") as told,
+        pytest.warns(UserWarning, match=f"JAX {jax.__version__} .*all") as warned,
     ):
         doubled = jax.jit(functools.partial(map_trials, elementwise(lambda x: 2 * x)))
         np.testing.assert_array_equal(doubled(jnp.ones(3)), np.full(3, 2.0))
         assert engine_used() == choice.PLAIN_JAX
-    assert len(told) == 1
+    assert len(warned) == 1
     transformations._problem_with_jax.cache_clear()
 
 

@@ -69,14 +69,14 @@ def _results(program: Any, operands: Sequence[Any]) -> list[Any]:
         return variable.val if isinstance(variable, Literal) else values[variable]
 
     for operation in program.eqns:
-        given, name = [read(variable) for variable in operation.invars], operation.primitive.name
+        inputs, name = [read(variable) for variable in operation.invars], operation.primitive.name
         if name == "broadcast_in_dim":
-            made = given
+            made = inputs
         elif name in CALLS:
             inner = operation.params[CALLS[name]]
-            made = _results(inner.jaxpr, [*inner.consts, *given])
+            made = _results(inner.jaxpr, [*inner.consts, *inputs])
         else:
-            made = bind(operation, *jnp.broadcast_arrays(*given))
+            made = bind(operation, *jnp.broadcast_arrays(*inputs))
         values.update(zip(operation.outvars, made, strict=True))
     return [read(variable) for variable in program.outvars]
 
@@ -94,9 +94,9 @@ def _differentiated(primals: Sequence[Any], tangents: Sequence[Any], *, program:
     def with_factors(*operands: Array) -> list[Array]:
         made = list(_as_traced(program, operands))
         for place in places:
-            one = operands[place]
-            of_one = functools.partial(_with_operand, program, operands, place)
-            made += jax.jvp(of_one, (one,), (jnp.ones_like(one),))[1]
+            operand = operands[place]
+            of_operand = functools.partial(_with_operand, program, operands, place)
+            made += jax.jvp(of_operand, (operand,), (jnp.ones_like(operand),))[1]
         return made
 
     avals = [variable.aval for variable in (*program.constvars, *program.invars)]

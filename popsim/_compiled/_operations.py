@@ -187,18 +187,18 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
     after its own inputs.
     """
     depends: set[Place | Known] = set(state)
-    drawn: set[Place | Known] = set()
+    from_draws: set[Place | Known] = set()
     for operation in body.operations:
         name = operation.equation.primitive.name
         stays = operation.equation.effects or name in CONTROL
         if stays or not depends.isdisjoint(operation.inputs):
             depends.update(operation.outputs)
-        elif name in RANDOM or not drawn.isdisjoint(operation.inputs):
-            drawn.update(operation.outputs)
-    rest = [operation for operation in body.operations if drawn.isdisjoint(operation.outputs)]
+        elif name in RANDOM or not from_draws.isdisjoint(operation.inputs):
+            from_draws.update(operation.outputs)
+    rest = [operation for operation in body.operations if from_draws.isdisjoint(operation.outputs)]
     used = {place for operation in rest for place in operation.inputs} | set(body.outputs)
     handed = tuple(
-        place for operation in body.operations for place in operation.outputs if place in drawn & used
+        place for operation in body.operations for place in operation.outputs if place in from_draws & used
     )
     remaining = Operations((*body.inputs, *handed), tuple(rest), body.outputs)
     return body.giving(handed), remaining.giving(body.outputs)

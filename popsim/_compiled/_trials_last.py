@@ -80,9 +80,9 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
     return jax.tree.unflatten(jax.tree.structure(struct), arrays)
 
 
-def run(operations: Operations, given: Sequence[Value], n_trials: int) -> list[Value]:
+def run(operations: Operations, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """Return the outputs of operations for all trials."""
-    values: dict[Place, Value] = dict(zip(operations.inputs, given, strict=True))
+    values: dict[Place, Value] = dict(zip(operations.inputs, inputs, strict=True))
 
     def read(place: Place | Known) -> Value:
         return Value(place.value, False) if isinstance(place, Known) else values[place]
@@ -90,11 +90,11 @@ def run(operations: Operations, given: Sequence[Value], n_trials: int) -> list[V
     needed = {place for operation in operations.operations for place in operation.inputs}
     needed.update(operations.outputs)
     for operation in operations.operations:
-        inputs = [read(place) for place in operation.inputs]
+        received = [read(place) for place in operation.inputs]
         equation, name = operation.equation, operation.equation.primitive.name
         try:
             is_needed = [place in needed for place in operation.outputs]
-            made = _run_equation(equation, inputs, n_trials, is_needed)
+            made = _run_equation(equation, received, n_trials, is_needed)
         except UNKNOWN_TO_ENGINE as error:
             raise UnknownOperation(f"the operation {name!r}") from error
         values.update(zip(operation.outputs, made, strict=True))
@@ -150,9 +150,9 @@ def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
         if (value.has_trials and n_axes == len(shape)) or (is_scalar and takes_scalars):
             return array
         array = jnp.asarray(array)
-        own, trials = (array.shape[:-1], array.shape[-1:]) if value.has_trials else (array.shape, (1,))
-        array = lax.reshape(array, (*(own or (1,) * len(shape)), *trials))
-        return jnp.broadcast_to(array, (*(shape if takes_scalars else own or shape), n_trials))
+        of_trial, trials = (array.shape[:-1], array.shape[-1:]) if value.has_trials else (array.shape, (1,))
+        array = lax.reshape(array, (*(of_trial or (1,) * len(shape)), *trials))
+        return jnp.broadcast_to(array, (*(shape if takes_scalars else of_trial or shape), n_trials))
 
     return _bound(equation, *map(aligned, inputs))
 
@@ -284,7 +284,7 @@ def _recomputed(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[V
     """The operations of a function under `jax.checkpoint`, under it as well."""
     body = operations_of(equation.params["jaxpr"])
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
-    return jax.checkpoint(lambda given: run(body, given, n_trials), **options)(list(inputs))
+    return jax.checkpoint(lambda inputs: run(body, inputs, n_trials), **options)(list(inputs))
 
 
 def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]) -> list[Value]:
@@ -309,13 +309,13 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
         made = run(body, (*constants, *state, *received), n_trials)
         return [Value(all_trials(value, n_trials)) for value in made[:n_state]], made[n_state:]
 
-    drawn = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
+    draws_of_steps = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
     if is_recomputed:
         step = jax.checkpoint(step, prevent_cse=False, policy=whole[0].params["policy"])
     elif can_repeat(params["jaxpr"]):
         step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
-    last, made = lax.scan(step, start, sequences + drawn, **options)
+    last, made = lax.scan(step, start, sequences + draws_of_steps, **options)
     records = iter(made)
     return last + [next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]]
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["engine_used", "noting_fallbacks", "plain_jax", "ENGINE", "PLAIN_JAX", "IN_PART"]
+__all__ = ["engine_used", "noting_fallbacks", "plain_jax", "ENGINE", "PLAIN_JAX"]
 
 ENGINE, PLAIN_JAX, IN_PART = "popsim", "plain JAX", "popsim, in part plain JAX"
 

@@ -91,11 +91,11 @@ def compiler_options(options: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the options on a CPU that the user has not set and that this XLA has; None if there are none."""
     if jax.default_backend() != "cpu":
         return None
-    given = os.environ.get("XLA_FLAGS", "").lstrip()
-    if given and not given.startswith("-"):  # the name of a file of flags
+    flags = os.environ.get("XLA_FLAGS", "").lstrip()
+    if flags and not flags.startswith("-"):  # the name of a file of flags
         return None
     return {
-        name: value for name, value in options.items() if name not in given and _is_known(name, value)
+        name: value for name, value in options.items() if name not in flags and _is_known(name, value)
     } or None
 
 
