@@ -312,6 +312,9 @@ PURE = {
     ),
     "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
     "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
+    "networks.unit_activity": lambda x: popsim.networks.unit_activity(
+        ensemble(x), popsim.evaluate_ensemble(ensemble(x), task(x), key=key(x)).states
+    ),
     "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
     "plants.advance": lambda x: plants.advance(
         model(x).plant, rest_state(x).plant, x * jnp.ones(2), plants.Load(lambda hand: x * jnp.ones(2)), dt=DT
