@@ -9,6 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Key
 
 from popsim._checks import shown
+from popsim._text_checks import perhaps
 from popsim.networks.base import AbstractNetwork
 from popsim.networks.gru import GRUNetwork
 from popsim.networks.leaky_rnn import LeakyRNN
@@ -79,11 +80,11 @@ def _check_build(name: str, build: Any) -> None:
 
 def check_network_name(name: Any) -> None:
     """Raise `ValueError` unless a network is registered by this name."""
-    if name not in NETWORKS:
+    if not isinstance(name, str) or name not in NETWORKS:
         raise ValueError(
-            f"`network` must be one of {', '.join(NETWORKS)}, got {name!r}: see "
-            "popsim.networks.register_network; on the command line, name the module that registers it: "
-            "popsim --import MODULE ..."
+            f"`network` must be one of {', '.join(NETWORKS)}, got {name!r}.{perhaps(str(name), NETWORKS)} "
+            "To add one, call popsim.networks.register_network in a module, and name this module on the "
+            "command line: popsim --import MODULE ..."
         )
 
 
