@@ -13,6 +13,7 @@ from relay import DT, reach
 import popsim
 from popsim import interventions, losses
 from popsim.networks import GRUNetwork, LeakyRNN, unit_activity
+from popsim.networks.activity import defines_activity
 from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
 from popsim.training import TaskTrainer, adam
 
@@ -108,6 +109,37 @@ def test_a_network_without_activity_is_named_with_the_method():
     hidden = model.network.init(key=KEY)
     with pytest.raises(ValueError, match="`with_activity` of Silent must be implemented"):
         model.network.with_activity(hidden, jnp.zeros(N_UNITS))
+
+
+def test_figures_of_a_network_without_activity_leave_it_out():
+    model = silent_model()
+    ensemble = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, model)
+    states = popsim.simulate(model, reach(N_STEPS), key=KEY)
+    assert not defines_activity(ensemble, states)
+    assert defines_activity(popsim.NetworkModel(lstm(2, N_UNITS, 2, key=KEY), dt=DT), states)
+
+
+class Quieter(interventions.AbstractIntervention):
+    """It scales the activity of all units, whatever the network."""
+
+    name: str = eqx.field(static=True, default="quieter")
+    after_stage: interventions.Stage = eqx.field(static=True, default="think")
+
+    def apply_in(self, model, parameters, state, *, key):
+        rates = parameters * model.network.activity(state.network.hidden)
+        hidden = model.network.with_activity(state.network.hidden, rates)
+        return dataclasses.replace(state, network=state.network.with_hidden(hidden))
+
+
+@pytest.mark.parametrize(
+    "build", [lambda: lstm(2, N_UNITS, 2, key=KEY), lambda: GRUNetwork(2, 4, 2, key=KEY)]
+)
+def test_an_intervention_of_ones_own_may_ask_the_model(build):
+    model = popsim.NetworkModel(build(), (Quieter(),), dt=DT)
+    quiet = popsim.simulate(model, scheduled("quieter", jnp.array(0.5)), key=KEY).network
+    free = popsim.simulate(model, reach(N_STEPS), key=KEY).network
+    first, without = (jax.vmap(model.network.activity)(own.hidden)[0] for own in (quiet, free))
+    np.testing.assert_allclose(first, 0.5 * without, rtol=1e-6)
 
 
 class BothArrays(Silent):
