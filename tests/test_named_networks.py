@@ -14,7 +14,7 @@ from popsim.experiments import CenterOut, Cognitive, open_run, run_experiment
 from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.networks import NETWORKS, GRUNetwork, LeakyRNN, build_network, register_network
 from popsim.networks.registry import modules_of_networks, options_of_network
-from popsim.sweeps import Sweep, make_sweep
+from popsim.sweeps import Sweep, make_sweep, open_sweep
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
 
 KEY = jax.random.key(0)
@@ -121,6 +121,9 @@ def test_a_sweep_over_networks_imports_their_module(lab):
     assert made.folder.config.read_text().startswith(f"# popsim --import {NAME} sweep")
     script = slurm_script(made, SlurmOptions())
     assert f"popsim --import {NAME} sweep run" in script and f"PYTHONPATH={lab.resolve()}" in script
+    forget()
+    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lstm'.* popsim --import {NAME} "):
+        open_sweep(lab / "sweep")
 
 
 @pytest.mark.parametrize("arguments", [["center-out"], ["cognitive"]])

@@ -156,10 +156,13 @@ def rebuild_experiment(
 
 def _check_networks(description: Mapping[str, Any], settings: Mapping[str, Any], source: str | Path) -> None:
     """Raise `ValueError` naming the module to import, if a network of a user's module is not registered."""
-    network, modules = settings.get("network"), description.get("network_modules")
-    if isinstance(network, str) and network not in NETWORKS and modules:
+    axes = description.get("axes")  # of a sweep
+    along_axis = axes.get("network") if isinstance(axes, dict) else None
+    names = [settings.get("network"), *(along_axis if isinstance(along_axis, list) else ())]
+    missing = [name for name in names if isinstance(name, str) and name not in NETWORKS]
+    if missing and description.get("network_modules"):
         raise ValueError(
-            f"the network of {source} must be registered, {sorted(NETWORKS)}, got {network!r}: see "
+            f"the network of {source} must be registered, {sorted(NETWORKS)}, got {missing[0]!r}: see "
             "popsim.networks.register_network; on the command line name the module that does it: "
             f"popsim {import_option(description)}..."
         )

@@ -43,8 +43,8 @@ def register_network(name: str) -> Callable[[Build], Build]:
 
     It decorates a function, or a class, that is called as `build(n_inputs, n_units, n_outputs, *, key)`.
     Further keyword arguments that it has get what the experiment sets: `dt` (s), `tau` (s), `noise_std` (of
-    the units), and for muscles `output_fn` and `output_bias`; see `GRUNetwork`. The first line of its
-    docstring is shown by `popsim list`.
+    the units), and for muscles `output_fn` and `output_bias`; see `GRUNetwork`. All but `dt` need defaults.
+    The first line of its docstring is shown by `popsim list`.
 
     **Arguments:**
 
@@ -68,13 +68,13 @@ def _check_build(name: str, build: Any) -> None:
     if not (inspect.isfunction(build) or inspect.isclass(build)):
         raise ValueError(f"the network {name!r} must be a function or a class, got {shown(build)}.")
     parameters = inspect.signature(build).parameters
-    options = {option: None for option in OPTIONS if option in parameters}
+    options = {"dt": None} if "dt" in parameters else {}
     try:
         inspect.signature(build).bind(1, 1, 1, key=None, **options)
     except TypeError as error:
         raise ValueError(
-            f"the network {name!r} must be called as build(n_inputs, n_units, n_outputs, *, key), with any "
-            f"of {', '.join(OPTIONS)}: {error}."
+            f"the network {name!r} must be called as build(n_inputs, n_units, n_outputs, *, key), with `dt` "
+            f"if it has one, and defaults for all others: {error}."
         ) from None
 
 
