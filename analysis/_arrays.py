@@ -43,8 +43,9 @@ def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, 
     n_arrays = sum(np.ndim(part) > 0 for part in values) if isinstance(values, tuple) else 0
     if n_arrays and not all(isinstance(part, list | tuple) for part in values):
         raise ValueError(
-            f"`{name}` must be one array, got a tuple of {n_arrays}: join the arrays of a hidden state, "
-            "such as by np.concatenate(hidden, axis=-1)."
+            f"`{name}` must be one array, got a tuple of {n_arrays}: of a hidden state take the activity, "
+            "popsim.networks.unit_activity(ensemble, states), or join its arrays by np.concatenate(hidden, "
+            "axis=-1)."
         )
     if values is None or isinstance(values, str | bytes | Mapping):
         raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}.")

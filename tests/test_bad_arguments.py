@@ -99,10 +99,11 @@ ROWS = {
     "train cognitive": {
         "--task flipflop": "Perhaps you meant flip-flop",
         "--task reaching": "--task must be one of",
-        "--cell lstm": "--cell must be one of None, gru, tanh",
+        "--network lstm": "--network must be one of gru, tanh, got 'lstm'",
+        "--network tahn": "Perhaps you meant tanh",
         "--tau 0": f"--tau {POSITIVE}",
         "--tau slow": "--tau must be None or FLOAT, got 'slow'",
-        "--cell gru --tau 0.1": "--tau must be given with the cell 'tanh' only",
+        "--network gru --tau 0.1": "--tau must be given with a network that has a time constant, such as",
         "--hidden-noise nan": f"--hidden-noise {ZERO_OR_MORE}",
         "--n-units -3": f"--n-units {COUNT}",
         "--learning-rate 0": f"--learning-rate {POSITIVE}",

@@ -8,7 +8,7 @@ from popsim.experiments.cognitive import CRITERIA, Criterion
 from popsim.tasks import COGNITIVE_TASKS
 
 SMALL = Cognitive(
-    task="context-integration", cell="tanh", n_members=2, n_batches=4, batch_size=4, n_units=8, log_step=2
+    task="context-integration", network="tanh", n_members=2, n_batches=4, batch_size=4, n_units=8, log_step=2
 )
 
 
@@ -23,9 +23,9 @@ def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
     "options, name",
     [
         ({"task": "juggling"}, "task"),
-        ({"cell": "lstm"}, "cell"),
+        ({"network": "lstm"}, "network"),
         ({"tau": 0.1}, "tau"),
-        ({"cell": "tanh", "tau": 0.0}, "tau"),
+        ({"network": "tanh", "tau": 0.0}, "tau"),
         ({"n_units": 0}, "n_units"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"hidden_noise": -1.0}, "hidden_noise"),
@@ -39,10 +39,10 @@ def test_bad_settings_are_refused_by_name(options, name):
 def test_settings_of_the_network_are_followed():
     import jax
 
-    slow = Cognitive(cell="tanh", tau=0.2, hidden_noise=0.1, n_units=5).build_model(key=jax.random.key(0))
+    slow = Cognitive(network="tanh", tau=0.2, hidden_noise=0.1, n_units=5).build_model(key=jax.random.key(0))
     assert float(slow.network.tau) == pytest.approx(0.2) and slow.network.bias.shape == (5,)
     assert float(slow.network.noise.std) == pytest.approx(0.1) and slow.network.n_outputs == 3
-    gated = Cognitive(task="delayed-response", cell="gru", n_units=7).build_model(key=jax.random.key(0))
+    gated = Cognitive(task="delayed-response", network="gru", n_units=7).build_model(key=jax.random.key(0))
     assert gated.network.cell.hidden_size == 7 and (gated.network.n_inputs, gated.network.n_outputs) == (
         11,
         8,

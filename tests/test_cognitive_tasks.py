@@ -44,26 +44,26 @@ def test_validation_trials_are_like_those_of_training_always_the_same_and_finite
 
 
 @pytest.mark.parametrize("name", COGNITIVE_TASKS)
-def test_the_cells_take_the_tasks(name):
-    """Of each task one cell, which is traced and not compiled."""
-    cell = ("gru", "tanh")[list(COGNITIVE_TASKS).index(name) % 2]
-    trials, losses = losses_of(name, cell, trace=True)
+def test_the_networks_take_the_tasks(name):
+    """Of each task one network, which is traced and not compiled."""
+    network = ("gru", "tanh")[list(COGNITIVE_TASKS).index(name) % 2]
+    trials, losses = losses_of(name, network, trace=True)
     assert losses.shape == (2, trials)
 
 
 @pytest.mark.slow
-@pytest.mark.full  # in short: test_the_cells_take_the_tasks
-@pytest.mark.parametrize("cell", ["gru", "tanh"])
+@pytest.mark.full  # in short: test_the_networks_take_the_tasks
+@pytest.mark.parametrize("network", ["gru", "tanh"])
 @pytest.mark.parametrize("name", COGNITIVE_TASKS)
-def test_every_cell_takes_every_task(name, cell):
-    trials, losses = losses_of(name, cell)
+def test_every_network_takes_every_task(name, network):
+    trials, losses = losses_of(name, network)
     assert losses.shape == (2, trials)
     assert np.all(np.isfinite(losses)) and np.all(losses > 0)
 
 
-def losses_of(name, cell, *, trace=False):
+def losses_of(name, network, *, trace=False):
     """The number of validation trials, and the loss of each member in them."""
-    experiment = Cognitive(task=name, cell=cell, n_members=2, n_units=4)
+    experiment = Cognitive(task=name, network=network, n_members=2, n_units=4)
     task = experiment.build_task()
 
     def evaluated():

@@ -103,8 +103,13 @@ def run_code(document):
     short = re.sub(r"batch_size=\d+", "batch_size=4", short)
     assert short != code
     scope = {}
-    with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(short, document, "exec"), scope)
+    registered = dict(popsim.networks.NETWORKS)
+    try:
+        with jax.numpy_dtype_promotion("standard"):  # as users have it
+            exec(compile(short, document, "exec"), scope)
+    finally:
+        popsim.networks.NETWORKS.clear()
+        popsim.networks.NETWORKS.update(registered)
     return scope
 
 

@@ -254,8 +254,8 @@ def test_a_member_that_has_diverged_is_reported(small_run):
             },
         ),
         (CenterOut(plant="point-mass"), {"motor_noise": "0.05 of the command, 0.01 N"}),
-        (Cognitive(task="context-integration", cell="tanh"), {"cell": "tanh", "tau": "0.1 s"}),
-        (Cognitive(cell="gru"), {"cell": "gru", "tau": "not set"}),
+        (Cognitive(task="context-integration", network="tanh"), {"network": "tanh", "tau": "0.1 s"}),
+        (Cognitive(network="gru"), {"network": "gru", "tau": "not set"}),
     ],
 )
 def test_a_run_says_the_settings_that_act_with_units(experiment, said, tmp_path):

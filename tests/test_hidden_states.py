@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from lstm import lstm
 from relay import DT, reach
 from small_training import assert_same
 
@@ -16,62 +17,11 @@ import popsim
 from popsim import interventions
 from popsim.analysis import dynamics, population
 from popsim.experiments.reaching import draw_reach_figures
-from popsim.networks import AbstractNetwork, Projection
+from popsim.networks import unit_activity
 from popsim.report.run_report import hidden_activity
 from popsim.training import TaskTrainer, adam, open_history, rules
 
 N_UNITS, N_STEPS, ONSET, KEY = 4, 8, 3, jax.random.key(5)
-
-
-class LSTM(AbstractNetwork):
-    """`equinox.nn.LSTMCell`: its hidden state is the pair (h, c); rules act on the candidate g."""
-
-    cell: eqx.nn.LSTMCell
-    readout: eqx.nn.Linear
-    n_inputs: int = eqx.field(static=True)
-    n_outputs: int = eqx.field(static=True)
-
-    def init(self, *, key):
-        return jnp.zeros(N_UNITS), jnp.zeros(N_UNITS)
-
-    def step(self, inputs, hidden, *, key):
-        return self.cell(inputs, hidden)
-
-    def read_out(self, hidden):
-        return self.readout(hidden[0])
-
-    def candidate(self, step):
-        drive = self.cell.weight_ih @ step.received + self.cell.weight_hh @ step.before[0] + self.cell.bias
-        return jnp.tanh(drive[GATE])
-
-    def projections(self):
-        onto = {"rows": GATE, "where_bias": lambda network: network.cell.bias, "bias_rows": GATE}
-        return {
-            "recurrent": Projection(
-                lambda network: network.cell.weight_hh,
-                lambda network, step: step.before[0],
-                lambda network, step: network.candidate(step),
-                **onto,
-            ),
-            "input": Projection(
-                lambda network: network.cell.weight_ih,
-                lambda network, step: step.received,
-                lambda network, step: network.candidate(step),
-                **onto,
-            ),
-            "readout": Projection(
-                lambda network: network.readout.weight,
-                lambda network, step: step.after[0],
-                lambda network, step: network.read_out(step.after),
-            ),
-        }
-
-
-GATE = slice(2 * N_UNITS, 3 * N_UNITS)
-
-
-def activity(hidden):
-    return hidden[0]
 
 
 ONE = jnp.eye(N_UNITS)[0]
@@ -84,19 +34,15 @@ ON_UNITS = {
 }
 
 
-def lstm(n_inputs, key):
-    return LSTM(eqx.nn.LSTMCell(n_inputs, N_UNITS, key=key), eqx.nn.Linear(N_UNITS, 2, key=key), n_inputs, 2)
-
-
 def loop(key=KEY, held=()):
     """A loop with a point mass."""
     channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02, noise=popsim.GaussianNoise(0.01))}
-    network, plant = lstm(6, key), popsim.plants.PointMass()
+    network, plant = lstm(6, N_UNITS, 2, key=key), popsim.plants.PointMass()
     return popsim.SensorimotorLoop(network, plant, channels, interventions=held, dt=DT)
 
 
 def alone(key=KEY, held=()):
-    return popsim.NetworkModel(lstm(2, key), held, dt=DT)
+    return popsim.NetworkModel(lstm(2, N_UNITS, 2, key=key), held, dt=DT)
 
 
 MODELS = {"loop": loop, "network": alone}
@@ -105,7 +51,7 @@ MODELS = {"loop": loop, "network": alone}
 @functools.cache
 def simulated(kind):
     """A trial of each intervention on units, in which it alone acts from `ONSET` on, and one without any."""
-    model = MODELS[kind](held=tuple(kind_of(units=activity) for kind_of in ON_UNITS))
+    model = MODELS[kind](held=tuple(kind_of() for kind_of in ON_UNITS))
     names = [own.name for own in model.interventions]
 
     def states(acting):
@@ -136,7 +82,7 @@ def test_both_arrays_are_stepped_and_recorded(kind):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_interventions_act_on_the_selected_units(kind):
+def test_interventions_act_on_the_activity(kind):
     *_, runs = simulated(kind)
     h, c = runs[None].network.hidden
     for name, states in runs.items():
@@ -152,24 +98,13 @@ def test_interventions_act_on_the_selected_units(kind):
     np.testing.assert_array_equal(changed, [True, False, False, False])
 
 
-@pytest.mark.parametrize("on_units", ON_UNITS, ids=lambda on_units: on_units.__name__)
-def test_units_that_are_not_selected_are_asked_for(on_units):
-    held = on_units()
-    scheduled = {held.name: interventions.InterventionSchedule(ON_UNITS[on_units], jnp.ones(N_STEPS, bool))}
-    trial = dataclasses.replace(reach(N_STEPS), interventions=scheduled)
-    with pytest.raises(ValueError, match=f"`units` of '{held.name}' must select one array"):
-        popsim.simulate(alone(held=(held,)), trial, key=KEY)
-
-
-def test_losses_score_the_selected_units():
+def test_losses_score_the_activity():
     model, trial, runs = simulated("network")
     h, _ = runs[None].network.hidden
-    found = popsim.losses.HiddenActivity(units=activity)(runs[None], trial, model)
+    found = popsim.losses.HiddenActivity()(runs[None], trial, model)
     np.testing.assert_allclose(found, np.sum(h**2), rtol=1e-5)
-    found = popsim.losses.HiddenActivityChange(units=activity)(runs[None], trial, model)
+    found = popsim.losses.HiddenActivityChange()(runs[None], trial, model)
     np.testing.assert_allclose(found, np.sum((np.diff(h, axis=0) / DT) ** 2), rtol=1e-5)
-    with pytest.raises(ValueError, match="`units` of 'hidden activity' must select one array"):
-        popsim.losses.HiddenActivity()(runs[None], trial, model)
 
 
 RULES = (
@@ -183,7 +118,7 @@ RULES = (
 def trained(tmp_path_factory):
     """Two loops, trained by gradient and by rules, with a checkpoint in between"""
     path = tmp_path_factory.mktemp("lstm")
-    loss = popsim.losses.PositionError() + 1e-3 * popsim.losses.HiddenActivity(units=activity)
+    loss = popsim.losses.PositionError() + 1e-3 * popsim.losses.HiddenActivity()
     workspace = popsim.plants.PointMass().workspace
     task = popsim.tasks.CenterOutReaches(workspace, duration=N_STEPS * DT, loss=loss)
     ensemble = popsim.make_ensemble(loop, 2, key=KEY)
@@ -223,10 +158,10 @@ def test_it_is_recorded_and_saved(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_it_is_analysed_by_a_selector(trained):
+def test_its_activity_is_analysed(trained):
     task, _, after, _ = trained
     states = popsim.evaluate_ensemble(after, task, key=KEY).states
-    found = population.principal_components(activity(states.network.hidden), n_components=2)
+    found = population.principal_components(unit_activity(after, states), n_components=2)
     assert found.projections.shape == (2, 8, N_STEPS, 2)
     visited = np.concatenate(states.network.hidden, axis=-1).reshape(2, -1, 2 * N_UNITS)
     received = dynamics.received_inputs(after, states, task.validation_trials())
@@ -243,7 +178,7 @@ def test_it_is_analysed_by_a_selector(trained):
 
 
 @pytest.mark.slow
-def test_what_needs_one_array_of_units_is_left_out_of_figures(trained):
+def test_its_activity_is_drawn(trained):
     task, _, after, _ = trained
     losses = {
         name: types.SimpleNamespace(values=np.ones((2, 2)))
@@ -257,6 +192,7 @@ def test_what_needs_one_array_of_units_is_left_out_of_figures(trained):
         history=types.SimpleNamespace(**losses, **batches),
         experiment=types.SimpleNamespace(batch_size=4, log_step=2, n_members=2),
     )
-    assert hidden_activity(run, after) is None
+    quiet = popsim.without_noise(after)
+    np.testing.assert_array_equal(hidden_activity(run, after), run.evaluate(quiet).states.network.hidden[0])
     figures = draw_reach_figures(run)
-    assert {"hand_paths", "overview"} < set(figures) and "hidden_activity" not in figures
+    assert {"hand_paths", "overview", "hidden_activity"} <= set(figures)

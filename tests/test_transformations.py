@@ -51,6 +51,7 @@ NOT_PURE = {
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """
         member_grid
+        networks: register_network
         tasks: phase_batches
         training: every_nth_batch log_spaced_batches
         training.constraints: dale_signs
@@ -311,7 +312,13 @@ PURE = {
         popsim.senses.network_input_names(trials(x), model(x).plant, model(x).channels).values()
     ),
     "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
+    "networks.build_network": lambda x: scaled(
+        popsim.networks.build_network("tanh", 2, 3, 1, dt=DT, key=key(x)), x
+    ),
     "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
+    "networks.unit_activity": lambda x: popsim.networks.unit_activity(
+        ensemble(x), popsim.evaluate_ensemble(ensemble(x), task(x), key=key(x)).states
+    ),
     "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
     "plants.advance": lambda x: plants.advance(
         model(x).plant, rest_state(x).plant, x * jnp.ones(2), plants.Load(lambda hand: x * jnp.ones(2)), dt=DT

@@ -13,6 +13,7 @@ from popsim._text_checks import perhaps
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.experiments import EXPERIMENTS, PLANTS
+from popsim.networks import NETWORKS
 from popsim.randomness import check_seed, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store import SaveError
@@ -94,7 +95,7 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def print_lists() -> None:
-    """Print the experiments, tasks and plants, each with a summary."""
+    """Print the experiments, tasks, plants and networks, each with a summary."""
     _print("experiments (popsim train)", {name: _summary(kind) for name, kind in EXPERIMENTS.items()})
     tasks = {name: build() for name, build in TASKS.items()}
     named = {type(innermost_task(task)) for task in tasks.values()}
@@ -106,6 +107,7 @@ def print_lists() -> None:
     }
     _print("further tasks (popsim.tasks)", kinds)
     _print("plants", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
+    _print("networks (--network)", {name: _summary(build) for name, build in NETWORKS.items()})
 
 
 def _task_summary(name: str, task: AbstractTask) -> str:

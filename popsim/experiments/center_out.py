@@ -20,7 +20,8 @@ from popsim.experiments.reaching import (
 )
 from popsim.experiments.result_table import ResultTable
 from popsim.models.sensorimotor_loop import SensorimotorLoop
-from popsim.networks import GRUNetwork
+from popsim.networks import build_network
+from popsim.networks.registry import check_network_name
 from popsim.noise import GaussianNoise, MotorNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.senses import Scaling, SensoryChannel, n_network_inputs, proprioception, vision
@@ -36,7 +37,7 @@ EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
 
 @dataclasses.dataclass(frozen=True)
 class CenterOut(AbstractExperiment):
-    """Center-out reaching with networks of gated recurrent units, tested on eight targets at 10 cm.
+    """Center-out reaching with recurrent networks, tested on eight targets at 10 cm.
 
     Trained on random reaches in a 20 cm square. Noise is given as standard deviations of position and of
     velocity.
@@ -61,6 +62,8 @@ class CenterOut(AbstractExperiment):
 
     plant: Literal[tuple(PLANTS)] = "two-link-arm"  # pyright: ignore[reportInvalidTypeForm]
     """the body"""
+    network: str = "gru"
+    """the kind of network, one that `popsim list` shows"""
     n_units: int = 64
     """units per network"""
     learning_rate: float = 5e-3
@@ -90,6 +93,7 @@ class CenterOut(AbstractExperiment):
         super().__post_init__()
         if self.plant not in PLANTS:
             raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
+        check_network_name(self.network)
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("effort_weight", self.effort_weight)
@@ -143,11 +147,13 @@ class CenterOut(AbstractExperiment):
         }
         n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
         return SensorimotorLoop(
-            GRUNetwork(
+            build_network(
+                self.network,
                 n_inputs,
                 self.n_units,
                 plant.n_commands,
                 noise_std=self.in_force("hidden_noise"),
+                dt=self.dt,
                 key=key,
                 **(EXCITING if isinstance(plant, MusculoskeletalPlant) else {}),
             ),

@@ -21,7 +21,8 @@ from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import LEARNING_TITLE, draw_learning, learning_caption
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.models.network_model import NetworkModel
-from popsim.networks import AbstractNetwork, GRUNetwork, LeakyRNN
+from popsim.networks import build_network
+from popsim.networks.registry import check_network_name, options_of_network
 from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import inputs_by_name, network_input
@@ -51,9 +52,7 @@ class Criterion:
         return value >= self.limit if self.score == "accuracy" else value <= self.limit
 
 
-Cell = Literal["gru", "tanh"]
-
-LEARNED: Mapping[str, tuple[Cell, Criterion]] = {
+LEARNED: Mapping[str, tuple[str, Criterion]] = {
     "flip-flop": ("gru", Criterion("output error", 0.05)),
     "context-integration": ("gru", Criterion("accuracy", 0.76)),
     "perceptual-decision": ("gru", Criterion("accuracy", 0.8)),
@@ -65,8 +64,8 @@ LEARNED: Mapping[str, tuple[Cell, Criterion]] = {
     "sine-generation": ("gru", Criterion("output error", 0.02)),
     "multi-task": ("tanh", Criterion("accuracy", 0.75)),
 }
-"""The cell that learns each task sooner, as delays are hard for untrained gates, and the criterion, far above
-chance and below the limit set by noise."""
+"""The network that learns each task sooner, as delays are hard for untrained gates, and the criterion, far
+above chance and below the limit set by noise."""
 CRITERIA = {task: criterion for task, (_, criterion) in LEARNED.items()}
 
 
@@ -155,24 +154,23 @@ def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
     return figure
 
 
-TAU = 0.1  # s
-
-
 @dataclasses.dataclass(frozen=True)
 class Cognitive(AbstractExperiment):
     """Networks trained on a cognitive task with its default settings, and tested on fresh trials."""
 
     name: ClassVar[str] = "cognitive"
     member_settings = {"learning_rate": "trainer", "tau": "model", "hidden_noise": "model"}
+    former_names = {"cell": "network"}
 
     task: Literal[tuple(COGNITIVE_TASKS)] = "flip-flop"  # pyright: ignore[reportInvalidTypeForm]
     """the task"""
-    cell: Cell | None = None
-    """gated recurrent units, or leaky units with tanh rates; by default the faster learner of the task"""
+    network: str | None = None
+    """the kind of network, one that `popsim list` shows; by default gru or tanh, whichever learns the task
+    faster"""
     n_units: int = 64
     """units per network"""
     tau: float | None = None
-    """time constant of tanh units, s; by default 0.1"""
+    """time constant of the units, s, of networks that have one; by default 0.1 for tanh"""
     hidden_noise: float = 0.0
     """noise on the units of the network"""
     learning_rate: float = 1e-2
@@ -182,30 +180,32 @@ class Cognitive(AbstractExperiment):
         super().__post_init__()
         if self.task not in COGNITIVE_TASKS:
             raise ValueError(f"`task` must be one of {', '.join(COGNITIVE_TASKS)}, got {self.task!r}.")
-        if self.cell not in (None, "gru", "tanh"):
-            raise ValueError(f"`cell` must be 'gru' or 'tanh', got {self.cell!r}.")
+        check_network_name(self.chosen_network)
         if self.tau is not None:
             check_positive("tau", self.tau)
-            if self.chosen_cell != "tanh":
-                raise ValueError(f"`tau` must be given with the cell 'tanh' only, got {self.tau} s.")
+            if "tau" not in options_of_network(self.chosen_network):
+                raise ValueError(
+                    f"`tau` must be given with a network that has a time constant, such as 'tanh', got "
+                    f"{self.tau} s with {self.chosen_network!r}."
+                )
         check_positive_int("n_units", self.n_units)
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("hidden_noise", self.hidden_noise)
 
     def in_force(self, name: str) -> Any:
-        if name == "cell":
-            return self.chosen_cell
-        if name == "tau" and self.tau is None and self.chosen_cell == "tanh":
-            return TAU
+        if name == "network":
+            return self.chosen_network
+        if name == "tau" and self.tau is None:
+            return options_of_network(self.chosen_network).get("tau")
         return getattr(self, name)
 
     def units(self) -> dict[str, tuple[str, ...]]:
         return {"tau": ("s",)}
 
     @property
-    def chosen_cell(self) -> Cell:
-        """The cell, or the default for the task if it is None."""
-        return LEARNED[self.task][0] if self.cell is None else self.cell
+    def chosen_network(self) -> str:
+        """The network, or the default for the task if it is None."""
+        return LEARNED[self.task][0] if self.network is None else self.network
 
     def build_task(self) -> AbstractTask:
         return COGNITIVE_TASKS[self.task]()
@@ -214,17 +214,13 @@ class Cognitive(AbstractExperiment):
         trial = eqx.filter_eval_shape(lambda: self.build_task().trial(batch=0, key=seed_key(0)))
         first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trial.inputs)
         n_inputs = jax.eval_shape(lambda inputs: network_input(inputs, {}, {}), first).shape[0]
+        sizes = (n_inputs, self.n_units, trial.targets.values.shape[-1])
+        options = {} if self.in_force("tau") is None else {"tau": self.in_force("tau")}
         dt = trial.timeline.dt
-        network = self._build_network(n_inputs, trial.targets.values.shape[-1], dt, key=key)
+        network = build_network(
+            self.chosen_network, *sizes, dt=dt, noise_std=self.hidden_noise, key=key, **options
+        )
         return NetworkModel(network, dt=dt)
-
-    def _build_network(
-        self, n_inputs: int, n_outputs: int, dt: float, *, key: Key[Array, ""]
-    ) -> AbstractNetwork:
-        sizes = (n_inputs, self.n_units, n_outputs)
-        if self.chosen_cell == "gru":
-            return GRUNetwork(*sizes, noise_std=self.hidden_noise, key=key)
-        return LeakyRNN(*sizes, tau=self.in_force("tau"), dt=dt, noise_std=self.hidden_noise, key=key)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
         schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)

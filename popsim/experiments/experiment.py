@@ -141,7 +141,8 @@ class AbstractExperiment(abc.ABC):
     `member_settings` names the settings in which members of one ensemble may differ, and what each of them
     changes. Of a "model", `build_model` is called with each value. For what all members share, the "trainer"
     or the "task", the methods that build it read the setting by `self.per_member(name)`. In a sweep, values
-    of all other settings are trained in separate cells.
+    of all other settings are trained in separate cells. `former_names` maps names that settings had in
+    earlier versions to those that they have now, for runs that were saved then.
 
     Settings become plain values when an experiment is made, before its `__post_init__`: scalars of NumPy and
     JAX become numbers, arrays and lists tuples, and paths text.
@@ -151,6 +152,7 @@ class AbstractExperiment(abc.ABC):
 
     name: ClassVar[str]
     member_settings: ClassVar[Mapping[str, Literal["model", "task", "trainer"]]] = {}
+    former_names: ClassVar[Mapping[str, str]] = {}
 
     n_members: Annotated[int, tyro.conf.arg(name="members")] = 5
     """number of networks"""

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 
 from popsim import muscles, plants
@@ -29,6 +29,7 @@ from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import RunFigure
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row
 from popsim.hand import HandState
+from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import with_zero_noise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.senses import SensoryChannel
@@ -271,12 +272,15 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
     - `run`: a `Run` of a reaching task.
     """
     trials = run.task.validation_trials()
+    quiet = with_zero_noise(run.ensemble)
     noisy, clean = (
-        jax.tree.map(np.asarray, run.evaluate(ensemble).states)
-        for ensemble in (run.ensemble, with_zero_noise(run.ensemble))
+        jax.tree.map(np.asarray, run.evaluate(ensemble).states) for ensemble in (run.ensemble, quiet)
     )
     drawings = {"learning_curves": Drawing(draw_learning(run), LEARNING_TITLE, learning_caption(run))}
     drawings |= _reach_drawings(trials, noisy, clean)
+    if defines_activity(quiet, clean):
+        units = np.asarray(unit_activity(quiet, clean))[0, 0]
+        drawings["hidden_activity"] = _activity_drawing(units, trials.timeline.dt)
     if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
         directions = np.asarray(trials.conditions["direction"])
         drawings |= _muscle_drawings(
@@ -290,7 +294,6 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
     """Return the drawings for any plant, except learning curves."""
     dt = trials.timeline.dt
     n_members, n_trials = clean.hand.position.shape[:2]
-    units = clean.network.hidden
 
     def hand_paths(ax: Axes) -> Axes:
         starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
@@ -304,11 +307,7 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
         ax.set_title("mean and SD over targets, noise off")
         return ax
 
-    def hidden_activity(ax: Axes) -> Axes:
-        draw_hidden_activity(ax, units[0, 0], dt=dt).set_title("member 0, reach to the right, noise off")
-        return ax
-
-    drawings = {
+    return {
         "hand_paths": Drawing(
             hand_paths,
             "Paths of the hand",
@@ -323,14 +322,21 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
             "is the member: how far lines differ is how far networks differ, the bands are of targets.",
         ),
     }
-    if isinstance(units, np.ndarray):  # the hidden state may be any PyTree
-        drawings["hidden_activity"] = Drawing(
-            hidden_activity,
-            "Hidden activity",
-            f"The {units.shape[-1]} units of member 0 in the first validation trial, a reach to the right, "
-            f"ordered by when they are furthest from zero. {EXAMPLE}",
-        )
-    return drawings
+
+
+def _activity_drawing(units: Float[np.ndarray, "time unit"], dt: float) -> Drawing:
+    """Return the drawing of the activity of member 0 in its first reach."""
+
+    def hidden_activity(ax: Axes) -> Axes:
+        draw_hidden_activity(ax, units, dt=dt).set_title("member 0, reach to the right, noise off")
+        return ax
+
+    return Drawing(
+        hidden_activity,
+        "Hidden activity",
+        f"The {units.shape[-1]} units of member 0 in the first validation trial, a reach to the right, "
+        f"ordered by when they are furthest from zero. {EXAMPLE}",
+    )
 
 
 def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:

@@ -13,6 +13,7 @@ from popsim._checks import shown
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
+from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
 from popsim.store.run_folder import import_option
@@ -59,10 +60,23 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
 
     return {
         "experiment": experiment.name,
-        "module": type(experiment).__module__,
+        **described_modules(experiment, dict(experiment.grid).get("network", ())),
         "settings": dataclasses.asdict(experiment),
         "in_force": {field.name: in_force(field.name) for field in dataclasses.fields(experiment)},
     }
+
+
+def described_modules(experiment: AbstractExperiment, networks: Sequence[Any] = ()) -> dict[str, Any]:
+    """Return the modules that make an experiment known, by the names that they have in its description.
+
+    **Arguments:**
+
+    - `experiment`: the experiment. If it has a setting `network`, this names a registered network.
+    - `networks`: further networks by name.
+    """
+    modules = modules_of_networks((getattr(experiment, "network", None), *networks))
+    described = {"module": type(experiment).__module__}
+    return {**described, "network_modules": modules} if modules else described
 
 
 def _checked_units(experiment: AbstractExperiment) -> dict[str, tuple[str, ...]]:
@@ -126,8 +140,11 @@ def rebuild_experiment(
         raise ValueError(
             f"the experiment of {source} must be registered, {sorted(EXPERIMENTS)}, got {name!r}: "
             "see popsim.experiments.register_experiment; on the command line name the module that does it: "
-            f"popsim {import_option(description.get('module', '__main__'))}..."
+            f"popsim {import_option({'module': '__main__', **description})}..."
         )
+    _check_networks(description, given, source)
+    former = getattr(build or EXPERIMENTS[name], "former_names", {})
+    given = {former.get(key, key): value for key, value in given.items()}
     settings: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
     }
@@ -135,6 +152,20 @@ def rebuild_experiment(
         return (build or EXPERIMENTS[name])(**settings)
     except TypeError as error:
         raise ValueError(f"the settings in {source} must be those of {name}: {error}") from None
+
+
+def _check_networks(description: Mapping[str, Any], settings: Mapping[str, Any], source: str | Path) -> None:
+    """Raise `ValueError` naming the module to import, if a network of a user's module is not registered."""
+    axes = description.get("axes")  # of a sweep
+    along_axis = axes.get("network") if isinstance(axes, dict) else None
+    names = [settings.get("network"), *(along_axis if isinstance(along_axis, list) else ())]
+    missing = [name for name in names if isinstance(name, str) and name not in NETWORKS]
+    if missing and description.get("network_modules"):
+        raise ValueError(
+            f"the network of {source} must be registered, {sorted(NETWORKS)}, got {missing[0]!r}: see "
+            "popsim.networks.register_network; on the command line name the module that does it: "
+            f"popsim {import_option(description)}..."
+        )
 
 
 def save_ensemble(

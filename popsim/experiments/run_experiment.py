@@ -241,7 +241,7 @@ def finish_run(
     if (size := described.get("member_batch_size")) is not None:
         options["member_batch_size"] = size
     if described.get(SHARED) and population is None:
-        command = f"popsim {import_option(described.get('module'))}"
+        command = f"popsim {import_option(described)}"
         raise ValueError(
             f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
             f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."

@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 from popsim._argument_shapes import check_kinds
 from popsim._checks import check_finite
 from popsim.hand import HandState
+from popsim.model import AbstractModel
 from popsim.parameters import Constants
 from popsim.plants import Load
 from popsim.randomness import key_stream
@@ -99,6 +100,25 @@ class AbstractIntervention(eqx.Module):
         """
         return state
 
+    def apply_in(
+        self,
+        model: AbstractModel | None,
+        parameters: PyTree[Array],
+        state: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> PyTree[Array]:
+        """Return the changed state in a given model; by default what `apply` returns.
+
+        Override it instead of `apply` if the change depends on the model, such as on the activity of its
+        network. Other arguments are as for `apply`.
+
+        **Arguments:**
+
+        - `model`: the model that holds the intervention; None if `intervene` is called without one.
+        """
+        return self.apply(parameters, state, key=key)
+
     def load(self, parameters: PyTree[Array]) -> Load:
         """Return the load on the body, as functions of its state; by default none.
 
@@ -127,6 +147,12 @@ class AbstractIntervention(eqx.Module):
         """
         return state
 
+    def prepare_in(
+        self, model: AbstractModel | None, parameters: PyTree[Array], state: PyTree[Array]
+    ) -> PyTree[Array]:
+        """Return the initial state in a given model; by default what `prepare` returns. See `apply_in`."""
+        return self.prepare(parameters, state)
+
 
 def as_interventions(given: Any) -> tuple[Any, ...]:
     """Convert a sequence of interventions to a tuple.
@@ -150,7 +176,10 @@ def check_interventions(interventions: tuple[AbstractIntervention, ...]) -> None
     if len(set(names)) < len(names):
         raise ValueError(f"`interventions` must have different names, got {names}.")
     for intervention in interventions:
-        changes, loads = (_implements(intervention, method) for method in ("apply", "load"))
+        changes, loads = (
+            any(_implements(intervention, method) for method in methods)
+            for methods in (("apply", "apply_in"), ("load",))
+        )
         stages = ("act",) if loads else get_args(Stage)
         if intervention.after_stage not in stages:
             raise ValueError(
@@ -186,11 +215,16 @@ def prepare(
     interventions: tuple[AbstractIntervention, ...],
     scheduled: dict[str, InterventionSchedule],
     state: PyTree[Array],
+    *,
+    model: AbstractModel | None = None,
 ) -> PyTree[Array]:
-    """Return the initial state of a trial, prepared by each intervention that the trial schedules."""
+    """Return the initial state of a trial, prepared by each intervention that the trial schedules.
+
+    `model` is the model that holds the interventions, as for `intervene`.
+    """
     for intervention in interventions:
         if intervention.name in scheduled:
-            state = intervention.prepare(scheduled[intervention.name].parameters, state)
+            state = intervention.prepare_in(model, scheduled[intervention.name].parameters, state)
     return state
 
 
@@ -200,17 +234,19 @@ def intervene(
     scheduled: dict[str, InterventionSchedule],
     state: PyTree[Array],
     *,
+    model: AbstractModel | None = None,
     key: Key[Array, ""],
 ) -> PyTree[Array]:
     """Apply the active interventions that follow `stage`, in order.
 
-    `key` is the key of the time step; each intervention draws from its own stream of it.
+    `key` is the key of the time step; each intervention draws from its own stream of it. `model` is the model
+    that holds the interventions; without it, those on units need a hidden state that is one array.
     """
     for intervention in interventions:
         if intervention.name in scheduled and intervention.after_stage == stage:
             schedule = scheduled[intervention.name]
             own_key = key_stream(key, f"intervention {intervention.name}")
-            changed = intervention.apply(schedule.parameters, state, key=own_key)
+            changed = intervention.apply_in(model, schedule.parameters, state, key=own_key)
             state = _where(schedule.active, changed, state)
     return state
 

@@ -9,7 +9,8 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._checks import check_fraction
 from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
-from popsim.networks.base import UnitSelector, selected_units
+from popsim.model import AbstractModel
+from popsim.networks.activity import UnitSelector, selected_units, with_selected_units
 
 __all__ = ["ClampUnitsParameters", "ClampUnits", "SilenceUnits", "StimulateUnits", "UnitInput"]
 
@@ -27,9 +28,19 @@ class AbstractUnitIntervention(AbstractIntervention):
         """Return the changed activity; `parameters` and `key` are those of `apply`."""
 
     def apply(self, parameters: PyTree[Array], state: PyTree[Array], *, key: Key[Array, ""]) -> PyTree[Array]:
+        return self.apply_in(None, parameters, state, key=key)
+
+    def apply_in(
+        self,
+        model: AbstractModel | None,
+        parameters: PyTree[Array],
+        state: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> PyTree[Array]:
         hidden = state.network.hidden
-        changed = self.changed(parameters, selected_units(self.name, hidden, self.units), key=key)
-        hidden = changed if self.units is None else eqx.tree_at(self.units, hidden, changed)
+        changed = self.changed(parameters, selected_units(self.name, model, hidden, self.units), key=key)
+        hidden = with_selected_units(self.name, model, hidden, self.units, changed)
         return dataclasses.replace(state, network=state.network.with_hidden(hidden))
 
 
@@ -52,8 +63,9 @@ class ClampUnits(AbstractUnitIntervention):
 
     **Arguments:**
 
-    - `units`: selects the activity if the hidden state of the network is not one array, such as
-        `lambda hidden: hidden[0]`; so in all interventions on units. Without it such a network is refused.
+    - `units`: selects a part of the hidden state at one time step, such as an area,
+        `lambda hidden: hidden[:10]`; by default `network.activity(hidden)`, all units. All interventions on
+        units take it.
     """
 
     name: str = eqx.field(static=True, default="clamp units")
@@ -119,7 +131,12 @@ class UnitInput(AbstractIntervention):
     units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def prepare(self, parameters: Float[Array, " unit"], state: PyTree[Array]) -> PyTree[Array]:
-        units = selected_units(self.name, state.network.hidden, self.units)
+        return self.prepare_in(None, parameters, state)
+
+    def prepare_in(
+        self, model: AbstractModel | None, parameters: Float[Array, " unit"], state: PyTree[Array]
+    ) -> PyTree[Array]:
+        units = selected_units(self.name, model, state.network.hidden, self.units)
         return dataclasses.replace(state, unit_input=jnp.zeros_like(units))
 
     def apply(

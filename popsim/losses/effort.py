@@ -6,12 +6,12 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, SquaredDistance
 from popsim.model import AbstractModel
-from popsim.networks.base import UnitSelector, selected_units
+from popsim.networks.activity import UnitSelector, selected_units
 from popsim.parameters import picked_parameters
 from popsim.plants import MusculoskeletalPlant
 from popsim.trial import Trial
@@ -57,22 +57,23 @@ class EffortChange(AbstractSumOfSquares):
 
 
 class HiddenActivity(AbstractSumOfSquares):
-    """Sum over time of w_t |h_t|², where h is the hidden state of the network, `states.network.hidden`.
+    """Sum over time of w_t |h_t|², where h is the activity of the network's units.
 
     **Arguments:**
 
-    - `units`: selects h if the hidden state is not one array, such as `lambda hidden: hidden[0]`.
+    - `units`: selects a part of the hidden state at one time step, such as an area,
+        `lambda hidden: hidden[:10]`; by default h is `network.activity(hidden)`, all units.
     """
 
     name: str = eqx.field(static=True, default="hidden activity", kw_only=True)
     units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return selected_units(self.name, states.network.hidden, self.units)
+        return _activity(self, states, model)
 
 
 class HiddenActivityChange(AbstractSumOfSquares):
-    """Sum over time of w_t |dh_t/dt|², in 1/s², where h is the hidden state of the network.
+    """Sum over time of w_t |dh_t/dt|², in 1/s², where h is the activity of the network's units.
 
     dh_t/dt = (h_t - h_{t-1}) / dt, from the second step on. It penalises fast hidden trajectories.
     `units` selects h as for `HiddenActivity`.
@@ -82,8 +83,16 @@ class HiddenActivityChange(AbstractSumOfSquares):
     units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        hidden = selected_units(self.name, states.network.hidden, self.units)
-        return rate_of_change(hidden, trial.timeline.dt)
+        return rate_of_change(_activity(self, states, model), trial.timeline.dt)
+
+
+def _activity(
+    term: HiddenActivity | HiddenActivityChange, states: Any, model: AbstractModel
+) -> Float[Array, "time unit"]:
+    def at_step(hidden: PyTree[Array]) -> Float[Array, " unit"]:
+        return selected_units(term.name, model, hidden, term.units)
+
+    return jax.vmap(at_step)(states.network.hidden)
 
 
 def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:

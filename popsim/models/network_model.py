@@ -79,7 +79,7 @@ class NetworkModel(AbstractModel):
         if any(i.after_stage == "sense" and i.name in trial.interventions for i in self.interventions):
             first = network_input(jax.tree.map(lambda leaf: leaf[0], trial.inputs), {}, {})
             state = dataclasses.replace(state, received=jnp.zeros_like(first))
-        return prepare(self.interventions, trial.interventions, state)
+        return prepare(self.interventions, trial.interventions, state, model=self)
 
     def step(
         self, step_input: StepInput, state: NetworkModelState, *, key: Key[Array, ""]
@@ -89,12 +89,12 @@ class NetworkModel(AbstractModel):
             state = dataclasses.replace(state, received=received)
         no_input = jax.tree.map(jnp.zeros_like, state.unit_input)  # stays None if no trial schedules one
         state = dataclasses.replace(state, unit_input=no_input)
-        state = intervene(self.interventions, "sense", step_input.interventions, state, key=key)
+        state = intervene(self.interventions, "sense", step_input.interventions, state, model=self, key=key)
         network = self.network.with_unit_input(state.unit_input)
         received = received if state.received is None else state.received
         hidden = network.step(received, state.network.hidden, key=key)
         state = dataclasses.replace(state, network=state.network.with_hidden(hidden))
-        state = intervene(self.interventions, "think", step_input.interventions, state, key=key)
+        state = intervene(self.interventions, "think", step_input.interventions, state, model=self, key=key)
         hidden = state.network.hidden
         return dataclasses.replace(state, network=NetworkState(hidden, self.network.read_out(hidden)))
 

@@ -145,7 +145,7 @@ class SensorimotorLoop(AbstractModel):
         if load.on_coordinates is not None:
             no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
             state = dataclasses.replace(state, external_torque=no_torque)
-        return prepare(self.interventions, trial.interventions, state)
+        return prepare(self.interventions, trial.interventions, state, model=self)
 
     def _delay_line(self, name: str, value: Float[Array, " features"]) -> DelayBuffer | None:
         n_steps = self._delay_steps(name)
@@ -161,7 +161,7 @@ class SensorimotorLoop(AbstractModel):
         }
         for name, stage in stages.items():
             state = stage(step_input, state, key)
-            state = intervene(self.interventions, name, scheduled, state, key=key)
+            state = intervene(self.interventions, name, scheduled, state, model=self, key=key)
         return state
 
     def _sense(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
@@ -34,6 +35,14 @@ def _all_rows() -> slice:
     return slice(None)
 
 
+def _activity_before(network: Any, step: NetworkStep) -> Float[Array, " unit"]:
+    return network.activity(step.before)
+
+
+def _activity_after(network: Any, step: NetworkStep) -> Float[Array, " unit"]:
+    return network.activity(step.after)
+
+
 @dataclasses.dataclass(frozen=True)
 class Projection:
     """The synapses from one group of units to another, with weights W[post, pre].
@@ -42,7 +51,8 @@ class Projection:
 
     - `where`: selects the array of weights in the network.
     - `pre`, `post`: functions of the network and a `NetworkStep` without time axis that return the activity
-        of the presynaptic and of the postsynaptic units at that step.
+        of the presynaptic and of the postsynaptic units at that step; by default that of the network's units
+        before and after the step (`AbstractNetwork.activity`).
     - `rows`: the rows of the array that hold these weights.
     - `where_bias`: selects the bias of the postsynaptic units: adding d to it has the effect of W pre + d.
         None if there is none.
@@ -50,8 +60,8 @@ class Projection:
     """
 
     where: Callable[[Any], Array]
-    pre: Callable[[Any, NetworkStep], Float[Array, " pre"]]
-    post: Callable[[Any, NetworkStep], Float[Array, " post"]]
+    pre: Callable[[Any, NetworkStep], Float[Array, " pre"]] = _activity_before
+    post: Callable[[Any, NetworkStep], Float[Array, " post"]] = _activity_after
     rows: slice = dataclasses.field(default_factory=_all_rows)
     where_bias: Callable[[Any], Array] | None = None
     bias_rows: slice = dataclasses.field(default_factory=_all_rows)
@@ -75,30 +85,17 @@ class NetworkState(eqx.Module):
         return NetworkState(hidden, self.output)
 
 
-UnitSelector = Callable[[Any], Array]
-"""A function from the hidden state of a network to one array of it, the activity of units."""
+def one_array(network: Any, method: str, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
+    """Return the hidden state of a network if it is one array.
 
-
-def selected_units(
-    user: str, hidden: PyTree[Array], units: UnitSelector | None
-) -> Float[Array, "*axes unit"]:
-    """Return the activity of units.
-
-    **Arguments:**
-
-    - `user`: what needs the units, for the error message.
-    - `hidden`: the hidden state of a network.
-    - `units`: selects one array of it; may be None if it is one array.
-
-    **Raises:** `ValueError` if no array is selected.
+    **Raises:** `ValueError` naming the method that the network must implement, if it is not.
     """
-    selected = hidden if units is None else units(hidden)
-    if not eqx.is_array(selected):
+    if not isinstance(hidden, jax.Array | np.ndarray):
         raise ValueError(
-            f"`units` of {user!r} must select one array of the hidden state of the network, such as "
-            f"`units=lambda hidden: hidden[0]`, got {jax.tree.structure(selected)}."
+            f"`{method}` of {type(network).__name__} must be implemented, because its hidden state is not "
+            f"one array: got {jax.tree.structure(hidden)}. See AbstractNetwork.activity."
         )
-    return selected
+    return jnp.asarray(hidden)
 
 
 class AbstractNetwork(eqx.Module):
@@ -106,8 +103,8 @@ class AbstractNetwork(eqx.Module):
 
     Subclasses implement the sizes, `init`, `step` and `read_out`. The readout is separate from the step so
     that interventions on the units between the two affect the output. The hidden state is an array, or any
-    PyTree of arrays, such as the pair (h, c) of an LSTM; what acts on units then takes a function `units`
-    that selects one array of it.
+    PyTree of arrays, such as the pair (h, c) of an LSTM. A network whose hidden state is not one array also
+    implements `activity` and `with_activity`, which losses, interventions, analyses and figures ask.
 
     All floating-point arrays are learned except noise and the fields named in `constants`, such as
     `constants = ("tau", "mask", "initial_hidden")`; see `popsim.is_parameter`.
@@ -157,6 +154,32 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
         """Return the output of the network for the given hidden state."""
+
+    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+        """Return the activity of the units; by default the hidden state, which must be one array.
+
+        **Arguments:**
+
+        - `hidden`: the hidden state at one time step.
+
+        **Raises:** `ValueError` if the hidden state is not one array and the network does not override this.
+        """
+        return one_array(self, "activity", hidden)
+
+    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+        """Return the hidden state with another activity of the units, and the rest as it is.
+
+        `activity` of what it returns is `rates`. Interventions on units use it.
+
+        **Arguments:**
+
+        - `hidden`: the hidden state at one time step.
+        - `rates`: the activity, of the shape that `activity` returns.
+
+        **Raises:** `ValueError` if the hidden state is not one array and the network does not override this.
+        """
+        one_array(self, "with_activity", hidden)
+        return rates
 
     def projections(self) -> dict[str, Projection]:
         """Return the projections that learning rules may act on, by name; by default none.
@@ -272,6 +295,21 @@ def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key
             f"{read_out} must return an array of shape ({network.n_outputs},), its `n_outputs`, "
             f"got {kind_of(output)}."
         )
+    if type(network).activity is not AbstractNetwork.activity:
+        _check_activity(network, hidden)
+
+
+def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
+    activity, with_activity = (
+        f"`{method}` of {type(network).__name__}" for method in ("activity", "with_activity")
+    )
+    with naming_errors(activity, "(hidden)"):
+        rates = network.activity(hidden)
+    if jnp.ndim(rates) != 1:
+        raise ValueError(f"{activity} must return one array of shape (unit,), got {kind_of(rates)}.")
+    with naming_errors(with_activity, "(hidden, rates)"):
+        changed = network.with_activity(hidden, rates)
+    check_like(with_activity, "the hidden state", hidden, changed)
 
 
 def checked_sizes(n_inputs: int, n_units: int, n_outputs: int) -> tuple[int, int, int]:

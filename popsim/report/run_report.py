@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
@@ -40,6 +39,7 @@ from popsim.experiments.experiment import RunFigure
 from popsim.experiments.info import RunInfo, read_run_info
 from popsim.experiments.info_table import duration_text
 from popsim.experiments.run import Run
+from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._html import Html, element, named_values, table, wide, write_page
 from popsim.report.pictures import (
@@ -72,12 +72,12 @@ class Section:
 
 
 def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial time unit"] | None:
-    """Return the activity of all units, without noise; None unless the hidden state is one array."""
-    states = run.evaluate(without_noise(ensemble)).states
-    hidden = getattr(getattr(states, "network", None), "hidden", None)
-    if not isinstance(hidden, jax.Array | np.ndarray) or hidden.ndim != 4:
+    """Return the activity of all units, without noise; None for models whose units have no activity."""
+    quiet = without_noise(ensemble)
+    states = run.evaluate(quiet).states
+    if not defines_activity(quiet, states):
         return None
-    return np.asarray(hidden, np.float64)
+    return np.asarray(unit_activity(quiet, states), np.float64)
 
 
 MOST_COMPONENTS = 10

@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ class RunFolder(PlainFolder):
     @property
     def resume_command(self) -> str:
         """The command that finishes the run; it imports the module of an experiment from outside popsim."""
-        module = _described(self.description).get("module") if self.description.is_file() else None
-        return f"popsim {import_option(module)}resume {as_word(self.path)}"
+        described = _described(self.description) if self.description.is_file() else {}
+        return f"popsim {import_option(described)}resume {as_word(self.path)}"
 
     def present_of_training(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
@@ -214,17 +215,23 @@ class RunFolder(PlainFolder):
         return folder
 
 
-def import_option(module: Any) -> str:
-    """Return the command-line option that makes an experiment known: `--import MODULE `, with a space.
+def import_option(description: Mapping[str, Any]) -> str:
+    """Return the command-line options that make an experiment known: `--import MODULE `, with a space.
 
     **Arguments:**
 
-    - `module`: the module of the experiment in run.json; those of popsim need no option.
+    - `description`: as in run.json: the `module` of the experiment, and the `network_modules` that register
+        networks; those of popsim need no option.
     """
-    if not isinstance(module, str) or module.startswith("popsim."):
-        return ""
+    further = description.get("network_modules")
+    modules = [description.get("module"), *(further if isinstance(further, list) else ())]
+    named = [module for module in modules if isinstance(module, str) and not module.startswith("popsim.")]
+    return "".join(f"--import {_importable(module)} " for module in dict.fromkeys(named))
+
+
+def _importable(module: str) -> str:
     is_found = module != "__main__" and all(part.isidentifier() for part in module.split("."))
-    return f"--import {module if is_found else 'MODULE'} "
+    return module if is_found else "MODULE"
 
 
 def _described(path: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from popsim.experiments.settings import setting_types, types_in_words
 from popsim.store.run_folder import import_option
 from popsim.sweeps.bounded_yaml import quoted, read_yaml, yaml_text
 from popsim.sweeps.limits import MOST_VALUES
+from popsim.sweeps.modules import named_modules
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 from popsim.sweeps.typed_values import TRUTHS, typed_value
 
@@ -130,7 +131,7 @@ def config_text(sweep: Sweep) -> str:
         "keep": sweep.recording.trainables,
         "float16": sweep.recording.float16,
     }
-    option = import_option(type(sweep.experiment).__module__)
+    option = import_option(named_modules(sweep))
     return f"# popsim {option}sweep --config FILE --out FOLDER\n{yaml_text(config)}"
 
 

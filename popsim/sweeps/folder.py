@@ -16,6 +16,7 @@ from popsim.store.identity import is_run_id, lock_holder
 from popsim.store.plain_folder import PlainFolder
 from popsim.store.run_folder import import_option
 from popsim.sweeps.division import Division
+from popsim.sweeps.modules import named_modules
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellFolder", "SweepFolder"]
@@ -161,8 +162,8 @@ class SweepFolder(PlainFolder):
         if self.description.is_file():
             with contextlib.suppress(ValueError, OSError):
                 described = read_json(self.description)
-        module = described.get("module") if isinstance(described, dict) else None
-        return f"popsim {import_option(module)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
+        option = import_option(described) if isinstance(described, dict) else ""
+        return f"popsim {option}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
 
     def described(self) -> dict[str, Any]:
         """Read the description, without rebuilding the experiment.
@@ -245,7 +246,7 @@ def describe_sweep(sweep: Sweep) -> dict[str, Any]:
     described = describe_experiment(sweep.experiment)
     return {
         "experiment": described["experiment"],
-        "module": described["module"],
+        **named_modules(sweep),
         "settings": described["settings"],
         "axes": {name: list(values) for name, values in sweep.axes.items()},
         "seeds": [sweep.seeds.start, sweep.seeds.stop],

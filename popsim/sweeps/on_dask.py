@@ -20,7 +20,7 @@ from typing import IO, Any
 from popsim.experiments.run_experiment import RunStopped
 from popsim.sweeps._dask_cluster import accelerators, connected, cores, naming_loss
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.modules import module_of
+from popsim.sweeps.modules import modules_of
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.running import CellsFailed, failure_text, unfinished_cells
 from popsim.version import __version__
@@ -111,8 +111,9 @@ def run_on_dask(
         folder = str(opened.folder.path.resolve())
         with naming_loss(client, opened.folder):
             _check_workers(client, folder)
-        module = module_of(opened.sweep.experiment)
-        modules, python_path = ((), ()) if module is None else ((module[0],), (str(module[1]),))
+        modules_and_folders = modules_of(opened.sweep)
+        modules = tuple(module for module, _ in modules_and_folders)
+        python_path = tuple(dict.fromkeys(str(folder) for _, folder in modules_and_folders))
         options = ("--devices", str(1 if devices is None else devices))
         options += ("--without-lock",) if without_lock else ()
         event = f"popsim-stop-{uuid.uuid4().hex}"

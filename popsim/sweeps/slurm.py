@@ -11,11 +11,11 @@ from typing import Any
 
 from popsim._checks import check_positive_int
 from popsim._text_checks import check_path, has_control_characters
-from popsim.experiments import AbstractExperiment
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.run_folder import import_option
-from popsim.sweeps.modules import module_of
+from popsim.sweeps.modules import modules_of, named_modules
 from popsim.sweeps.opened import OpenedSweep
+from popsim.sweeps.sweep import Sweep
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
 
@@ -148,16 +148,19 @@ def _environment() -> list[str]:
     return [f"export PATH={shlex.quote(str(commands))}:$PATH  # the environment that wrote this"]
 
 
-def _path_of_module(experiment: AbstractExperiment) -> list[str]:
-    """Return the line by which jobs find the module of an experiment of the user's own, if there is one."""
-    if (module := module_of(experiment)) is None or str(module[1]) in sysconfig.get_paths().values():
-        return []
-    folder = str(module[1])
-    if os.pathsep in folder:
-        return [f"cd {shlex.quote(folder)}  # with the module {module[0]}"]
+def _paths_of_modules(sweep: Sweep) -> list[str]:
+    """Return the lines by which jobs find the modules of the user's own, if there are any."""
     return [
-        f"export PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}}  # with the module {module[0]}"
+        _path_of_module(module, str(folder))
+        for module, folder in modules_of(sweep)
+        if str(folder) not in sysconfig.get_paths().values()
     ]
+
+
+def _path_of_module(module: str, folder: str) -> str:
+    if os.pathsep in folder:
+        return f"cd {shlex.quote(folder)}  # with the module {module}"
+    return f"export PYTHONPATH={shlex.quote(folder)}${{PYTHONPATH:+:$PYTHONPATH}}  # with the module {module}"
 
 
 def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
@@ -168,7 +171,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
     sweep, folder = opened.sweep, opened.folder.path.resolve()
     n_tasks = min(sweep.n_cells, options.max_tasks)
     place = str(folder / "logs").replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    setup = (*options.setup, *_environment(), *_path_of_module(sweep.experiment))
+    setup = (*options.setup, *_environment(), *_paths_of_modules(sweep))
     each = _EACH.format(n_cells=sweep.n_cells, n_tasks=n_tasks)
     parts = {
         "train": _TOGETHER if sweep.selects_across_cells else each,
@@ -181,7 +184,7 @@ def slurm_script(opened: OpenedSweep, options: SlurmOptions) -> str:
         "setup": "".join(f"\n{line}" for line in setup),
         "without_lock": " --without-lock" if options.without_lock else "",
         "sweep": shlex.quote(str(folder)),
-        "popsim": f"popsim {import_option(type(sweep.experiment).__module__)}".strip(),
+        "popsim": f"popsim {import_option(named_modules(sweep))}".strip(),
     }
     return re.sub(r"\{(\w+)\}(?<!\$\{SLURM_ARRAY_JOB_ID\})", lambda part: str(parts[part[1]]), _SCRIPT)
 

@@ -1,0 +1,121 @@
+"""The activity of units: of all of them, or of a part that a selector picks."""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int, PyTree
+
+from popsim.networks.base import AbstractNetwork, one_array
+
+__all__ = ["UnitSelector", "unit_activity"]
+
+UnitSelector = Callable[[Any], Array]
+"""A function from the hidden state of a network at one time step to the units of a part of it, one array."""
+
+
+def unit_activity(ensemble: Any, states: Any) -> Float[Array, "member trial time unit"]:
+    """Return the activity of the units of each member, as `AbstractNetwork.activity` defines it.
+
+    **Arguments:**
+
+    - `ensemble`: models with a `network`.
+    - `states`: their recorded states, such as `evaluate_ensemble(ensemble, task, key=key).states`.
+
+    **Raises:** `ValueError` if the hidden state is not one array and the network has no `activity`.
+    """
+    arrays, static = eqx.partition(ensemble, eqx.is_array)
+
+    def of_member(arrays: Any, hidden: PyTree[Array]) -> Float[Array, "trial time unit"]:
+        model = eqx.combine(arrays, static)
+        return jax.vmap(jax.vmap(lambda hidden: selected_units("unit_activity", model, hidden)))(hidden)
+
+    return jax.vmap(of_member)(arrays, states.network.hidden)
+
+
+def defines_activity(ensemble: Any, states: Any) -> bool:
+    """Whether `unit_activity` of an ensemble and its recorded states is defined."""
+    network = getattr(ensemble, "network", None)
+    if not isinstance(network, AbstractNetwork):
+        return False
+    is_array = isinstance(states.network.hidden, jax.Array | np.ndarray)
+    return is_array or type(network).activity is not AbstractNetwork.activity
+
+
+def selected_units(
+    user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | None = None
+) -> Float[Array, " unit"]:
+    """Return the activity of units at one time step.
+
+    **Arguments:**
+
+    - `user`: what needs the units, for the error message.
+    - `model`: the model whose `network` defines the activity. A hidden state that is one array needs none.
+    - `hidden`: the hidden state of the network.
+    - `units`: selects a part of the hidden state; None for the activity of all units.
+
+    **Raises:** `ValueError` if `units` does not select one array, or there is no activity.
+    """
+    if units is None:
+        network = getattr(model, "network", None)
+        if isinstance(network, AbstractNetwork):
+            return network.activity(hidden)
+        return one_array(network, "activity", hidden)
+    selected = units(hidden)
+    if not eqx.is_array(selected):
+        raise ValueError(
+            f"`units` of {user!r} must select one array of the hidden state of the network, such as "
+            f"`units=lambda hidden: hidden[:10]`, got {jax.tree.structure(selected)}."
+        )
+    return selected
+
+
+def with_selected_units(
+    user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | None, rates: Float[Array, " unit"]
+) -> PyTree[Array]:
+    """Return a hidden state with another activity of the units that `selected_units` returns."""
+    if units is None:
+        network = getattr(model, "network", None)
+        return network.with_activity(hidden, rates) if isinstance(network, AbstractNetwork) else rates
+    selected = units(hidden)
+    if any(selected is leaf for leaf in jax.tree.leaves(hidden)):
+        return eqx.tree_at(units, hidden, rates)
+    return _with_part(user, hidden, units, rates)
+
+
+def _with_part(user: str, hidden: PyTree[Array], units: UnitSelector, rates: Float[Array, " unit"]) -> Any:
+    """Return a hidden state with other values of a part of its arrays."""
+    flat, unravel = ravel_pytree(hidden)
+    places = _places(hidden, units)
+    if places is None:
+        raise ValueError(
+            f"`units` of {user!r} must select numbers of the hidden state, each once and unchanged, such as "
+            "`units=lambda hidden: hidden[:10]`, to put others in their place."
+        )
+    source = np.full(flat.size, -1)
+    source[places] = np.arange(places.size)
+    return unravel(jnp.where(source >= 0, rates.ravel()[np.maximum(source, 0)], flat))
+
+
+def _places(hidden: PyTree[Array], units: UnitSelector) -> Int[np.ndarray, " unit"] | None:
+    """Return where in the raveled hidden state the selected numbers are; None if they are not of it.
+
+    The selector is called with the place of each number instead of the number. It is called again with places
+    counted from the end, because a selector that computes with the numbers returns places that do not match.
+    """
+    leaves, structure = jax.tree.flatten(hidden)
+    ends = np.cumsum([leaf.size for leaf in leaves])
+    counted = [np.arange(end - leaf.size, end) for leaf, end in zip(leaves, ends, strict=True)]
+
+    def selected(places: list[np.ndarray]) -> np.ndarray:
+        shaped = [jnp.asarray(each).reshape(leaf.shape) for each, leaf in zip(places, leaves, strict=True)]
+        return np.ravel(units(jax.tree.unflatten(structure, shaped)))
+
+    with jax.ensure_compile_time_eval():
+        places, from_end = selected(counted), selected([ends[-1] - 1 - each for each in counted])
+    is_part = places.dtype.kind == "i" and np.array_equal(ends[-1] - 1 - places, from_end)
+    return places if is_part and np.unique(places).size == places.size else None

@@ -1,0 +1,139 @@
+"""Networks by name, for experiments and the command line."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Key
+
+from popsim._checks import shown
+from popsim._text_checks import perhaps
+from popsim.networks.base import AbstractNetwork
+from popsim.networks.gru import GRUNetwork
+from popsim.networks.leaky_rnn import LeakyRNN
+
+__all__ = ["NETWORKS", "register_network", "build_network"]
+
+OPTIONS = ("dt", "tau", "noise_std", "output_fn", "output_bias")
+"""The keyword arguments that a function which builds a network may take, besides `key`."""
+
+
+def tanh_network(
+    n_inputs: int,
+    n_units: int,
+    n_outputs: int,
+    *,
+    tau: float = 0.1,
+    dt: float,
+    noise_std: ArrayLike = 0.0,
+    key: Key[Array, ""],
+) -> LeakyRNN:
+    """Leaky units with tanh rates and a linear readout."""
+    return LeakyRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, key=key)
+
+
+NETWORKS: dict[str, Callable[..., AbstractNetwork]] = {"gru": GRUNetwork, "tanh": tanh_network}
+Build = Callable[..., AbstractNetwork]
+
+
+def register_network(name: str) -> Callable[[Build], Build]:
+    """Register a network by name for experiments and the command line; a decorator.
+
+    It decorates a function, or a class, that is called as `build(n_inputs, n_units, n_outputs, *, key)`.
+    Further keyword arguments that it has get what the experiment sets: `dt` (s), `tau` (s), `noise_std` (of
+    the units), and for muscles `output_fn` and `output_bias`; see `GRUNetwork`. All but `dt` need defaults.
+    The first line of its docstring is shown by `popsim list`.
+
+    **Arguments:**
+
+    - `name`: the name, such as "lstm".
+
+    **Raises:** `ValueError` if another network has this name, or what is decorated takes other arguments.
+    """
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise ValueError(f"`name` of a network must be a word such as 'lstm', got {shown(name)}.")
+
+    def registered(build: Build) -> Build:
+        _check_build(name, build)
+        if NETWORKS.setdefault(name, build) is not build:
+            raise ValueError(f"`name` of a network must be one that no other has, got {name!r} again.")
+        return build
+
+    return registered
+
+
+def _check_build(name: str, build: Any) -> None:
+    if not (inspect.isfunction(build) or inspect.isclass(build)):
+        raise ValueError(f"the network {name!r} must be a function or a class, got {shown(build)}.")
+    parameters = inspect.signature(build).parameters
+    options = {"dt": None} if "dt" in parameters else {}
+    try:
+        inspect.signature(build).bind(1, 1, 1, key=None, **options)
+    except TypeError as error:
+        raise ValueError(
+            f"the network {name!r} must be called as build(n_inputs, n_units, n_outputs, *, key), with `dt` "
+            f"if it has one, and defaults for all others: {error}."
+        ) from None
+
+
+def check_network_name(name: Any) -> None:
+    """Raise `ValueError` unless a network is registered by this name."""
+    if not isinstance(name, str) or name not in NETWORKS:
+        raise ValueError(
+            f"`network` must be one of {', '.join(NETWORKS)}, got {name!r}.{perhaps(str(name), NETWORKS)} "
+            "To add one, call popsim.networks.register_network in a module, and name this module on the "
+            "command line: popsim --import MODULE ..."
+        )
+
+
+def options_of_network(name: str) -> Mapping[str, Any]:
+    """Return the options that a network takes, each with its default or None."""
+    parameters = inspect.signature(NETWORKS[name]).parameters
+    empty = inspect.Parameter.empty
+    return {
+        option: None if parameters[option].default is empty else parameters[option].default
+        for option in OPTIONS
+        if option in parameters
+    }
+
+
+def build_network(
+    name: str,
+    n_inputs: int,
+    n_units: int,
+    n_outputs: int,
+    *,
+    dt: float,
+    key: Key[Array, ""],
+    **options: Any,
+) -> AbstractNetwork:
+    """Build a network by its registered name.
+
+    **Arguments:**
+
+    - `name`: the name, one of `NETWORKS`.
+    - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `dt`: the time step in seconds, for a network that has one in its equation.
+    - `key`: for the initial weights.
+    - `options`: any of `tau`, `noise_std`, `output_fn` and `output_bias`; noise of zero needs no option.
+
+    **Raises:** `ValueError` if there is no such network, or it does not take one of the options.
+    """
+    check_network_name(name)
+    accepted = options_of_network(name)
+    for option, value in options.items():
+        if option not in accepted and not (option == "noise_std" and not np.any(value)):
+            raise ValueError(
+                f"`network` must be one that takes `{option}`, which is set to {shown(value)} here, "
+                f"got {name!r}, which takes {', '.join(accepted) or 'no options'}."
+            )
+    taken = {option: value for option, value in {"dt": dt, **options}.items() if option in accepted}
+    return NETWORKS[name](n_inputs, n_units, n_outputs, key=key, **taken)
+
+
+def modules_of_networks(names: Iterable[Any]) -> list[str]:
+    """Return the modules outside popsim that define registered networks, each once."""
+    modules = [NETWORKS[name].__module__ for name in names if isinstance(name, str) and name in NETWORKS]
+    return list(dict.fromkeys(module for module in modules if not module.startswith("popsim.")))

@@ -1,0 +1,182 @@
+"""Networks by name: those of popsim, and those that a user's module adds."""
+
+import functools
+import json
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.cli import main
+from popsim.experiments import CenterOut, Cognitive, open_run, run_experiment
+from popsim.experiments.registry import describe_experiment, rebuild_experiment
+from popsim.networks import NETWORKS, GRUNetwork, LeakyRNN, build_network, register_network
+from popsim.networks.registry import modules_of_networks, options_of_network
+from popsim.sweeps import Sweep, make_sweep, open_sweep
+from popsim.sweeps.slurm import SlurmOptions, slurm_script
+
+KEY = jax.random.key(0)
+MODULE = '''
+import equinox as eqx
+import jax.numpy as jnp
+from popsim.networks import AbstractNetwork, register_network
+
+class LSTM(AbstractNetwork):
+    cell: eqx.nn.LSTMCell
+    readout: eqx.nn.Linear
+    n_inputs: int = eqx.field(static=True)
+    n_outputs: int = eqx.field(static=True)
+    def init(self, *, key):
+        return jnp.zeros(self.cell.hidden_size), jnp.zeros(self.cell.hidden_size)
+    def step(self, inputs, hidden, *, key):
+        return self.cell(inputs, hidden)
+    def read_out(self, hidden):
+        return self.readout(hidden[0])
+    def activity(self, hidden):
+        return hidden[0]
+    def with_activity(self, hidden, rates):
+        return rates, hidden[1]
+
+@register_network("lstm")
+def lstm(n_inputs, n_units, n_outputs, *, key):
+    """Long short-term memory."""
+    cell, readout = eqx.nn.LSTMCell(n_inputs, n_units, key=key), eqx.nn.Linear(n_units, n_outputs, key=key)
+    return LSTM(cell, readout, n_inputs, n_outputs)
+'''
+NAME = "lab_lstm"
+SMALL = {"n_units": 4, "n_batches": 4, "batch_size": 4, "log_step": 2, "n_members": 2}
+OPTIONS = [f"--{name.replace('n_members', 'members').replace('_', '-')}={n}" for name, n in SMALL.items()]
+REACHES = ["center-out", "--plant", "point-mass", "--duration", "0.3", "--network", "lstm", *OPTIONS]
+
+
+def forget():
+    NETWORKS.pop("lstm", None)
+    sys.modules.pop(NAME, None)
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """A folder with the module of the user, which is not imported yet."""
+    (tmp_path / f"{NAME}.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    forget()
+    yield tmp_path
+    forget()
+
+
+def with_module(*arguments):
+    main(["--import", NAME, *map(str, arguments)])
+
+
+@pytest.mark.slow
+def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys):
+    run = lab / "run"
+    with_module("train", *REACHES, "--quiet", "--out", run)
+    described = json.loads((run / "run.json").read_text())
+    assert described["network_modules"] == [NAME] and described["settings"]["network"] == "lstm"
+    with_module("show", run)
+    page = (run / "report.html").read_text()
+    for title in ("Activity of the population", "Members beside each other", "Hidden activity"):
+        assert title in page
+    assert "could not be drawn" not in page
+    forget()
+    capsys.readouterr()
+    main(["info", str(run)])
+    assert "lstm" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lstm'.* popsim --import {NAME} "):
+        open_run(run)
+    with_module("info", run)
+    assert open_run(run).ensemble.network.cell.weight_hh.shape == (2, 16, 4)
+
+
+@pytest.mark.slow
+def test_a_stopped_run_is_resumed_by_the_command_that_it_names(lab):
+    __import__(NAME)
+    experiment = CenterOut(network="lstm", plant="point-mass", duration=0.3, **SMALL)
+    whole = run_experiment(experiment, lab / "whole", quiet=True)
+    with pytest.raises(Exception, match=f"popsim --import {NAME} resume") as stopped:
+        run_experiment(experiment, lab / "stopped", stop=lambda: True, quiet=True)
+    assert type(stopped.value).__name__ == "RunStopped"
+    forget()
+    with_module("resume", lab / "stopped", "--quiet")
+    ensembles = [own.ensemble.network for own in (whole, open_run(lab / "stopped"))]
+    np.testing.assert_array_equal(ensembles[0].cell.weight_hh, ensembles[1].cell.weight_hh)
+
+
+def test_the_list_shows_networks(lab, capsys):
+    with_module("list")
+    named = capsys.readouterr().out.partition("networks (--network)")[2]
+    assert "lstm" in named and "Long short-term memory." in named
+    assert all(line.split(maxsplit=1)[1:] for line in named.splitlines() if line)
+
+
+def test_a_sweep_over_networks_imports_their_module(lab):
+    __import__(NAME)
+    experiment = Cognitive(**SMALL)
+    made = make_sweep(Sweep(experiment, {"network": ("gru", "lstm")}, range(2)), lab / "sweep")
+    assert f"--import {NAME} resume" in made.folder.command("resume")
+    assert made.folder.config.read_text().startswith(f"# popsim --import {NAME} sweep")
+    script = slurm_script(made, SlurmOptions())
+    assert f"popsim --import {NAME} sweep run" in script and f"PYTHONPATH={lab.resolve()}" in script
+    forget()
+    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lstm'.* popsim --import {NAME} "):
+        open_sweep(lab / "sweep")
+
+
+@pytest.mark.parametrize("arguments", [["center-out"], ["cognitive"]])
+def test_a_network_that_is_not_registered_is_named(arguments, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["train", *arguments, "--network", "lstm", "--out", "nowhere"])
+    error = capsys.readouterr().err
+    assert end.value.code == 2 and "--network must be one of gru, tanh, got 'lstm'" in error
+
+
+def test_settings_that_a_network_does_not_take_are_refused_by_name(lab):
+    __import__(NAME)
+    reaches = CenterOut(network="lstm", hidden_noise=0.1, plant="point-mass")
+    with pytest.raises(ValueError, match="`network` must be one that takes `noise_std`.*got 'lstm'"):
+        reaches.build_model(key=KEY)
+    muscles = CenterOut(network="tanh", plant="arm26", hidden_noise=0.0)
+    with pytest.raises(ValueError, match="`network` must be one that takes `output_fn`.*got 'tanh'"):
+        muscles.build_model(key=KEY)
+    with pytest.raises(ValueError, match="`tau` must be given with a network that has a time constant"):
+        Cognitive(network="lstm", tau=0.1)
+
+
+def test_named_networks_are_those_that_are_built_by_class():
+    leaky = functools.partial(LeakyRNN, tau=0.1, dt=0.02)
+    for name, build in (("gru", GRUNetwork), ("tanh", leaky)):
+        named, built = build_network(name, 2, 3, 1, dt=0.02, noise_std=0.0, key=KEY), build(2, 3, 1, key=KEY)
+        assert jax.tree.structure(named) == jax.tree.structure(built)
+        assert all(map(np.array_equal, jax.tree.leaves(named), jax.tree.leaves(built)))
+    assert options_of_network("tanh")["tau"] == 0.1 and not modules_of_networks(["gru", "none", None])
+    assert Cognitive(network="tanh").in_force("tau") == 0.1 and Cognitive().in_force("tau") is None
+
+
+def test_a_setting_of_an_earlier_name_is_read():
+    described = json.loads(json.dumps(describe_experiment(Cognitive(network="tanh"))))
+    assert "network_modules" not in described
+    described["settings"]["cell"] = described["settings"].pop("network")
+    assert rebuild_experiment(described, "run.json") == Cognitive(network="tanh")
+
+
+def build_of_one_size(n_units, *, key):
+    return None
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "message"),
+    [
+        ("gru", lambda n_inputs, n_units, n_outputs, *, key: None, "`name` .* 'gru' again"),
+        ("an lstm", build_of_one_size, "`name` of a network must be a word"),
+        ("small", build_of_one_size, r"'small' must be called as build\(n_inputs"),
+        ("array", jnp.zeros(3), "'array' must be a function or a class"),
+    ],
+)
+def test_what_cannot_be_registered_is_refused(name, build, message):
+    with pytest.raises(ValueError, match=message):
+        register_network(name)(build)
+    assert set(NETWORKS) == {"gru", "tanh"}
