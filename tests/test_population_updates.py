@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_training import KEY, OPTIMIZER, RunningSum, assert_same, member_of, train
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, train
 from swept_runs import Swept
 
 import popsim
@@ -235,7 +235,7 @@ def test_a_single_model_and_an_update_of_your_own():
         "control.StopFirst.since": [2],
         "control.StopFirst 2.since": [2],
     }
-    with pytest.raises(ValueError, match="`hyperparameters` of `Curriculum` must be of .*learning_rate"):
+    with pytest.raises(ValueError, match="`hyperparameters` of Curriculum must be of .*learning_rate"):
         train(
             4,
             n_members=0,
@@ -253,6 +253,7 @@ class Misshapen(StopFirst):
     [
         (lambda: EarlyStopping(0), "`patience` must be a positive"),
         (lambda: EarlyStopping(1, min_gain=-1.0), "`min_gain` must be finite and at least zero"),
+        (lambda: EarlyStopping(1, every=0), "`every` must be a positive"),
         (lambda: EarlyStopping(1, mode="low"), '`mode` must be "min" or "max"'),
         (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
         (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
@@ -457,6 +458,101 @@ def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(tmp_path):
             for array in {*rows} - {"batch"}:
                 np.testing.assert_array_equal(dataset[array], rows[array])
                 np.testing.assert_array_equal(own.updates[name][array], rows[array])
+
+
+class CopyBest(AbstractPopulationUpdate):
+    """At log points all members take the weights of the one with the lowest loss."""
+
+    replaces = True
+    parents: object = eqx.field(static=True, default=None)
+    asks: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, population, results, state, *, batch, key):
+        scores = population.everyone(results.total_loss) if self.asks else np.zeros(4)
+        parents = np.full(population.n_members, int(np.argmin(scores)))
+        return population.take(parents if self.parents is None else self.parents), state, {"from": parents}
+
+
+def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
+    """It acts after all others of a log point, and not after the last batch."""
+
+    def copying(n_batches, **trainer):
+        restore = trainer.pop("restore", False)
+        updates = [CopyBest(), ReduceOnPlateau("learning_rate", 0.5, 1)]
+        given = TaskTrainer(adam(1e-2), population_updates=updates, **trainer)
+        return train(n_batches, n_members=4, trainer=given, log_step=3, restore_checkpoint=restore)
+
+    whole, history = copying(9)
+    assert history.updates["CopyBest"]["batch"].tolist() == [2, 5]
+    assert history.updates["control"]["batch"].tolist() == [2, 5, 8]
+    best = history.updates["CopyBest"]["CopyBest.from"][:, 0]
+    np.testing.assert_array_equal(best, np.argmin(history.validation_loss.total[:2], axis=1))
+    copying(4, chkpt_dir=tmp_path / "run")
+    resumed, own = copying(9, chkpt_dir=tmp_path / "run", restore=True)
+    assert_same(resumed, whole)
+    np.testing.assert_array_equal(own.updates["CopyBest"]["CopyBest.from"][:, 0], best)
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        (CopyBest(parents=[0, 1, 2, 4]), "`parents` must be 4 places, each from 0 to 3"),
+        (CopyBest(parents=[0, 1]), "`parents` must be 4 places"),
+        (CopyBest(asks=False), "`everyone` must be called before `take`"),
+    ],
+)
+def test_parents_are_checked(update, said):
+    with pytest.raises(ValueError, match=said):
+        train(4, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=[update]), log_step=2)
+
+
+class StopOthers(AbstractPopulationUpdate):
+    """Stops all members but the last, after the first two batches."""
+
+    may_stop = True
+
+    def __call__(self, population, results, state, *, batch, key):
+        return dataclasses.replace(population, stopped=np.arange(population.n_members) < 3), state, {}
+
+
+def test_training_ends_where_a_selection_leaves_only_stopped_members():
+    """With a batch in which nobody trains, and its log point."""
+    updates = [StopOthers(every=2), CopyBest(parents=[0, 1, 2, 0])]
+    _, history = train(
+        9, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=updates), log_step=4
+    )
+    assert history.batch.tolist() == [0, 1, 2, 3, 4] and np.isnan(history.loss.total[-1]).all()
+    assert history.validation_batch.tolist() == [3, 4] and history.stopped_from.tolist() == [2, 2, 2, 4]
+
+
+def test_training_that_ends_between_log_points_has_a_last_one():
+    _, history = stepping([EarlyStopping(2, min_gain=1e3, every=3)], n_batches=17)
+    assert history.batch.size == 9 and history.validation_batch.tolist() == [1, 3, 5, 7, 8]
+
+
+def test_numbers_that_are_not_finite_freeze_their_member():
+    """It keeps what it had. The readout has no bias, which is no leaf of the model."""
+
+    class Divide(AbstractPopulationUpdate):
+        def __call__(self, population, results, state, *, batch, key):
+            weights = population.model.network.readout.weight
+            factors = jnp.where(jnp.arange(weights.shape[0]) == batch, jnp.inf, 0.5)
+            where = lambda model: model.network.readout.weight  # noqa: E731
+            model = eqx.tree_at(where, population.model, weights * factors[:, None, None])
+            return dataclasses.replace(population, model=model), state, {}
+
+    def without_bias(key):
+        model = build(key)
+        return eqx.tree_at(lambda model: model.network.readout.bias, model, None)
+
+    ensemble = popsim.make_ensemble(without_bias, 3, key=jax.random.key(0))
+    trainer = TaskTrainer(adam(1e-2), population_updates=[Divide(every=2)])
+    with pytest.warns(
+        UserWarning, match="what population updates made of member 1 were not finite in batch 2"
+    ):
+        trained, history = train(4, n_members=3, ensemble=ensemble, trainer=trainer)
+    assert history.frozen_from.tolist() == [-1, 2, -1]
+    assert np.isfinite(trained.network.readout.weight).all()
 
 
 @register_experiment

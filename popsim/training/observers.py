@@ -70,7 +70,8 @@ class FinishedBatches:
     - `logs`: whether a logging point follows.
     - `updates`: whether population updates follow.
 
-    Arrays may be views that the next call overwrites.
+    Arrays may be views that the next call overwrites, and those of `state` are deleted by it. Over several
+    devices the members of `state` are padded.
     """
 
     first: int
@@ -120,13 +121,14 @@ class LogEntry:
 
 
 class Observer:
-    """What sees a training, and changes nothing in it; a subclass overrides the methods that it needs.
+    """Watches a training without changing it; a subclass overrides the methods that it needs.
 
     Ctrl-C waits for the methods of one that `is_recording`, which must not be left half done.
 
     After each call of the compiled loop, which ends where the host has work to do and after about a second,
     all observers get `on_batches`, then `on_updates` and `on_log_point` where there are some, then
-    `on_pause`.
+    `on_pause`. Where members may be replaced then, `on_rendezvous` (if others must be waited for) and
+    `on_replacement` follow. At the end all get `on_end`.
 
     !!! example
 
@@ -159,7 +161,7 @@ class Observer:
         """Act on a logging point."""
 
     def on_rendezvous(self) -> None:
-        """Act before members of other trainings, which may have to be waited for, can replace some."""
+        """Act before the training waits for the others of its population."""
 
     def on_replacement(self, batch: int, records: Records) -> None:
         """Act on replaced members, before the next batches; see `on_updates`."""

@@ -37,7 +37,7 @@ from popsim.training.observers import (
     check_tensorboard,
 )
 from popsim.training.population_updates.base import AbstractPopulationUpdate
-from popsim.training.population_updates.labels import check_population_updates
+from popsim.training.population_updates.labels import as_population_updates
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
 from popsim.training.steps.member_layout import check_devices
@@ -170,8 +170,12 @@ class TrainerOptions:
         check_instance(
             "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
         )
-        check_population_updates(self.population_updates, has_metrics=self.validation_metrics is not None)
-        as_parts("observers", self.observers, Observer, "subclasses of Observer")
+        updates = as_population_updates(
+            self.population_updates, has_metrics=self.validation_metrics is not None
+        )
+        object.__setattr__(self, "population_updates", updates)
+        observers = as_parts("observers", self.observers, Observer, "subclasses of Observer")
+        object.__setattr__(self, "observers", observers)
         check_callables("post_step_fns", self.post_step_fns)
         check_callables("log_fns", self.log_fns)
         for name in ("loss_update_func", "validation_metrics", "validation_figures", "stop"):
@@ -187,7 +191,7 @@ class TrainerOptions:
                 "`checkpoint_seconds` and `n_checkpoints` need `checkpointing=True` and a `chkpt_dir`, "
                 f"got {kept_how} where nothing is kept."
             )
-        _ = self.updates
+        as_model_updates(self.model_update_funcs)
 
     @property
     def updates(self) -> tuple[AbstractModelUpdate, ...]:

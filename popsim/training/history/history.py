@@ -286,6 +286,8 @@ class HistoryRecorder(Observer):
             members=members,
             stopped_from=stopped_from,
             updates={
-                name: {BATCH: batches, **rows} for name, (batches, rows) in rows_of_updates.items() if rows
+                name: {BATCH: batches, **rows}
+                for name, (batches, rows) in rows_of_updates.items()
+                if rows is not None
             },
         )

@@ -95,7 +95,7 @@ def check_changes(
 
 def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: TrainedBatch) -> None:
     """Raise `ValueError` unless the gradient returns what its contract says."""
-    if isinstance(step.gradient, BackpropThroughTime):  # whose derivatives the loop alone need trace
+    if type(step.gradient) is BackpropThroughTime:  # whose derivatives the loop alone need trace
         return
     name = type(step.gradient).__name__
     params = step.trained_now(state.params)
@@ -110,9 +110,9 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
 
     carry = state.loss_fn_state.gradient
     gradients, run_batch, next_carry = eqx.filter_eval_shape(gradient, params, carry, run)
-    _check_like(f"gradients of {name}", gradients, params)
-    _check_like(f"batch of {name}", run_batch, batch)
-    _check_like(f"carry of {name}", next_carry, carry)
+    _check_like(f"gradients of {name}", gradients, params, "`params`")
+    _check_like(f"batch of {name}", run_batch, batch, "that of `run(params)`")
+    _check_like(f"carry of {name}", next_carry, carry, "the carry that it is given")
 
 
 def _check_optimizer(
@@ -156,7 +156,7 @@ def _check_same(name: str, function: Callable[..., Any], first: Any, *others: An
     _check_like(name, eqx.filter_eval_shape(function, first, *others), first)
 
 
-def _check_like(name: str, returned: Any, expected: Any) -> None:
+def _check_like(name: str, returned: Any, expected: Any, model: str = "what it is given") -> None:
     """Raise `ValueError` unless what was returned has the structure, shapes and dtypes expected."""
 
     def forms_of(tree: Any) -> Any:
@@ -166,14 +166,14 @@ def _check_like(name: str, returned: Any, expected: Any) -> None:
     expected_forms, forms = forms_of(expected), forms_of(returned)
     if jax.tree.structure(forms) != jax.tree.structure(expected_forms):
         raise ValueError(
-            f"`{name}` must return a {type(expected).__name__} of the structure that it is given, "
+            f"`{name}` must return a {type(expected).__name__} with the structure of {model}, "
             f"got {jax.tree.structure(forms)}."
         )
     pairs = zip(jax.tree.leaves_with_path(expected_forms), jax.tree.leaves(forms), strict=True)
     for (path, expected_form), form in pairs:
         if form != expected_form:
             where = f" at {jax.tree_util.keystr(path)}" if path else ""
-            raise ValueError(f"`{name}` must return {expected_form}{where}, as it is given, got {form}.")
+            raise ValueError(f"`{name}` must return {expected_form}{where}, like {model}, got {form}.")
 
 
 def _check_weights_are_numbers(loss: Loss) -> None:

@@ -96,7 +96,7 @@ class BatchLoop(eqx.Module):
             raise ValueError(f"`n_steps` must be at most the capacity {self.capacity}, got {n_steps}.")
         if trainable_rows is None:
             trainable_rows = jnp.full(self.capacity, self.n_kept)
-        return _run(self, (state, CallPlan(jnp.asarray(n_steps), trainable_rows, enabled)))
+        return _compiled_run(self, (state, CallPlan(jnp.asarray(n_steps), trainable_rows, enabled)))
 
     def step(
         self, state: TrainState, enabled: Bool[Array, " update"] | None
@@ -222,7 +222,7 @@ def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> in
 
 
 @functools.partial(jit_compactly, donate="all-except-first")
-def _run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tuple[TrainState, LoopBuffers]:
+def _compiled_run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tuple[TrainState, LoopBuffers]:
     state, plan = donated
     if loop.mesh is None:
         return loop.run(state, plan)

@@ -61,8 +61,8 @@ class HostLoop:
         """
         with contextlib.ExitStack() as ends:
             for observer in reversed(self.observers):
-                ends.push(lambda _, error, __, own=observer: self._tell([own], lambda o: o.on_end(error)))
-            return self._run(state, began)
+                ends.push(lambda _, error, __, told=observer: self._tell([told], lambda o: o.on_end(error)))
+            return self._train_batches(state, began)
 
     def _tell(self, observers: Sequence[Observer], tell: Callable[[Observer], None]) -> None:
         """Call a method of each observer; Ctrl-C waits for those that record."""
@@ -70,7 +70,7 @@ class HostLoop:
             with _interrupts_wait() if observer.is_recording else contextlib.nullcontext():
                 tell(observer)
 
-    def _run(self, state: TrainState, began: float) -> TrainState:
+    def _train_batches(self, state: TrainState, began: float) -> TrainState:
         plan, updates = self.plan, self.plan.population_updates
         calls = CallSchedule(
             int(state.step),
@@ -103,17 +103,29 @@ class HostLoop:
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
-            results = self._results(state)
-            entry = self._log_entry(batches, results, began) if batches.logs else None
-            after = self._update(state, batches, results)
-            if after is not state:  # what replaces members scores them as they are now
-                state, results = after, None
-            if entry is not None:
-                self._tell(self.observers, lambda observer, entry=entry: observer.on_log_point(entry))
-            self._tell(self.observers, lambda observer, last=batches.last: observer.on_pause(last))
+            state, results = self._pause(state, batches, began)
+            frozen_from = self._frozen_from(state)
             if self._has_ended(state, frozen_from) or self._is_told_to_stop():
                 break
         return state
+
+    def _pause(
+        self, state: TrainState, batches: FinishedBatches, began: float
+    ) -> tuple[TrainState, Results | None]:
+        """Do what is due after some batches, but for what replaces members.
+
+        **Returns:** the state afterwards, and its results on the validation trials if they are known.
+        """
+        results = self._results(state)
+        entry = self._log_entry(batches, results, began) if batches.logs else None
+        after = self._update(state, batches, results)
+        ends_here = entry is None and self._has_ended(after, self._frozen_from(after))
+        if ends_here:  # the last batch has a log point
+            entry = self._log_entry(batches, results, began)
+        if entry is not None:
+            self._tell(self.observers, lambda observer: observer.on_log_point(entry))
+        self._tell(self.observers, lambda observer: observer.on_pause(batches.last))
+        return after, results if after is state else None
 
     def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
@@ -157,6 +169,9 @@ class HostLoop:
             recorded=plan.recorded,
         )
         after = plan.layout.spread_state(after)
+        self._report_frozen(
+            batches.frozen_from, self._frozen_from(after), ends=False, what="what population updates made"
+        )
         self._tell(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
         return after
 
@@ -179,7 +194,11 @@ class HostLoop:
             is_told_to_stop=self._is_told_to_stop,
         )
         self._tell(self.observers, lambda observer: observer.on_replacement(last, records))
-        return plan.layout.spread_state(after)
+        after = plan.layout.spread_state(after)
+        frozen_from = self._frozen_from(after)
+        by_parents = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
+        self._report_frozen(by_parents, frozen_from, ends=False, what="what population updates made")
+        return after
 
     def _call(self, state: TrainState, calls: CallSchedule) -> tuple[TrainState, FinishedBatches]:
         """Call the compiled loop for the next batches."""
@@ -200,7 +219,7 @@ class HostLoop:
         frozen_from = self._frozen_from(state)
         ended = self._has_ended(state, frozen_from)
         if ended:  # batches after the last freeze changed nothing
-            count = int(frozen_from.max()) + 1 - first
+            count = max(1, int(frozen_from.max()) + 1 - first)  # a selection may have left none to train
             kept = kept[kept < first + count]
             state = dataclasses.replace(state, step=jnp.full_like(state.step, first + count))
         batches = FinishedBatches(
@@ -226,7 +245,12 @@ class HostLoop:
         return np.asarray(self.plan.layout.gather(state.loss_fn_state.frozen_from))
 
     def _report_frozen(
-        self, before: Int[np.ndarray, "*member"], now: Int[np.ndarray, "*member"], *, ends: bool
+        self,
+        before: Int[np.ndarray, "*member"],
+        now: Int[np.ndarray, "*member"],
+        *,
+        ends: bool,
+        what: str = "the loss, the parameters or the optimizer state",
     ) -> None:
         """Warn of, or raise for, the members that froze; `ends` is whether no other is left."""
         new = np.flatnonzero((now != NOT_FROZEN) & (before == NOT_FROZEN))
@@ -234,7 +258,7 @@ class HostLoop:
             return
         who = "the model" if now.ndim == 0 else f"member {', '.join(map(str, new))}"
         when = ", ".join(map(str, np.atleast_1d(now)[new]))
-        what = f"the loss, the parameters or the optimizer state of {who} were not finite in batch {when}"
+        what = f"{what} of {who} were not finite in batch {when}"
         if self.plan.trainer.nonfinite == "raise":
             raise NonfiniteError(what + ".")
         no_other = "stopped or frozen" if np.any(now == NOT_FROZEN) else "frozen"

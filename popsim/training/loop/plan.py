@@ -316,10 +316,8 @@ def _population_updates(
     )
     updates, places = labelled(trainer.population_updates), {}
     for label, update in updates.items():
-        argument = f"hyperparameters` of `{label}"
-        places[label] = hyperparameter_places(
-            hyperparameters_of(update), state, step, first, argument=argument
-        )
+        names = hyperparameters_of(update)
+        places[label] = hyperparameter_places(names, state, step, first, owner=label)
         of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
         if of_loss and trainer.loss_update_func is not None:
             raise ValueError(
@@ -327,14 +325,14 @@ def _population_updates(
                 "batch."
             )
     return PopulationUpdates(
-        updates,
-        places,
-        logged,
-        training.n_batches,
-        training.start_batch,
-        count,
-        training.key,
-        training.population,
+        updates=updates,
+        places=places,
+        log_batches=logged,
+        n_batches=training.n_batches,
+        start_batch=training.start_batch,
+        count=count,
+        key=training.key,
+        shared=training.population,
     )
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, PyTree
 
 from popsim.per_member import beside
 from popsim.store.files import is_plain_name
@@ -29,11 +29,49 @@ def checked_arrays(what: str, arrays: Any, n_members: int) -> Named:
     return checked
 
 
-def checked_leaf(what: str, new: Any, old: Any) -> Array:
-    """Return a leaf of a model that an update changed, as an array of the dtype of the one before."""
-    if not eqx.is_array(old) or np.shape(new) != old.shape:
-        raise ValueError(f"{what} must keep its shape {np.shape(old)}, got {np.shape(new)}.")
-    return jnp.asarray(new).astype(old.dtype)
+def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) -> dict[int, Array]:
+    """Return the leaves of a model that an update changed, by their number, in the dtypes of those before.
+
+    **Arguments:**
+
+    - `label`: the name of the update.
+    - `before`, `after`: the model.
+    - `recorded`: which of its leaves change in training, in a structure that may have leaves where the model
+        has None.
+
+    **Raises:** `ValueError` if the structure or a shape differs, or a leaf does not change in training.
+    """
+    if after is before:
+        return {}
+    old, structure = jax.tree.flatten_with_path(before)
+    new, structure_after = jax.tree.flatten(after)
+    if structure_after != structure:
+        raise ValueError(f"{label} must return a model of the structure given, got {structure_after}.")
+    may_change = jax.tree.leaves(
+        jax.tree.map(
+            lambda leaf, changes: None if leaf is None else bool(changes), before, recorded, is_leaf=_is_none
+        )
+    )
+    changed = {}
+    for index, (path, leaf) in enumerate(old):
+        if new[index] is leaf:
+            continue
+        where = f"`model{jax.tree_util.keystr(path)}`"
+        if not may_change[index]:
+            raise ValueError(
+                f"{label} must change leaves of the model that are trained, or that model updates change: "
+                f"{where} is constant in this training."
+            )
+        if np.shape(new[index]) != leaf.shape:
+            raise ValueError(
+                f"{where} of {label} must keep its shape {leaf.shape}, got {np.shape(new[index])}."
+            )
+        changed[index] = jnp.asarray(new[index]).astype(leaf.dtype)
+    return changed
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
 
 
 def checked_mask(what: str, values: Any, n_members: int) -> Bool[np.ndarray, " member"]:

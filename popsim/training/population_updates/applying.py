@@ -9,14 +9,14 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Key, PyTree
+from jaxtyping import Array, Bool, Int, Key, PyTree
 
 from popsim.per_member import beside
 from popsim.randomness import key_stream
 from popsim.training.population_updates._returned import (
     Named,
+    changed_leaves,
     checked_arrays,
-    checked_leaf,
     checked_like,
     checked_mask,
     where_active,
@@ -92,7 +92,8 @@ class PopulationUpdates:
         """
         update = self.updates[label]
         if update.every is None:
-            return self.log_batches
+            skipped = -(-(self.start_batch - self.log_batches.start) // self.log_batches.step)
+            return self.log_batches[max(0, skipped) :]
         first = (self.start_batch // update.every + 1) * update.every
         return range(first - 1, self.n_batches - update.replaces, update.every)
 
@@ -132,7 +133,7 @@ class PopulationUpdates:
     def apply(
         self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
     ) -> tuple[TrainState, Records]:
-        """Return the state after the updates that are due, but for those that replace members; and records.
+        """Apply the updates that are due, except those that replace members.
 
         **Arguments:**
 
@@ -141,26 +142,29 @@ class PopulationUpdates:
         - `batch`: the number of the batch.
         - `recorded`: which leaves of the model change in training.
 
+        **Returns:** the state and the records.
+
         **Raises:** `ValueError` if an update returns something else than it should.
         """
         active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_held))
         anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
-        stops = np.zeros(active.size, bool)
+        stops, freezes = np.zeros((2, active.size), bool)
         kept, records = self._kept(state), {}
         for label in self.due(batch, replaces=False):
             before = self._population(label, state)
-            after, kept[label], records[label] = self._called(
+            after, kept[label], records[label] = self._call(
                 label, before, results, kept[label], batch, active
             )
             self._check_stops(label, before, after)
-            state = self._with_values(state, label, after.hyperparameters)
-            state = self._with_model(state, label, before, after, recorded, active)
+            state, is_finite = self._with_changes(state, label, before, after, recorded, active)
+            freezes |= active & ~is_finite
             anew_by[label] = after.began_anew & active
             stops |= after.stopped & active
-        state, kept = self._begun_anew(state, kept, anew_by)
-        anew = np.any([*anew_by.values()], axis=0)
+        state, kept = self._reset(state, kept, anew_by)
         state = self._with_states(state, kept)
-        return _stopped(state, self._single(stops & ~anew), batch + 1), self._rows(state, records)
+        anew = np.any([*anew_by.values()], axis=0)
+        state = self._hold(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
+        return state, self._rows(state, records)
 
     def replace(
         self,
@@ -171,12 +175,14 @@ class PopulationUpdates:
         recorded: PyTree[bool],
         is_told_to_stop: Callable[[], bool],
     ) -> tuple[TrainState, Records]:
-        """Return the state after the update that replaces members, if it is due; and records.
+        """Apply the update that replaces members, if it is due.
 
         **Arguments:**
 
         - `state`, `results`, `batch`, `recorded`: see `apply`.
         - `is_told_to_stop`: whether to give up waiting for other trainings.
+
+        **Returns:** the state and the records.
 
         **Raises:** `StoppedWaiting`; `ValueError` as `apply`; `CorruptDataError` if what another training
         wrote is damaged; `SaveError` if what this one offers cannot be written.
@@ -184,28 +190,29 @@ class PopulationUpdates:
         records: Records = {}
         for label in self.due(batch, replaces=True):
             exchange = MemberExchange(
-                state,
-                recorded,
-                self.places[label],
-                self.shared,
-                functools.partial(self._population, label),
-                batch + 1,
-                is_told_to_stop,
+                state=state,
+                recorded=recorded,
+                places=(self.places[label][0], self._places_that_stay(label)),
+                shared=self.shared,
+                population_of=functools.partial(self._population, label),
+                n_done=batch + 1,
+                is_told_to_stop=is_told_to_stop,
             )
-            kept = self._kept(state)
+            kept, stopped_before = self._kept(state), state.loss_fn_state.stops
             before = dataclasses.replace(self._population(label, state), _exchange=exchange)
             everyone = np.ones(before.n_members, bool)
-            after, kept[label], records[label] = self._called(
+            after, kept[label], records[label] = self._call(
                 label, before, results, kept[label], batch, everyone
             )
             if after._members is not None:
                 state, before = after._members, self._population(label, after._members)
             self._check_stops(label, before, after)
-            state = self._with_values(state, label, after.hyperparameters)
-            state = self._with_model(state, label, before, after, recorded, everyone)
-            state, kept = self._begun_anew(state, kept, {label: after.began_anew})
-            stops = self._single(after.stopped & ~before.stopped)
-            state = _stopped(self._with_states(state, kept), stops, batch + 1)
+            state, is_finite = self._with_changes(state, label, before, after, recorded, everyone)
+            state, kept = self._reset(state, kept, {label: after.began_anew})
+            state = self._with_states(state, kept)
+            stops = after.stopped & ~before.stopped
+            state = self._hold(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
+            state = _with_own_stops(state, self._single(after.began_anew), stopped_before, batch + 1)
         return state, self._rows(state, records)
 
     def _population(self, label: str, state: TrainState) -> Population:
@@ -222,6 +229,16 @@ class PopulationUpdates:
             places=np.arange(n_members) if shared is None else np.asarray(shared.own_places),
             size=n_members if shared is None else sum(places.size for places in shared.places),
         )
+
+    def _places_that_stay(self, label: str) -> dict[str, Place]:
+        """Return where the hyperparameters are that a member keeps when an update replaces it.
+
+        They are those of the optimizer that differ between members, and those that other updates set.
+        """
+        by_others = [places for other, (places, _) in self.places.items() if other != label]
+        return {
+            name: place for places in (self.places[label][1], *by_others) for name, place in places.items()
+        }
 
     def _by_member(self, tree: PyTree) -> PyTree:
         """Return arrays with a leading member axis, also of a single model."""
@@ -247,7 +264,7 @@ class PopulationUpdates:
         values = {name: jnp.asarray(value) for name, value in self._single(dict(values)).items()}
         return with_values_at(state, self.places[label][0], values)
 
-    def _with_model(
+    def _with_changes(
         self,
         state: TrainState,
         label: str,
@@ -255,29 +272,28 @@ class PopulationUpdates:
         after: Population,
         recorded: PyTree[bool],
         active: Bool[np.ndarray, " member"],
-    ) -> TrainState:
-        """Return the state with the leaves of the model that an update changed, of active members."""
-        if after.model is before.model:
-            return state
-        old, structure = jax.tree.flatten_with_path(before.model)
-        new, structure_after = jax.tree.flatten(after.model)
-        if structure_after != structure:
-            raise ValueError(f"{label} must return a model of the structure given, got {structure_after}.")
-        changes = jax.tree.leaves(recorded)
-        for index, (path, leaf) in enumerate(old):
-            if new[index] is leaf:
-                continue
-            where = f"`model{jax.tree_util.keystr(path)}`"
-            if not changes[index]:
-                raise ValueError(
-                    f"{label} must change leaves of the model that are trained, or that model updates "
-                    f"change: {where} is constant in this training."
-                )
-            new[index] = checked_leaf(f"{where} of {label}", new[index], leaf)
-            new[index] = jnp.where(beside(active, new[index]), new[index], leaf)
-        model = self._single(jax.tree.unflatten(structure, new))
+    ) -> tuple[TrainState, Bool[np.ndarray, " member"]]:
+        """Return the state with the weights and hyperparameters that an update changed, of active members.
+
+        Members for which a change is not finite keep what they had.
+
+        **Returns:** the state, and for which members all changes are finite.
+        """
+        changed = changed_leaves(label, before.model, after.model, recorded)
+        is_finite = np.ones(active.size, bool)
+        for new in (*changed.values(), *after.hyperparameters.values()):
+            is_finite &= np.isfinite(np.asarray(new, float)).reshape(active.size, -1).all(axis=1)
+        active = active & is_finite
+        values = where_active(active, dict(after.hyperparameters), before.hyperparameters)
+        state = self._with_values(state, label, values)
+        if not changed:
+            return state, is_finite
+        leaves, structure = jax.tree.flatten(before.model)
+        for index, new in changed.items():
+            leaves[index] = jnp.where(beside(active, new), new, leaves[index])
+        model = self._single(jax.tree.unflatten(structure, leaves))
         params, rest = eqx.partition(model, state.is_param)
-        return dataclasses.replace(state, params=params, model_without_params=rest)
+        return dataclasses.replace(state, params=params, model_without_params=rest), is_finite
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
         """Return what an update makes of the population before the first batch, and what it keeps."""
@@ -293,7 +309,7 @@ class PopulationUpdates:
             checked_arrays(f"the state of {label}", kept, before.n_members),
         )
 
-    def _called(
+    def _call(
         self,
         label: str,
         before: Population,
@@ -307,7 +323,7 @@ class PopulationUpdates:
         stream = key_stream(self.key, update.recorded_as or f"population update {label}")
         key = jax.random.fold_in(stream, batch + 1)
         copies = {name: array.copy() for name, array in kept.items()}  # which may be changed in place
-        returned = update(_copied(before), results, copies, batch=batch, key=key)
+        returned = update(_with_copies(before), results, copies, batch=batch, key=key)
         if not (isinstance(returned, tuple) and len(returned) == 3 and isinstance(returned[0], Population)):
             raise ValueError(
                 f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
@@ -328,13 +344,13 @@ class PopulationUpdates:
         if np.any(after.stopped & ~before.stopped) and not self.updates[label].may_stop:
             raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
 
-    def _begun_anew(
+    def _reset(
         self,
         state: TrainState,
         kept: dict[str, Named],
         anew_by: Mapping[str, Bool[np.ndarray, " member"]],
     ) -> tuple[TrainState, dict[str, Named]]:
-        """Return state and what is kept, reset for members that another update lets begin anew."""
+        """Reset what updates keep of members that another update lets begin anew, and what they set first."""
         kept = dict(kept)
         for label, update in self.updates.items():
             by_others = [anew for other, anew in anew_by.items() if other != label]
@@ -349,6 +365,22 @@ class PopulationUpdates:
             values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
             state = self._with_values(state, label, values)
         return state, kept
+
+    def _hold(
+        self,
+        state: TrainState,
+        *,
+        stops: Bool[np.ndarray, " member"],
+        freezes: Bool[np.ndarray, " member"],
+        from_batch: int,
+    ) -> TrainState:
+        """Return the state with members stopped or frozen from a batch on."""
+        carry, changes = state.loss_fn_state, {}
+        for name, held in (("stopped_from", stops), ("frozen_from", freezes)):
+            if held.any():
+                mask = jnp.asarray(self._single(held))
+                changes[name] = jnp.where(mask, from_batch, getattr(carry, name))
+        return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, **changes))
 
     def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:
         """Return what the history records of updates that acted, by axis and name."""
@@ -370,19 +402,26 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray | jax.Array)
 
 
-def _copied(population: Population) -> Population:
+def _with_copies(population: Population) -> Population:
     """Return a population whose numpy arrays may be changed in place."""
     values = {name: array.copy() for name, array in population.hyperparameters.items()}
     return dataclasses.replace(population, hyperparameters=values, stopped=population.stopped.copy())
 
 
-def _stopped(state: TrainState, stops: Bool[np.ndarray, "*member"], from_batch: int) -> TrainState:
-    """Return the state with members stopped from a batch on."""
-    if not np.any(stops):
-        return state
+def _with_own_stops(
+    state: TrainState,
+    began_anew: Bool[np.ndarray, "*member"],
+    stopped_before: Int[Array, "*member"],
+    from_batch: int,
+) -> TrainState:
+    """Return the state in which replaced members that are stopped say from which batch they did not train."""
     carry = state.loss_fn_state
-    stopped_from = jnp.where(jnp.asarray(stops), from_batch, carry.stopped_from)
-    return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, stopped_from=stopped_from))
+    if carry.stopped_from is None:
+        return state
+    since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
+    is_stopped = jnp.asarray(began_anew) & (carry.stopped_from != NOT_FROZEN)
+    carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
+    return dataclasses.replace(state, loss_fn_state=carry)
 
 
 def with_no_stops(carry: MemberCarry) -> MemberCarry:

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
+from popsim._checks import check_positive_int
 from popsim._plain_values import plain_value
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
@@ -71,8 +72,9 @@ class Population:
     def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
         """Return the scores of the whole population, from those of the members of this training.
 
-        Where a population is divided over several trainings this waits for the others; the training is saved
-        before.
+        It may be called once in a call of an update. Where a population is divided over several trainings it
+        waits for the others; the training is saved before. If the training is told to stop meanwhile, it ends
+        here, and the update is called again when it is resumed.
 
         **Raises:** `ValueError` if the update does not say that it `replaces` members.
         """
@@ -81,9 +83,9 @@ class Population:
     def take(self, parents: Int[Any, " member"]) -> "Population":
         """Return the population in which each member has what its parent learned.
 
-        Inherited are all that changes in training (parameters, what learning rules change, the states of
-        optimizer, gradient and loss), whether the parent is frozen or stopped, and `hyperparameters`. Those
-        whose parent is another member have begun anew.
+        Everything that changes in training is inherited: parameters, what learning rules change, the states
+        of optimizer, gradient and loss, whether the parent is frozen or stopped, and `hyperparameters`.
+        Members whose parent is another member have begun anew. Call `everyone` before.
 
         **Arguments:**
 
@@ -165,21 +167,27 @@ class AbstractPopulationUpdate(eqx.Module):
     It runs on the host, outside of compiled programs, and may compute with numpy or JAX. It must depend on
     its arguments alone. A subclass supplies `__call__`, and `init` if it has a state.
 
-    What it returns for a member that is frozen or stopped is not used, unless it `replaces` members. What a
-    training has at a pause is done in this order: the log point; all updates that are due, in the order in
-    which the trainer has them; observers and checkpoints; updates that replace members.
+    What it returns for a member that is frozen or stopped, its record excepted, is ignored, unless it
+    `replaces` members; only `Population.take` lets such a member train again. A member for which it returns
+    weights or hyperparameters that are not finite keeps those that it had, and is frozen.
+
+    At a pause, in this order: the log point; all updates that are due, in the order in which the trainer has
+    them; observers and checkpoints; the update that replaces members.
 
     It may have, as fields, properties or attributes of the class,
 
     - `every`: the number of batches between its calls; None, the default, for the log points.
     - `hyperparameters`: the names of those that it sets, see `Curriculum`; None for all that differ between
         members. By default it sets none.
-    - `metric`: the name in `validation_metrics` of what it goes by; None, the default, for the total
-        validation loss, or for nothing.
+    - `metric`: the name of the validation metric that it uses; None, the default, for the total validation
+        loss, if it uses one.
     - `may_stop`: whether it stops members.
     - `replaces`: whether it looks at other members, and may replace some. Such an update does not act after
         the last batch, and acts once all trainings of its population have come to the same batch.
     - `restarts`: whether its state of a member is reset where another update lets that member begin anew.
+    - `recorded_as`: the name of its axis in the history, for example "selection" for "selection_batch", and
+        of its random draws. Its records are stored by their own names then. By default it is recorded as
+        `history.updates` says.
 
     !!! example
 
@@ -201,6 +209,10 @@ class AbstractPopulationUpdate(eqx.Module):
     replaces: ClassVar[bool] = False
     restarts: ClassVar[bool] = True
     recorded_as: ClassVar[str | None] = None
+
+    def __check_init__(self):
+        if self.every is not None:
+            check_positive_int("every", self.every)
 
     def init(self, population: Population) -> tuple[Population, State]:
         """Return the population before the first batch, and what is kept of its members; nothing by default.
@@ -227,8 +239,10 @@ class AbstractPopulationUpdate(eqx.Module):
 
         **Arguments:**
 
-        - `population`: the members after the last batch, and after the updates before this one.
-        - `results`: their results on the validation trials, before any update.
+        - `population`: the members after the last batch, with the weights and hyperparameters that the
+            updates before this one left. Stops of the same pause take effect after all updates.
+        - `results`: their results on the validation trials, before any update of this pause. What replaces
+            members gets those of the members as they are then.
         - `state`: what was kept.
         - `batch`: the number of the last batch.
         - `key`: a key for random draws, different for each batch and update.

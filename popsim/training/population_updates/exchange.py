@@ -20,11 +20,14 @@ __all__ = ["MemberExchange", "StoppedWaiting"]
 SECONDS_BETWEEN_LOOKS = 0.2  # for the trainings that are waited for
 
 
-class StoppedWaiting(Exception):
-    """A training was told to stop while it waited for others of its population."""
+class StoppedWaiting(BaseException):
+    """A training was told to stop while it waited for others of its population.
+
+    No `Exception`, which an update might handle.
+    """
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class MemberExchange:
     """Moves members within the population of an update, see `Exchange`.
 
@@ -44,6 +47,7 @@ class MemberExchange:
     population_of: Callable[[TrainState], Population]
     n_done: int
     is_told_to_stop: Callable[[], bool]
+    was_asked: bool = False
 
     @property
     def rows(self) -> PyTree[Array]:
@@ -52,7 +56,15 @@ class MemberExchange:
 
     def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
         """See `Population.everyone`; raises `StoppedWaiting`."""
-        shared = self.shared
+        shared, n_members = self.shared, self.population_of(self.state).n_members
+        if np.shape(scores) != (n_members,):
+            raise ValueError(
+                f"`scores` must be one number for each of the {n_members} members, "
+                f"got shape {np.shape(scores)}."
+            )
+        if self.was_asked:
+            raise ValueError("`everyone` may be called once in a call of an update.")
+        self.was_asked = True
         if shared is None:
             return jnp.asarray(scores)
         if not shared.has_offered(self.n_done):
@@ -67,6 +79,15 @@ class MemberExchange:
     def take(self, parents: Int[Any, " member"]) -> Population:
         """See `Population.take`."""
         parents, rows = np.asarray(parents), self.rows
+        before = self.population_of(self.state)
+        is_place = parents.dtype.kind in "iu" and np.all((parents >= 0) & (parents < before.size))
+        if parents.shape != before.places.shape or not is_place:
+            raise ValueError(
+                f"`parents` must be {before.n_members} places, each from 0 to {before.size - 1}, "
+                f"got {parents!r:.200}."
+            )
+        if not self.was_asked:
+            raise ValueError("`everyone` must be called before `take`: it waits for all members to be there.")
         if self.shared is None:
             inherited = members_at(rows, parents)
         else:

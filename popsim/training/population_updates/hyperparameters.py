@@ -35,7 +35,7 @@ class Place:
 
 
 def hyperparameter_places(
-    names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, argument: str
+    names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, owner: str
 ) -> tuple[dict[str, Place], dict[str, Place]]:
     """Return the places of the hyperparameters that a population update sets, and of others of the
     optimizer that differ between members.
@@ -46,7 +46,7 @@ def hyperparameter_places(
     - `state`: the first state of the training.
     - `step`: the step of a member, with every `PerMember`.
     - `one_member`: the parameters of one member, arrays or their shapes.
-    - `argument`: the name of the argument that has the names, for the error message.
+    - `owner`: the name of the update, for the error message.
 
     **Raises:** `ValueError` if one of the names does not exist.
     """
@@ -63,8 +63,8 @@ def hyperparameter_places(
     for name in wanted:
         if name not in known:
             raise ValueError(
-                f"`{argument}` must be of {', '.join(sorted(known)) or 'those of the training'}, "
-                f"got {name!r}.{perhaps(name, known)}"
+                f"`hyperparameters` of {owner} must be of "
+                f"{', '.join(sorted(known)) or 'those of the training'}, got {name!r}.{perhaps(name, known)}"
             )
     others = {name: known[name] for name in of_members if name not in wanted}
     return {name: known[name] for name in wanted}, others
@@ -114,7 +114,7 @@ def with_inherited(
 
     **Arguments:**
 
-    - `state`, `recorded`, `places`: see there.
+    - `state`, `recorded`, `places`: as for `inherited_parts`.
     - `others`: the hyperparameters that stay with their member, see `hyperparameter_places`.
     - `inherited`: the other parts.
     """

@@ -6,20 +6,24 @@ from typing import Any
 from popsim._checks import as_parts
 from popsim.training.population_updates.base import AbstractPopulationUpdate, metric_name_of
 
-__all__ = ["axis_of", "check_population_updates", "labelled", "prefix_of"]
+__all__ = ["axis_of", "as_population_updates", "labelled", "prefix_of"]
 
 AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
 
 
-def check_population_updates(updates: Any, *, has_metrics: bool) -> None:
-    """Raise `ValueError` unless the population updates of a trainer are fit to be used together.
+def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractPopulationUpdate, ...]:
+    """Return the population updates of a trainer as a tuple.
 
     **Arguments:**
 
     - `updates`: the updates.
     - `has_metrics`: whether the trainer has `validation_metrics`.
+
+    **Raises:** `ValueError` unless they can be used together.
     """
-    as_parts("population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)")
+    updates = as_parts(
+        "population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)"
+    )
     for label, update in labelled(updates).items():
         metric = metric_name_of(update)
         if metric is not None and not has_metrics:
@@ -27,8 +31,12 @@ def check_population_updates(updates: Any, *, has_metrics: bool) -> None:
                 f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "
                 "such a function."
             )
+    axes = [axis_of(label, update) for label, update in labelled(updates).items()]
+    if taken := {"validation", "trainables", "trials"} & {*axes}:
+        raise ValueError(f"`recorded_as` of a population update must not be {sorted(taken)[0]!r}.")
     if sum(update.replaces for update in updates) > 1:
         raise ValueError("`population_updates` must have at most one that replaces members, got several.")
+    return updates
 
 
 def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
@@ -42,12 +50,19 @@ def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractP
 
 
 def axis_of(label: str, update: AbstractPopulationUpdate) -> str:
-    """Return the axis on which an update is recorded; all that act at log points share one."""
-    return update.recorded_as or (AT_LOG_POINTS if update.every is None else label)
+    """Return the axis on which an update is recorded; all that act at log points share one.
+
+    What replaces members acts later than they do.
+    """
+    return update.recorded_as or (AT_LOG_POINTS if _acts_with_others(update) else label)
 
 
 def prefix_of(label: str, update: AbstractPopulationUpdate) -> str:
     """Return what the names of the arrays of an update begin with where they are stored."""
     if update.recorded_as is not None:
         return ""
-    return f"{AT_LOG_POINTS}.{label}." if update.every is None else f"{label}."
+    return f"{AT_LOG_POINTS}.{label}." if _acts_with_others(update) else f"{label}."
+
+
+def _acts_with_others(update: AbstractPopulationUpdate) -> bool:
+    return update.every is None and not update.replaces

@@ -24,7 +24,8 @@ class BatchRun(eqx.Module):
     """The trials of a training batch of one member, to be run with any values of the trained parameters.
 
     `run(params)` simulates all trials, each with its own key, and returns the `TrainedBatch`. It may be
-    differentiated, in forward or reverse mode, and mapped over parameters by `jax.vmap`.
+    differentiated, in forward or reverse mode, and mapped over parameters by `jax.vmap`. It holds the whole
+    batch in memory; `run.over_parts` holds one of the `n_minibatches` at a time.
 
     - `model`: the model with the present parameters.
     - `trials`: the trials; leaves have a leading axis (trial,).
@@ -105,7 +106,7 @@ class BatchRun(eqx.Module):
         return jnp.mean(jax.lax.map(jax.checkpoint(of_part), parts))
 
     def _batch(self, model: AbstractModel, states: PyTree[Array], losses: Any) -> TrainedBatch:
-        """Return what a run came to; model updates alone need the initial states."""
+        """Return the batch; only model updates need the initial states."""
         initial_states = None
         if self.keeps_states:
             initial_states = jax.vmap(lambda trial, key: initial_state(model, trial, key=key))(
@@ -169,7 +170,7 @@ class AbstractGradient(eqx.Module):
 
         **Arguments:**
 
-        - `run`: runs the trials of the batch.
+        - `run`: runs the trials of the batch. Use `run.over_parts` to hold one minibatch in memory at a time.
         - `params`: the parameters that are trained in this batch, in the structure of the model, with None
             elsewhere.
         - `carry`: what the last batch, or `init`, returned. It is saved in checkpoints, kept where a member
