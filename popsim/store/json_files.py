@@ -130,10 +130,10 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written.
     """
-    found = read_json(path)
-    value = {key: own for key, own in found.items() if key != CHECKSUM} if isinstance(found, dict) else {}
+    data = read_json(path)
+    value = {key: entry for key, entry in data.items() if key != CHECKSUM} if isinstance(data, dict) else {}
     try:
-        is_sound = isinstance(found, dict) and found.get(CHECKSUM) == digest(value)
+        is_sound = isinstance(data, dict) and data.get(CHECKSUM) == digest(value)
     except RecursionError:
         is_sound = False
     if not is_sound:
@@ -207,10 +207,10 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
     **Raises:** `CorruptDataError` if `keep` cannot handle a line; `SaveError` if it cannot be written.
     """
     if os.path.lexists(path):
-        write_file(path, _kept(path, keep))
+        write_file(path, _select_lines(path, keep))
 
 
-def _kept(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
+def _select_lines(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
     try:
         for value in stream_json_lines(path):
             if keep(value):

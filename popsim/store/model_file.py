@@ -175,16 +175,16 @@ def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:
     return {name: describe(leaves[index]) for name, index in leaf_names(tree).items()}
 
 
-def check_arrays(found: Mapping[str, Any], template: PyTree, *, source: str) -> None:
+def check_arrays(forms: Mapping[str, Any], template: PyTree, *, source: str) -> None:
     """Check that arrays fit a template, or raise `MismatchError` naming the array.
 
     **Arguments:**
 
-    - `found`: the result of `array_forms` for the arrays; other entries are ignored.
+    - `forms`: the result of `array_forms` for the arrays; other entries are ignored.
     - `template`: a tree whose arrays may be `jax.ShapeDtypeStruct`s.
     - `source`: the origin of the arrays, for the error message.
     """
-    check_forms(found, array_forms(template), source=source)
+    check_forms(forms, array_forms(template), source=source)
 
 
 def _is_model_file(path: Path) -> bool:

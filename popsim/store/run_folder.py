@@ -89,7 +89,7 @@ class RunFolder(PlainFolder):
 
     def present_of_training(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
-        present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
+        present = [file.name for file in (self.log, self.history / "zarr.json") if file.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
     def parts(self) -> dict[Path, bool]:
@@ -146,9 +146,9 @@ class RunFolder(PlainFolder):
                     f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
                     f"{'' if folder.is_finished else f', or {folder.resume_command} to finish it'}."
                 )
-        elif found := folder.foreign():
+        elif foreign := folder.foreign():
             raise ValueError(
-                f"`out` must be an empty folder or a run to overwrite, got {path}: it has {found}."
+                f"`out` must be an empty folder or a run to overwrite, got {path}: it has {foreign}."
             )
 
     def check_free_for_training(self, *, restore: bool) -> None:
