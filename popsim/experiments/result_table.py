@@ -105,8 +105,8 @@ class ResultTable:
         ]
         lines = ["".join(line).rstrip() for line in zip(*parts, *columns, strict=True)]
         caption = [self.caption] if self.caption else []
-        left = sum(len(part[0]) for part in parts)
-        return "\n".join([*caption, *self._headings(left, [len(column[0]) for column in columns]), *lines])
+        indent = sum(len(part[0]) for part in parts)
+        return "\n".join([*caption, *self._headings(indent, [len(column[0]) for column in columns]), *lines])
 
     def spans(self) -> list[tuple[str, int]]:
         """Return the headings from left to right, with the number of columns below each; empty if none."""
@@ -118,11 +118,11 @@ class ResultTable:
                 spans.append((column.heading, 1))
         return spans if any(heading for heading, _ in spans) else []
 
-    def _headings(self, left: int, widths: Sequence[int]) -> list[str]:
+    def _headings(self, indent: int, widths: Sequence[int]) -> list[str]:
         """Return the line of headings, if there are any."""
         if not (spans := self.spans()):
             return []
-        line, first = " " * left, 0
+        line, first = " " * indent, 0
         for heading, n_columns in spans:
             line += f"{heading:>{sum(widths[first : first + n_columns])}}"
             first += n_columns

@@ -295,7 +295,7 @@ def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> N
     resumed, now = _resumed(run, description), _circumstances(devices, run.experiment)
     # A run that does not tell its engine is older than the choice between the two.
     before = {"engine": ENGINE, **description, **(resumed[-1] if resumed else {})}
-    if any(before.get(name) != own for name, own in now.items()):
+    if any(before.get(name) != value for name, value in now.items()):
         resumed = [*resumed, {"after_batches": n_batches, **now}]
         write_sealed_json(run.folder.description, {**description, "resumed": resumed})
 
@@ -353,7 +353,7 @@ def _train(
 ) -> Run:
     """Train the remaining batches and finish the run."""
     folder, experiment = run.folder, run.experiment
-    recording = _written_down(folder, "recording", lambda given: Recording(**given))
+    recording = _written_down(folder, "recording", lambda settings: Recording(**settings))
     ensemble, history = trainer(
         experiment.build_task(),
         untrained,
@@ -452,7 +452,9 @@ def _check_same(
 ) -> None:
     """**Raises:** `MismatchError` naming what differs."""
     if differ := differences_from_plan(description, experiment, recording):
-        said = "; ".join(f"`{name}` is {there!r} there and {here!r} here" for name, there, here in differ)
+        differences = "; ".join(
+            f"`{name}` is {stored!r} there and {planned!r} here" for name, stored, planned in differ
+        )
         raise MismatchError(
-            f"`out` must hold a run like this one, to continue it, got {folder.path}: {said}."
+            f"`out` must hold a run like this one, to continue it, got {folder.path}: {differences}."
         )
