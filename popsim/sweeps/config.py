@@ -74,9 +74,9 @@ def parse_values(
 
     **Raises:** `ValueError` if there is no such setting, or a value does not parse.
     """
-    known = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
-    if name not in (*known, *SHARED_SETTINGS):
-        options = [own.replace("_", "-") for own in known]
+    settings = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
+    if name not in (*settings, *SHARED_SETTINGS):
+        options = [setting.replace("_", "-") for setting in settings]
         option = name.replace("_", "-")
         why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
@@ -170,11 +170,11 @@ def read_config(path: Path) -> Sweep:
         raise ValueError(
             f"`settings` in {path} must have none of the settings in `grid`, got {twice[0]!r} in both."
         )
-    given = {own: parse_values(kind, own, [value], "settings")[0] for own, value in settings.items()}
-    experiment = kind(**given)
+    keywords = {key: parse_values(kind, key, [value], "settings")[0] for key, value in settings.items()}
+    experiment = kind(**keywords)
     axes = {
-        own: parse_values(kind, own, values if isinstance(values, list) else [values])
-        for own, values in grid.items()
+        key: parse_values(kind, key, values if isinstance(values, list) else [values])
+        for key, values in grid.items()
     }
     seeds = config.get("seeds", f"0:{experiment.n_members}")
     if not isinstance(float16 := config.get("float16") or "false", str) or float16 not in TRUTHS:

@@ -46,11 +46,11 @@ def _axis(name: str, values: Any, allowed: tuple[Any, ...]) -> tuple[Any, ...]:
     check_finite_value(argument, settings)
     if not settings:
         raise ValueError(f"`{argument}` must have at least one value, got none.")
-    seen: set[Any] = set()
+    keys: set[Any] = set()
     for value in settings:
-        if (key := _hashable(value)) in seen:
+        if (key := _hashable(value)) in keys:
             raise ValueError(f"`{argument}` must have different values, got {value!r:.100} twice.")
-        seen.add(key)
+        keys.add(key)
     return settings
 
 
