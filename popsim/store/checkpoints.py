@@ -208,7 +208,7 @@ class Checkpoints:
         **Raises:** `CorruptDataError` naming its file; `MismatchError` if it was written by something else;
         `ValueError` if there is no checkpoint of `step`.
         """
-        return self._verified(self._existing_step(step))[0]["details"]
+        return self._read_verified(self._existing_step(step))[0]["details"]
 
     def check(self, step: int) -> str:
         """Check that a checkpoint has all its bytes and is of the run, without reading its arrays.
@@ -218,7 +218,7 @@ class Checkpoints:
 
         **Raises:** as `verify`.
         """
-        with self._opened(self._existing_step(step)) as (_, content):
+        with self._open_file(self._existing_step(step)) as (_, content):
             return _digest(content)
 
     def file(self, step: int) -> Path:
@@ -231,7 +231,7 @@ class Checkpoints:
         expected: Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]],
         subset: bool,
     ) -> Checkpoint:
-        content, arrays = self._verified(step)
+        content, arrays = self._read_verified(step)
         forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
         source = f"{self._file(step)}, written by {content.get('versions')},"
         check_forms(content["arrays"], forms, source=source, subset=subset)
@@ -239,14 +239,14 @@ class Checkpoints:
         values = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
         return Checkpoint(step, values, content["details"], _digest(content))
 
-    def _verified(self, step: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _read_verified(self, step: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the content and the arrays of a file that is as it was written."""
-        with self._opened(step) as (file, content):
+        with self._open_file(step) as (file, content):
             forms = content["arrays"].items()
             return content, {name: read_array(self._file(step), file, name, form) for name, form in forms}
 
     @contextlib.contextmanager
-    def _opened(self, step: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def _open_file(self, step: int) -> Iterator[tuple[Any, dict[str, Any]]]:
         path = self._file(step)
         try:
             check_plain_file(path)
@@ -275,12 +275,12 @@ class Checkpoints:
     def _places(self) -> set[tuple[int, int]]:
         """Return step and inode number of each checkpoint; a replacement has another number."""
         # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
-        before, places = None, self._listed()
+        before, places = None, self._list_places()
         while places != before:
-            before, places = places, self._listed()
+            before, places = places, self._list_places()
         return places
 
-    def _listed(self) -> set[tuple[int, int]]:
+    def _list_places(self) -> set[tuple[int, int]]:
         if not self.path.is_dir():
             return set()
         with os.scandir(self.path) as entries:

@@ -180,7 +180,7 @@ def stream_json_lines(path: Path) -> Iterator[Any]:
     **Raises:** `CorruptDataError` naming the file if it is missing or not a plain file, and the line if
     another one is damaged.
     """
-    for value, _ in _logged(path):
+    for value, _ in _parse_lines(path):
         yield value
 
 
@@ -191,7 +191,7 @@ def read_json_lines(path: Path) -> list[Any]:
     hundred MB, and the line if another one is damaged.
     """
     values, n_bytes = [], 0
-    for value, size in _logged(path):
+    for value, size in _parse_lines(path):
         values.append(value)
         n_bytes += size
         if n_bytes > LARGEST_LOG_BYTES:
@@ -219,7 +219,7 @@ def _select_lines(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
         raise CorruptDataError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
 
 
-def _logged(path: Path) -> Iterator[tuple[Any, int]]:
+def _parse_lines(path: Path) -> Iterator[tuple[Any, int]]:
     """Yield the parsed lines of a log, without a torn last one, and the size of each in bytes."""
     damaged = 0
     for number, line in enumerate(log_lines(path), 1):

@@ -128,7 +128,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
         _check_static_parts(content, template, path)
         for name, index in names.items():
             array = read_array(path, file, name, content["arrays"][name])
-            leaves[index] = _restored(array, leaves[index], f"array {name!r} of {path}")
+            leaves[index] = _restore_leaf(array, leaves[index], f"array {name!r} of {path}")
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -195,7 +195,7 @@ def _is_model_file(path: Path) -> bool:
         return False
 
 
-def _restored(array: np.ndarray, expected: Any, name: str) -> Any:
+def _restore_leaf(array: np.ndarray, expected: Any, name: str) -> Any:
     """Convert a stored array to the kind of leaf in the template."""
     if isinstance(expected, np.ndarray):
         return array

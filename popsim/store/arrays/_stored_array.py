@@ -54,7 +54,7 @@ class StoredArray:
         - `rows`: all rows of these shards, at most as many as fit.
         """
         layout = self.layout.of_length(first * self.layout.shard[0] + len(rows))
-        store = _opened(layout, {"driver": "memory"}, create=True)
+        store = _open_array(layout, {"driver": "memory"}, create=True)
         for place in layout.places(first):
             block, name = layout.block(place), layout.shard_name(place)
             store[block].write(
@@ -155,7 +155,7 @@ class StoredArray:
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
         folder = {"driver": "file", "path": f"{self.location}/"}
         try:
-            stored = _opened(layout, folder, open=True, assume_metadata=True)
+            stored = _open_array(layout, folder, open=True, assume_metadata=True)
         except (ValueError, RuntimeError) as error:  # before any byte is read, so nothing is damaged
             raise OSError(errno.EINVAL, f"could not be opened: {error}", str(self.folder)) from error
         entries = stored.oindex[tuple(index for index, _, _ in parts)]
@@ -210,7 +210,7 @@ def _part(key: Any, length: int, shard: int) -> tuple[Any, int | None, Iterable[
     return indices, len(indices), np.unique(indices // shard).tolist()
 
 
-def _opened(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any:
+def _open_array(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any:
     """Return an array of tensorstore, in which nothing missing passes for data."""
     import tensorstore
 
