@@ -232,7 +232,7 @@ def read_run_info(path: str | Path) -> RunInfo:
     return RunInfo(
         path=folder.path,
         description=description,
-        changed=_changed(description.get("experiment"), settings),
+        changed=_changed_settings(description.get("experiment"), settings),
         is_finished=folder.is_finished,
         writer=lock_holder(folder.path),
         n_members=settings.get("n_members", _length(arrays, "member")),
@@ -273,7 +273,7 @@ def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
     )
 
 
-def _changed(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
+def _changed_settings(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
     if experiment not in EXPERIMENTS:
         return None
     defaults = {}

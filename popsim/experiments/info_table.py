@@ -199,8 +199,8 @@ def _short(value: Any) -> str:
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_padded(row, widths) for row in rows]
+    return [_pad(row, widths) for row in rows]
 
 
-def _padded(row: Iterable[str], widths: Iterable[int]) -> str:
+def _pad(row: Iterable[str], widths: Iterable[int]) -> str:
     return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -42,7 +42,7 @@ def joined(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
                 "`member_settings`, and a sweep trains them in separate cells."
             )
         columns.append(ensemble_leaves)
-    return jax.tree.unflatten(structure, [_concatenated(column) for column in zip(*columns, strict=True)])
+    return jax.tree.unflatten(structure, [_concatenate(column) for column in zip(*columns, strict=True)])
 
 
 def _differ(first: Any, second: Any) -> bool:
@@ -52,7 +52,7 @@ def _differ(first: Any, second: Any) -> bool:
     return type(first) is not type(second) or bool(first != second)
 
 
-def _concatenated(leaves: Sequence[Any]) -> Any:
+def _concatenate(leaves: Sequence[Any]) -> Any:
     return jnp.concatenate(leaves) if eqx.is_array(leaves[0]) else leaves[0]
 
 

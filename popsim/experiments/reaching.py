@@ -64,7 +64,7 @@ class PlantChoice:
     command_unit: str = "N m"
 
 
-def _muscled(
+def _muscle_plant(
     build: Callable[[], AbstractPlant], *, noise: Pair = (0.005, 0.03), scale: Pair = (0.2, 1.0)
 ) -> PlantChoice:
     """Choose a plant with muscles; noise and scale, in optimal lengths (per s), match those of the joints."""
@@ -81,7 +81,7 @@ def _muscled(
 
 
 def _arm26(law: Callable[..., muscles.AbstractMuscle]) -> PlantChoice:
-    return _muscled(partial(plants.arm26, law))
+    return _muscle_plant(partial(plants.arm26, law))
 
 
 PLANTS: Mapping[str, PlantChoice] = {
@@ -89,13 +89,13 @@ PLANTS: Mapping[str, PlantChoice] = {
     "two-link-arm-motornet": PlantChoice(plants.TwoLinkArm.motornet),
     "two-link-arm-li-todorov": PlantChoice(plants.TwoLinkArm.li_todorov),
     "point-mass": PlantChoice(plants.PointMass, felt_unit="m", command_unit="N"),
-    "arm26": _muscled(plants.arm26),
+    "arm26": _muscle_plant(plants.arm26),
     "arm26-relu": _arm26(muscles.ReluMuscle),
     "arm26-compliant": _arm26(muscles.CompliantTendonHillMuscle),
     "arm26-thelen": _arm26(muscles.ThelenMuscle),
     "arm26-mujoco": _arm26(muscles.MujocoMuscle),
-    "muscled-arm-li-todorov": _muscled(plants.li_todorov_arm),
-    "muscled-point-mass": _muscled(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
+    "muscled-arm-li-todorov": _muscle_plant(plants.li_todorov_arm),
+    "muscled-point-mass": _muscle_plant(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
 }
 
 
@@ -157,8 +157,8 @@ def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     task, key = experiment.build_task(), experiment.key("evaluation")
     trials = repeat_trials(task.validation_trials(), N_REPEATS)  # without noise too, by the same program
     options = {"trials": trials, "member_ids": experiment.members.ids, "key": key}
-    clean = _at_the_end(task, with_zero_noise(ensemble), **options)
-    noisy = _at_the_end(task, ensemble, **options)
+    clean = _final_errors(task, with_zero_noise(ensemble), **options)
+    noisy = _final_errors(task, ensemble, **options)
     clean_limits, noisy_limits = limits(experiment)
     rows = []
     for index in range(experiment.n_members):
@@ -175,7 +175,7 @@ def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
     return all((number := numbers[name]) is not None and number < limits[name] for name in limits)
 
 
-def _at_the_end(task: Any, ensemble: Any, *, trials: Trial, **options: Any) -> dict[str, np.ndarray]:
+def _final_errors(task: Any, ensemble: Any, *, trials: Trial, **options: Any) -> dict[str, np.ndarray]:
     states = evaluate_ensemble(ensemble, task, trials=trials, **options).states
     error, speed = jax.device_get(_error_and_speed(states.cursor, states.hand, trials.targets))
     return {"end_point_error_m": error, "final_speed_m_per_s": speed}

@@ -117,9 +117,9 @@ class _Opened:
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
         """The model of the last checkpoint."""
-        return self._restored(lambda details: None)
+        return self._restore(lambda details: None)
 
-    def _restored(self, look: Callable[[dict[str, Any]], object]) -> Checkpoint:
+    def _restore(self, look: Callable[[dict[str, Any]], object]) -> Checkpoint:
         """Read the model of the last checkpoint, after a check of its details."""
         expected = named_arrays(MODEL, self._template)
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
@@ -308,7 +308,7 @@ class ScriptRun(_Opened):
                     different[argument] = differing_parts(name, details.get("parts"), now)
 
         try:
-            checkpoint = self._restored(compare)
+            checkpoint = self._restore(compare)
         except MismatchError as error:
             if not (difference := different.get("build")):
                 raise
