@@ -86,23 +86,23 @@ def parse_values(
     if len(values) > MOST_VALUES:
         raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")
     allowed = setting_types(kind).get(name, ())
-    return tuple(_parsed(name, value, allowed, where) for value in values)
+    return tuple(_parse(name, value, allowed, where) for value in values)
 
 
-def _parsed(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
+def _parse(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
     try:
         return typed_value(value, allowed)
     except ValueError:
         option = name.replace("_", "-")
-        shown = "nothing" if value is None or value == "" else f"{_unquoted(value)!r:.100}"
-        raise ValueError(f"`{where}` must have {_expected(allowed)} for {option}, got {shown}.") from None
+        shown = "nothing" if value is None or value == "" else f"{_unquote(value)!r:.100}"
+        raise ValueError(f"`{where}` must have {_kinds_text(allowed)} for {option}, got {shown}.") from None
 
 
-def _unquoted(value: Any) -> Any:
+def _unquote(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _expected(allowed: tuple[Any, ...]) -> str:
+def _kinds_text(allowed: tuple[Any, ...]) -> str:
     """Return in words what values a setting has."""
     words = {int: "whole numbers", float: "numbers", bool: "true or false", str: "text"}
     named = [words[kind] for kind in allowed if kind in words]

@@ -49,7 +49,7 @@ class CellHistories:
         """
         number = int(self.cells[place])
         cell = self.folder.cell(number)
-        key = (number, *map(_changed, (cell.history / "zarr.json", cell.description)))
+        key = (number, *map(_time_of_change, (cell.history / "zarr.json", cell.description)))
         if key not in self._opened:
             run_id = check_cell(self.folder, self.sweep, self.sweep_id, number)
             if len(self._opened) >= MOST_OPEN:
@@ -58,7 +58,7 @@ class CellHistories:
         return self._opened[key]
 
 
-def _changed(path: Path) -> int:
+def _time_of_change(path: Path) -> int:
     """Return when a file was last changed; 0 if it is missing, which is said when it is read."""
     try:
         return path.lstat().st_mtime_ns

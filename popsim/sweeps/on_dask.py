@@ -208,7 +208,7 @@ def train_cell(task: CellTask) -> str:
         time.sleep(1)
     stop = distributed.Event(task.stop)
     with tempfile.TemporaryFile() as errors:
-        code = None if stop.is_set() else _wait(_started(task, errors), stop)
+        code = None if stop.is_set() else _wait(_start(task, errors), stop)
         if code is None:
             return "it was stopped"
         if code == STOPPED or code < 0:
@@ -218,7 +218,7 @@ def train_cell(task: CellTask) -> str:
     return "" if code == 0 else (lines or [f"its process ended with code {code}"])[-1]
 
 
-def _started(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the process of a cell, on its share of the cores or on its accelerator."""
     import distributed
 
