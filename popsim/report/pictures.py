@@ -104,9 +104,9 @@ def picture(figure: Figure, alt: str) -> Html:
     - `figure`: a matplotlib figure.
     - `alt`: the alternative text.
     """
-    kind, content = "svg+xml", _saved(figure, "svg")
+    kind, content = "svg+xml", _encode(figure, "svg")
     if len(content) > LARGEST_SVG:
-        kind, content = "png", _saved(figure, "png")
+        kind, content = "png", _encode(figure, "png")
     width = round(PIXELS_PER_INCH * figure.get_size_inches()[0])
     height = round(PIXELS_PER_INCH * figure.get_size_inches()[1])
     return element(
@@ -128,7 +128,7 @@ def alt_text(figure: Figure, title: str) -> str:
     return " ".join(f"{title}: {'; '.join(relations)}".split()) if relations else title
 
 
-def _saved(figure: Figure, kind: str) -> bytes:
+def _encode(figure: Figure, kind: str) -> bytes:
     """Save a figure as bytes that do not vary between calls."""
     buffer = io.BytesIO()
     with figure_style(), matplotlib.rc_context({"svg.hashsalt": "popsim"}):

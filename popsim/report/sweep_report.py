@@ -325,7 +325,7 @@ def report_sweep(
     if opened.sweep.experiment.select_every is not None:
         notes.append(NOTE)
     body += [element("p", note, attributes={"class": "note"}) for note in notes]
-    body += [element("h2", "What the settings do"), *shown, *_unfinished(opened)]
+    body += [element("h2", "What the settings do"), *shown, *_list_unfinished(opened)]
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
     body += [element("h2", "Open this sweep in Python"), element("pre", element("code", code))]
@@ -362,7 +362,7 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     return [element("p", " ".join(about.split())), named_values("Axes", values)]
 
 
-def _unfinished(opened: OpenedSweep) -> list[Html]:
+def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     """List the cells that are not finished, with what is wrong with them."""
     if not opened.unfinished:
         return []
