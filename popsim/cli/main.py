@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "jax" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
-    warnings.formatwarning = _formatted
+    warnings.formatwarning = _format_warning
     if sys.stderr is None or sys.stderr is sys.__stderr__:
         sys.stderr = _unfailing_error()
     try:
@@ -109,7 +109,7 @@ def _complain(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _formatted(message: Warning | str, category: type, filename: str, *_: Any) -> str:
+def _format_warning(message: Warning | str, category: type, filename: str, *_: Any) -> str:
     """Format a warning as one line; drop those of libraries when popsim, not the user's code, calls them."""
     names = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
     packages = [name.partition(".")[0] for name in names]
