@@ -12,7 +12,7 @@ from small_experiment import Sum
 
 import popsim
 from popsim.cli import main
-from popsim.cli.main import COMMANDS, _formatted
+from popsim.cli.main import COMMANDS, _format_warning
 from popsim.experiments import EXPERIMENTS, open_run
 
 TRAIN = ["train", "center-out", "--members", "1", "--n-batches", "2", "--batch-size", "2", "--n-units", "4"]
@@ -170,7 +170,7 @@ def test_a_broken_or_closed_standard_error_changes_no_exit_code(is_closed, tmp_p
     ],
 )
 def test_a_librarys_warning_is_shown_where_the_users_code_calls_it(callers, category, is_shown):
-    call: Callable[[], str] = partial(_formatted, "of\nmine", category, "x.py", 1)
+    call: Callable[[], str] = partial(_format_warning, "of\nmine", category, "x.py", 1)
     for package in reversed(callers):
         module: dict = {"__name__": f"{package}.inner", "call": call}
         exec("def nested(): return call()", module)

@@ -327,7 +327,7 @@ def test_waiting_rows_are_bounded(monkeypatch, tmp_path):
     monkeypatch.setattr(store, "_write", counted)
     for _ in range(20):
         store.append("n", {f"w{i}": (("member", "row", "column"), rows) for i in range(3)})
-    kept = sum(buffer._kept().nbytes for buffer in store._buffers.values())
+    kept = sum(buffer._shard_rows().nbytes for buffer in store._buffers.values())
     assert kept <= chunk_shapes.BUFFERED_BYTES and max(waiting) <= chunk_shapes.BUFFERED_BYTES
     store.commit()
 

@@ -294,7 +294,7 @@ ANSWERS = {
 
 @pytest.mark.parametrize(
     ("step", "answer"),
-    [("_opened", answer) for answer in ANSWERS]
+    [("_open_array", answer) for answer in ANSWERS]
     + [("array", answer) for answer in ANSWERS if "parse" not in answer],
 )
 def test_only_what_is_read_from_bytes_is_damage(answer, step, run_and_sweep, monkeypatch, capsys):

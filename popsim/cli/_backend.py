@@ -43,12 +43,12 @@ def _of_running(error: Exception) -> tuple[str, int]:
 
 
 def _of_starting(error: Exception) -> str:
-    asked = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
+    platforms = jax.config.values.get("jax_platforms") or os.environ.get("JAX_PLATFORMS")
     advice = "JAX_PLATFORMS=cpu uses the processor."
-    if not asked:
+    if not platforms:
         return f"JAX must find a device: {_short(error)}. {advice}"
     why = f" {_short(error)}." if str(error) else ""
-    return f"JAX_PLATFORMS must name devices that JAX finds, got {asked!r}.{why} Unset it, or: {advice}"
+    return f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}.{why} Unset it, or: {advice}"
 
 
 def _short(error: Exception) -> str:

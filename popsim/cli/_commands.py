@@ -82,8 +82,8 @@ class Info:
         if not damage:
             print("all files are as they were written")
             return
-        for file, said in damage.items():
-            print(f"DAMAGED: {file}: {said}")
+        for file, problem in damage.items():
+            print(f"DAMAGED: {file}: {problem}")
         raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
 
 
@@ -251,9 +251,9 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
     from popsim.store import CorruptDataError, MismatchError, SaveError
     from popsim.store.files import check_replaceable
 
-    def save(name: str, drawn: Any) -> list[Path]:
+    def save(name: str, run_figure: Any) -> list[Path]:
         try:
-            return save_figure(drawn.figure, folder, name)
+            return save_figure(run_figure.figure, folder, name)
         except OSError as error:
             raise SaveError(f"{folder} could not be written: {error}") from error
 
@@ -268,9 +268,11 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
     try:
         for path in [folder / f"{name}.{ending}" for name in figures for ending in ("png", "pdf")]:
             check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
-        for name, drawn in figures.items():
+        for name, run_figure in figures.items():
             saved = try_to_draw(
-                f"the figure {name!r}", lambda name=name, drawn=drawn: save(name, drawn), passes=SaveError
+                f"the figure {name!r}",
+                lambda name=name, run_figure=run_figure: save(name, run_figure),
+                passes=SaveError,
             )
             if isinstance(saved, NotDrawn):
                 failed.append(str(saved))

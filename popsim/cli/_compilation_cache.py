@@ -65,8 +65,8 @@ def cache_folder() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "popsim" / "Cache"
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "popsim"
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(given) if os.path.isabs(given) else Path.home() / ".cache") / "popsim"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "popsim"
 
 
 def open_programs(path: str) -> tuple[CacheInterface, str] | None:
@@ -100,17 +100,17 @@ def _check_own(folder: Path) -> None:
 
 def processor_digest() -> str:
     """Return a digest of the processor: XLA compiles for its instructions, and others may lack them."""
-    said = [sys.platform, platform.machine()]
+    facts = [sys.platform, platform.machine()]
     if sys.platform == "linux":
         with contextlib.suppress(OSError), open("/proc/cpuinfo") as file:
-            said += _first_processor(file)
+            facts += _first_processor(file)
     elif sys.platform == "darwin":
-        asked = ["/usr/sbin/sysctl", "machdep.cpu", "hw.optional"]
+        command = ["/usr/sbin/sysctl", "machdep.cpu", "hw.optional"]
         with contextlib.suppress(OSError):
-            said.append(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
+            facts.append(subprocess.run(command, capture_output=True, text=True, check=False).stdout)
     else:
-        said.append(platform.processor())
-    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+        facts.append(platform.processor())
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
 
 
 def _first_processor(lines: Iterable[str]) -> Iterator[str]:

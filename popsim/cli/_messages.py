@@ -36,26 +36,26 @@ def in_one_line(box: str) -> str:
     lines = [line.strip("│╭╮╰╯ ") for line in within.splitlines()]
     parts = re.split(r"^[─-]{4,}$", "\n".join(lines), flags=re.MULTILINE)
     parts = [part.strip() for part in parts if part.strip()]
-    said = parts[0].replace("\n", " ")
+    text = parts[0].replace("\n", " ")
     for raw, ours in RAW:
-        said = re.sub(f"^{raw}$", ours, said)
-    if choice := re.match(CHOICE, said):
-        given, known = choice[1], sorted(re.findall(r"'([^']*)'", choice[3]))
-        return f"`{choice[2]}` must be one of {', '.join(known)}, got {given!r}.{perhaps(given, known)}"
-    if union := re.match(UNION, said):
+        text = re.sub(f"^{raw}$", ours, text)
+    if choice := re.match(CHOICE, text):
+        value, choices = choice[1], sorted(re.findall(r"'([^']*)'", choice[3]))
+        return f"`{choice[2]}` must be one of {', '.join(choices)}, got {value!r}.{perhaps(value, choices)}"
+    if union := re.match(UNION, text):
         kinds = re.sub(r"[{}]", "", union[2]).replace("|", " or ")
         return f"{union[1]} must be {kinds}, got {union[3].replace(', ', ' ')}."
     alike = re.findall(r"^(--[\w-]+)", "\n".join(parts[1:-1]), re.MULTILINE)
-    if said.startswith("Unrecognized options: ") and alike:
-        return f"{said}. Perhaps you meant {' or '.join(dict.fromkeys(alike))}."
-    return said if said.endswith(".") else f"{said}."
+    if text.startswith("Unrecognized options: ") and alike:
+        return f"{text}. Perhaps you meant {' or '.join(dict.fromkeys(alike))}."
+    return text if text.endswith(".") else f"{text}."
 
 
 def as_typed(message: str, command: object) -> str:
     """Replace argument names in a message, such as `n_members`, by options of a command: --members."""
     options = dict(_options(command)) if isinstance(command, type) else {}
-    for name, called in ALSO_CALLED.items():
-        for field in called:
+    for name, fields in ALSO_CALLED.items():
+        for field in fields:
             if field in options:
                 options.setdefault(name, options[field])
     message = re.sub(r"`(\w+)(?:\[\d+\])*`", lambda named: options.get(named[1], named[0]), message)

@@ -57,8 +57,8 @@ class Engine:
     def check(self) -> None:
         """Raise `ValueError` if options do not go together."""
         for name in ("scheduler", "workers"):
-            if self.on is None and (given := getattr(self, name)) is not None:
-                raise ValueError(f"`{name}` must be given with --on dask only, got {given}.")
+            if self.on is None and (value := getattr(self, name)) is not None:
+                raise ValueError(f"`{name}` must be given with --on dask only, got {value}.")
 
     @property
     def cell_options(self) -> dict[str, Any]:
@@ -74,9 +74,9 @@ class Engine:
         self.check()
         stopped = f"popsim: stopped; to continue: {SweepFolder(path).command('resume')}"
 
-        def tell(said: str) -> None:
+        def tell(line: str) -> None:
             if not self.quiet:
-                print(said, file=sys.stderr, flush=True)
+                print(line, file=sys.stderr, flush=True)
 
         try:
             with stop_on_signals(lambda: stopped) as stop:
@@ -130,10 +130,10 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
             first, n_members = self.experiment.first_member, self.experiment.n_members
             axes = parse_axes(kind, self.grid)
             for field in dataclasses.fields(kind):
-                given = getattr(self.experiment, field.name)
-                if field.name in axes and given != field.default:
+                value = getattr(self.experiment, field.name)
+                if field.name in axes and value != field.default:
                     raise ValueError(
-                        f"`{field.name}` must be given once, got {given} and values of it in --grid."
+                        f"`{field.name}` must be given once, got {value} and values of it in --grid."
                     )
             sweep = Sweep(
                 self.experiment,
@@ -188,8 +188,8 @@ def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, on
 
 def report_trained(opened: OpenedSweep) -> None:
     """Print what a sweep has come to."""
-    said = ", ".join(f"{count} {state}" for state, count in opened.counts.items() if count)
-    print(f"cells: {said}")
+    counts = ", ".join(f"{count} {state}" for state, count in opened.counts.items() if count)
+    print(f"cells: {counts}")
     print(f"sweep: {opened.folder.path}")
     if opened.is_finished:
         print(f"{opened.folder.command('show')} draws it")

@@ -64,8 +64,8 @@ def find_task(name: str) -> AbstractTask:
         return TASKS[name]()
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]().build_task()
-    known = sorted({*TASKS, *EXPERIMENTS})
-    raise ValueError(f"`name` must be one of {', '.join(known)}, got {name!r}.{perhaps(name, known)}")
+    names = sorted({*TASKS, *EXPERIMENTS})
+    raise ValueError(f"`name` must be one of {', '.join(names)}, got {name!r}.{perhaps(name, names)}")
 
 
 def task_figure(trials: Trial) -> Any:
@@ -99,7 +99,7 @@ def print_lists() -> None:
     _print("experiments (popsim train)", {name: _summary(kind) for name, kind in EXPERIMENTS.items()})
     tasks = {name: build() for name, build in TASKS.items()}
     named = {type(innermost_task(task)) for task in tasks.values()}
-    _print("tasks (popsim show-task)", {name: _task_summary(name, one) for name, one in tasks.items()})
+    _print("tasks (popsim show-task)", {name: _task_summary(name, task) for name, task in tasks.items()})
     kinds = {
         name: _summary(kind)
         for name, kind in vars(popsim.tasks).items()
@@ -121,8 +121,8 @@ def _plant_summary(build: Any) -> str:
     return f"arm26 with {build.args[0].__name__}" if isinstance(build, partial) else _summary(build)
 
 
-def _summary(thing: object) -> str:
-    return (inspect.getdoc(thing) or "").partition("\n")[0]
+def _summary(definition: object) -> str:
+    return (inspect.getdoc(definition) or "").partition("\n")[0]
 
 
 def _print(title: str, summaries: dict[str, str]) -> None:

@@ -47,13 +47,13 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
 
     - `on_idle`: returns the message for standard error when the process exits in this way.
     """
-    received, asked = threading.Event(), threading.Event()
+    received, polled = threading.Event(), threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield received.is_set
         return
 
     def stop() -> bool:
-        asked.set()
+        polled.set()
         return received.is_set()
 
     def leave_if_idle(wakeup: socket.socket) -> None:
@@ -62,7 +62,7 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
             if byte[0] not in theirs:
                 continue
             received.set()
-            if not asked.is_set():
+            if not polled.is_set():
                 with contextlib.suppress(OSError):
                     print(on_idle(), file=sys.stderr, flush=True)
                 os._exit(EXIT_CODE)

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "jax" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # errors are raised; XLA's lines are not for users
     formatted = warnings.formatwarning
-    warnings.formatwarning = _formatted
+    warnings.formatwarning = _format_warning
     if sys.stderr is None or sys.stderr is sys.__stderr__:
         sys.stderr = _unfailing_error()
     try:
@@ -109,15 +109,15 @@ def _complain(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
-def _formatted(message: Warning | str, category: type, filename: str, *_: Any) -> str:
+def _format_warning(message: Warning | str, category: type, filename: str, *_: Any) -> str:
     """Format a warning as one line; drop those of libraries when popsim, not the user's code, calls them."""
     names = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_stack(sys._getframe(1)))
     packages = [name.partition(".")[0] for name in names]
     callers = [package for package in packages if package not in sys.stdlib_module_names]
-    others = [package for package in callers if package not in LIBRARIES]
+    user_packages = [package for package in callers if package not in LIBRARIES]
     if (
-        callers[:1] != others[:1]
-        and others[:1] in ([], ["popsim"])
+        callers[:1] != user_packages[:1]
+        and user_packages[:1] in ([], ["popsim"])
         and not issubclass(category, RuntimeWarning)
     ):
         return ""
@@ -215,10 +215,10 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
-            known = (*COMMANDS, "--import", "--version", "--help")
+            choices = (*COMMANDS, "--import", "--version", "--help")
             raise ValueError(
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
-                f"{perhaps(name, known)} See popsim --help."
+                f"{perhaps(name, choices)} See popsim --help."
             )
     kinds = tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())
     return Union[kinds], "popsim", arguments  # noqa: UP007
@@ -278,11 +278,15 @@ def _check_paths(command: Any) -> None:
 
 def _parse(command: Any, prog: str, settings: list[str]) -> Any:
     complaint = io.StringIO()
-    said = IMPORT if prog == "popsim" else None
+    description = IMPORT if prog == "popsim" else None
     try:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(
-                command, prog=prog, description=said, args=settings, config=(tyro.conf.OmitArgPrefixes,)
+                command,
+                prog=prog,
+                description=description,
+                args=settings,
+                config=(tyro.conf.OmitArgPrefixes,),
             )
     except SystemExit as end:
         if end.code:

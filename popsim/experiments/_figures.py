@@ -28,10 +28,10 @@ def save_figures(run: Run) -> list[Path]:
         return []
     paths = []
     try:
-        for name, drawn in figures.items():
+        for name, run_figure in figures.items():
             saved = try_to_draw(
                 f"the figure {name!r} of {run.folder.path}",
-                lambda name=name, drawn=drawn: save(name, drawn.figure),
+                lambda name=name, run_figure=run_figure: save(name, run_figure.figure),
                 passes=SaveError,
             )
             paths += [] if isinstance(saved, NotDrawn) else saved[:1]

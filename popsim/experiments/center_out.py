@@ -101,10 +101,10 @@ class CenterOut(AbstractExperiment):
         check_positive("duration", self.duration)
         check_non_negative("hidden_noise", self.in_force("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
-            given = self.in_force(name)
-            if len(given) != 2:
-                raise ValueError(f"`{name}` must be two numbers, got {given}.")
-            check_non_negative(name, given)
+            noise = self.in_force(name)
+            if len(noise) != 2:
+                raise ValueError(f"`{name}` must be two numbers, got {noise}.")
+            check_non_negative(name, noise)
         for name in ("duration", "vision_delay", "proprioception_delay"):
             n_steps_in(name, getattr(self, name), self.dt)
         for name in ("vision_delay", "proprioception_delay"):
@@ -114,8 +114,8 @@ class CenterOut(AbstractExperiment):
                 )
 
     def in_force(self, name: str) -> Any:
-        given = getattr(self, name)
-        return getattr(PLANTS[self.plant], name) if given is None else given
+        value = getattr(self, name)
+        return getattr(PLANTS[self.plant], name) if value is None else value
 
     def units(self) -> dict[str, tuple[str, ...]]:
         body = PLANTS[self.plant]

@@ -236,20 +236,20 @@ class Cognitive(AbstractExperiment):
         training, which decide whether the criterion is met.
         """
         task, criterion, key = self.build_task(), CRITERIA[self.task], self.key("evaluation")
-        given = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
+        trial_sets = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
 
         def rows(members: Any) -> list[dict[str, Any]]:
-            found = {
+            named_scores = {
                 name: scores(members, task, trials, criterion, member_ids=self.members.ids, key=key)
-                for name, trials in given.items()
+                for name, trials in trial_sets.items()
             }
             return [
                 {
                     "member": index,
-                    **{name: as_json_numbers(values[index]) for name, values in found.items()},
+                    **{name: as_json_numbers(values[index]) for name, values in named_scores.items()},
                     "does_the_task": bool(criterion.is_met(fresh)),
                 }
-                for index, fresh in enumerate(found["fresh"].tolist())
+                for index, fresh in enumerate(named_scores["fresh"].tolist())
             ]
 
         return {
@@ -263,11 +263,11 @@ class Cognitive(AbstractExperiment):
     def table(self, summary: dict[str, Any]) -> ResultTable:
         score, limit = summary["score"], summary["limit"]
         relation = "at least" if score == "accuracy" else "at most"
-        given = ("validation", "fresh")
+        set_names = ("validation", "fresh")
         return ResultTable(
-            [*(Column(name, digits=4) for name in given), Column("does the task")],
+            [*(Column(name, digits=4) for name in set_names), Column("does the task")],
             [
-                Row(name, [*(row[which] for which in given), row["does_the_task"]], row["member"])
+                Row(name, [*(row[set_name] for set_name in set_names), row["does_the_task"]], row["member"])
                 for name, rows in summary["ensembles"].items()
                 for row in rows
             ],

@@ -40,8 +40,8 @@ def _with_defaults(settings: Any, experiment: AbstractExperiment) -> Any:
     if not isinstance(settings, dict):
         return settings
     fields = dataclasses.fields(experiment)
-    known = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
-    return plain_json("experiment", known) | settings
+    defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
+    return plain_json("experiment", defaults) | settings
 
 
 def _differences(described: Any, planned: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:

@@ -95,10 +95,10 @@ class Recording:
             case ["log", n]:
                 return log_spaced_batches(n_batches, int(n))
             case numbers:
-                asked = np.unique(np.array(numbers, int))
-        if asked[-1] >= n_batches:
-            raise ValueError(f"`trainables` must be batches from 0 to {n_batches - 1}, got {asked[-1]}.")
-        return asked
+                batches = np.unique(np.array(numbers, int))
+        if batches[-1] >= n_batches:
+            raise ValueError(f"`trainables` must be batches from 0 to {n_batches - 1}, got {batches[-1]}.")
+        return batches
 
     def _check_count(self, n_batches: int, log_step: int) -> None:
         """Raise `ValueError` if there are too many batches; called before their numbers are listed."""
@@ -233,11 +233,13 @@ class AbstractExperiment(abc.ABC):
 
     def _combinations(self, names: list[str]) -> list[Any]:
         """Return an experiment for each combination of values of some settings of the grid."""
-        values = [own for name, own in self.grid if name in names]
-        n_seeds = self.n_members // math.prod(len(own) for _, own in self.grid)
+        values = [choices for name, choices in self.grid if name in names]
+        n_seeds = self.n_members // math.prod(len(choices) for _, choices in self.grid)
         return [
-            dataclasses.replace(self, grid=(), n_members=n_seeds, **dict(zip(names, own, strict=True)))
-            for own in itertools.product(*values)
+            dataclasses.replace(
+                self, grid=(), n_members=n_seeds, **dict(zip(names, combination, strict=True))
+            )
+            for combination in itertools.product(*values)
         ]
 
     @property
@@ -323,9 +325,13 @@ class AbstractExperiment(abc.ABC):
         if not self.grid:
             return self._build_seeds()
         names = [name for name, _ in self.grid if self.member_settings[name] == "model"]
-        built = self._combinations(names)
-        told = [", ".join(f"{name} = {getattr(own, name)}" for name in names) for own in built]
-        return _in_order(joined([own._build_seeds() for own in built], told), self.members, names)
+        experiments = self._combinations(names)
+        labels = [
+            ", ".join(f"{name} = {getattr(experiment, name)}" for name in names) for experiment in experiments
+        ]
+        return _in_order(
+            joined([experiment._build_seeds() for experiment in experiments], labels), self.members, names
+        )
 
     def _build_seeds(self) -> Any:
         """Build a model for each seed, by a program that does not depend on the first of them."""
@@ -351,8 +357,8 @@ def _in_order(ensemble: Any, members: Members, names: list[str]) -> Any:
     """Return the models of members from those of each combination of the named settings and seeds."""
     places = dict(zip(members.names, np.indices(members.shape), strict=True))
     shape = dict(zip(members.names, members.shape, strict=True))
-    taken = [*names, "seed"]
-    rows = np.ravel_multi_index([places[name].ravel() for name in taken], [shape[name] for name in taken])
+    axes = [*names, "seed"]
+    rows = np.ravel_multi_index([places[name].ravel() for name in axes], [shape[name] for name in axes])
     if np.array_equal(rows, np.arange(rows.size)):
         return ensemble
     return members_at(ensemble, np.asarray(rows))

@@ -187,9 +187,9 @@ class RunInfo:
     @property
     def in_force(self) -> Mapping[str, str]:
         """The settings in effect, as text with units."""
-        said = self.description.get("in_force")
-        said = said if isinstance(said, dict) else {}
-        return {name: str(said.get(name, setting_text(value))) for name, value in self.settings.items()}
+        texts = self.description.get("in_force")
+        texts = texts if isinstance(texts, dict) else {}
+        return {name: str(texts.get(name, setting_text(value))) for name, value in self.settings.items()}
 
     @property
     def n_batches(self) -> int | None:
@@ -199,13 +199,15 @@ class RunInfo:
     @property
     def n_until_held(self) -> int | None:
         """The number of batches after which all members were frozen or stopped; None if not all are."""
-        held = {member: batch + 1 for member, batch in self.frozen.items()} | dict(self.stopped)
-        return max(held.values()) if held and len(held) == (self.n_members or 1) else None
+        ends = {member: batch + 1 for member, batch in self.frozen.items()} | dict(self.stopped)
+        return max(ends.values()) if ends and len(ends) == (self.n_members or 1) else None
 
     @property
     def n_saved(self) -> int:
         """The number of batches of the newest checkpoint without visible damage."""
-        return max((own.n_batches for own in self.checkpoints if not own.damage), default=0)
+        return max(
+            (checkpoint.n_batches for checkpoint in self.checkpoints if not checkpoint.damage), default=0
+        )
 
 
 def read_run_info(path: str | Path) -> RunInfo:
@@ -230,7 +232,7 @@ def read_run_info(path: str | Path) -> RunInfo:
     return RunInfo(
         path=folder.path,
         description=description,
-        changed=_changed(description.get("experiment"), settings),
+        changed=_changed_settings(description.get("experiment"), settings),
         is_finished=folder.is_finished,
         writer=lock_holder(folder.path),
         n_members=settings.get("n_members", _length(arrays, "member")),
@@ -271,26 +273,28 @@ def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
     )
 
 
-def _changed(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
+def _changed_settings(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
     if experiment not in EXPERIMENTS:
         return None
     defaults = {}
     for field in dataclasses.fields(EXPERIMENTS[experiment]):
         factory = field.default_factory
         defaults[field.name] = field.default if factory is dataclasses.MISSING else factory()
-    given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-    return frozenset(name for name, value in given.items() if name not in defaults or value != defaults[name])
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return frozenset(
+        name for name, value in values.items() if name not in defaults or value != defaults[name]
+    )
 
 
 def _checkpoints(folder: RunFolder, run_id: str) -> list[CheckpointInfo]:
     """Return the existing checkpoints; one may be deleted meanwhile if the run is in progress."""
-    checkpoints, found = Checkpoints(folder.checkpoints, run_id=run_id), []
+    checkpoints, infos = Checkpoints(folder.checkpoints, run_id=run_id), []
     for step in checkpoints.steps():
         with contextlib.suppress(FileNotFoundError, ValueError):
             damage = complaint(lambda step=step: checkpoints.check(step), DAMAGE)
             file = checkpoints.file(step).stat()
-            found.append(CheckpointInfo(step, file.st_mtime, file.st_size, damage))
-    return found
+            infos.append(CheckpointInfo(step, file.st_mtime, file.st_size, damage))
+    return infos
 
 
 def _history(folder: RunFolder, run_id: str) -> tuple[list[ListedArray], Mapping[str, Any], str]:
@@ -362,8 +366,8 @@ def verify_run(path: str | Path) -> dict[str, str]:
     if not folder.description.is_file():  # of a script, whose folder may have files of others
         return damage
     is_finished = folder.is_finished or description.get("finished")
-    if is_finished and (said := complaint(lambda: read_summary(folder, parts.run_id))):
-        damage[folder.summary.name] = said
+    if is_finished and (problem := complaint(lambda: read_summary(folder, parts.run_id))):
+        damage[folder.summary.name] = problem
     return damage | _missing_figures(folder, description)
 
 
@@ -381,13 +385,15 @@ def _missing_figures(folder: RunFolder, description: Mapping[str, Any]) -> dict[
 
 def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:
     checkpoints = Checkpoints(folder.checkpoints, run_id=parts.run_id)
-    told = {step: complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
-    there = checkpoints.steps()
-    if not there and (folder.is_finished or parts.checkpoints):
+    problems = {step: complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
+    steps = checkpoints.steps()
+    if not steps and (folder.is_finished or parts.checkpoints):
         return {folder.checkpoints.name: "there must be a checkpoint; there is none"}
-    told = {step: said for step, said in told.items() if said and step in there}
-    told |= dict.fromkeys(missing_checkpoints(folder, parts), "must be there; it is missing")
-    return {f"{folder.checkpoints.name}/{step:09d}.safetensors": said for step, said in told.items()}
+    problems = {step: problem for step, problem in problems.items() if problem and step in steps}
+    problems |= dict.fromkeys(missing_checkpoints(folder, parts), "must be there; it is missing")
+    return {
+        f"{folder.checkpoints.name}/{step:09d}.safetensors": problem for step, problem in problems.items()
+    }
 
 
 def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:
@@ -399,8 +405,8 @@ def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:
         return {
             folder.log.name: f"these of its lines are no logging points: {', '.join(map(str, lines[:10]))}"
         }
-    said = complaint(lambda: read_log(folder, parts))
-    return {folder.log.name: said} if said else {}
+    problem = complaint(lambda: read_log(folder, parts))
+    return {folder.log.name: problem} if problem else {}
 
 
 def _damaged_history(folder: RunFolder, parts: RunParts) -> dict[str, str]:

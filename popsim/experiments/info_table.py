@@ -45,19 +45,19 @@ def _overview(info: RunInfo) -> list[str]:
     ]
     resumed = info.description.get("resumed")
     rows += [
-        ("resumed", ", ".join(f"{name} {_short(value)}" for name, value in own.items()))
-        for own in (resumed if isinstance(resumed, list) else [])
-        if isinstance(own, dict)
+        ("resumed", ", ".join(f"{name} {_short(value)}" for name, value in resumption.items()))
+        for resumption in (resumed if isinstance(resumed, list) else [])
+        if isinstance(resumption, dict)
     ]
     return _columns(rows)
 
 
 def _state(info: RunInfo) -> str:
     of = "" if info.n_batches is None else f"of {info.n_batches} "
-    held = info.n_until_held
+    n_until_held = info.n_until_held
     how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
     if info.is_finished:
-        how = ", " if held is None else f": all members {how} after {held} of "
+        how = ", " if n_until_held is None else f": all members {how} after {n_until_held} of "
         return f"finished{how}{info.n_batches} batches"
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
@@ -65,8 +65,8 @@ def _state(info: RunInfo) -> str:
     if (version := info.description.get("format")) in READ_ONLY_FORMATS:
         return f"stopped, {saved}; runs of format {version} are only read, not resumed"
     if info.experiment is None:
-        ended = f"ended, as all members were {how} after {held}"
-        return f"{saved}; {'restore_checkpoint=True continues it' if held is None else ended}"
+        ended = f"ended, as all members were {how} after {n_until_held}"
+        return f"{saved}; {'restore_checkpoint=True continues it' if n_until_held is None else ended}"
     return f"stopped, {saved}; to continue: {RunFolder(info.path).resume_command}"
 
 
@@ -78,8 +78,8 @@ def _members(info: RunInfo) -> str:
         number += f", {info.n_trained:,} trained numbers each"
     for how, members in (("frozen", info.frozen), ("stopped", info.stopped)):
         if members:
-            told = [f"{member} from batch {batch} on" for member, batch in members.items()]
-            number += f"; {how}: {', '.join(told)}"
+            texts = [f"{member} from batch {batch} on" for member, batch in members.items()]
+            number += f"; {how}: {', '.join(texts)}"
     return number
 
 
@@ -87,7 +87,7 @@ def _losses(info: RunInfo) -> str:
     if info.losses is None:
         return "no logging point yet"
     losses = info.losses
-    training, validation = (_spread(own) for own in (losses.training, losses.validation))
+    training, validation = (_spread(values) for values in (losses.training, losses.validation))
     after = duration_text(losses.seconds)
     return f"batch {losses.batch}, after {after}: training {training}; validation {validation}"
 
@@ -98,8 +98,8 @@ def _spread(values: Any) -> str:
         return "not finite"
     if values.size == 1:
         return f"{finite[0]:.4g}"
-    said = f"{finite.mean():.4g} ({finite.min():.4g} to {finite.max():.4g})"
-    return said if finite.size == values.size else f"{said}, {values.size - finite.size} not finite"
+    text = f"{finite.mean():.4g} ({finite.min():.4g} to {finite.max():.4g})"
+    return text if finite.size == values.size else f"{text}, {values.size - finite.size} not finite"
 
 
 def _recording(recording: Any) -> str:
@@ -128,12 +128,12 @@ def _checkpoints(info: RunInfo) -> list[str]:
         return ["checkpoints: none"]
     rows = [
         (
-            f"  after {own.n_batches} batches",
-            datetime.datetime.fromtimestamp(own.written).strftime("%Y-%m-%d %H:%M:%S"),
-            size_text(own.n_bytes),
-            f"DAMAGED: {own.damage}" if own.damage else "",
+            f"  after {checkpoint.n_batches} batches",
+            datetime.datetime.fromtimestamp(checkpoint.written).strftime("%Y-%m-%d %H:%M:%S"),
+            size_text(checkpoint.n_bytes),
+            f"DAMAGED: {checkpoint.damage}" if checkpoint.damage else "",
         )
-        for own in info.checkpoints
+        for checkpoint in info.checkpoints
     ]
     return ["checkpoints", *_columns(rows)]
 
@@ -145,31 +145,31 @@ def _history(info: RunInfo) -> list[str]:
         return ["history: none"]
     rows = [
         (
-            f"  {own.name}",
-            _axes(own),
-            own.dtype,
-            size_text(own.n_bytes),
-            f"DAMAGED: {own.damage}" if own.damage else "",
+            f"  {array.name}",
+            _axes(array),
+            array.dtype,
+            size_text(array.n_bytes),
+            f"DAMAGED: {array.damage}" if array.damage else "",
         )
-        for own in info.arrays
+        for array in info.arrays
     ]
     return ["history", *_columns(rows)]
 
 
 def _axes(array: ListedArray) -> str:
     """Format axes such as "trainables_batch 40, member 5, 192, 64"; axes without a meaning by length only."""
-    own = [f" axis {number}" for number in range(len(array.axes))]
+    suffixes = [f" axis {number}" for number in range(len(array.axes))]
     return ", ".join(
-        str(length) if axis.endswith(tuple(own)) else f"{axis} {length}"
+        str(length) if axis.endswith(tuple(suffixes)) else f"{axis} {length}"
         for axis, length in zip(array.axes, array.shape, strict=True)
     )
 
 
 def _sizes(info: RunInfo) -> list[str]:
     total = sum(info.sizes.values())
-    told = {"log": f"{info.n_log_lines} lines", "figures": f"{info.n_figures} files"}
+    counts = {"log": f"{info.n_log_lines} lines", "figures": f"{info.n_figures} files"}
     rows = [
-        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", told.get(part, ""))
+        (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
         for part, n_bytes in info.sizes.items()
     ]
     return [f"size: {size_text(total)}", *_columns(rows)]
@@ -179,8 +179,8 @@ def duration_text(seconds: float) -> str:
     """Format a duration, such as "42 s", "3 min 20 s" or "2 h 5 min"."""
     if round(seconds) < 60:
         return f"{seconds:.0f} s"
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes} min {left} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def size_text(n_bytes: int) -> str:
@@ -199,8 +199,8 @@ def _short(value: Any) -> str:
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_padded(row, widths) for row in rows]
+    return [_pad(row, widths) for row in rows]
 
 
-def _padded(row: Iterable[str], widths: Iterable[int]) -> str:
+def _pad(row: Iterable[str], widths: Iterable[int]) -> str:
     return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -15,7 +15,7 @@ from popsim.senses import SensoryChannel
 __all__ = ["joined"]
 
 
-def joined(ensembles: Sequence[Any], told: Sequence[str]) -> Any:
+def joined(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
     """Join ensembles along the member axis, so that one program trains them.
 
     What numbers alone cannot express is made equal: channels of different delays get buffers for the longest,
@@ -24,35 +24,35 @@ def joined(ensembles: Sequence[Any], told: Sequence[str]) -> Any:
     **Arguments:**
 
     - `ensembles`: ensembles of models that differ in settings.
-    - `told`: the settings of each, for the error message.
+    - `labels`: the settings of each, for the error message.
 
     **Raises:** `ValueError` if they differ in anything else but numbers in their arrays.
     """
     if len(ensembles) == 1:
         return ensembles[0]
-    first, *others = _with_common_parts(ensembles)
+    first, *further = _with_common_parts(ensembles)
     leaves, structure = jax.tree.flatten(first)
     columns = [leaves]
-    for other, said in zip(others, told[1:], strict=True):
-        own, own_structure = jax.tree.flatten(other)
-        if own_structure != structure or any(map(_differ, leaves, own)):
+    for ensemble, label in zip(further, labels[1:], strict=True):
+        ensemble_leaves, ensemble_structure = jax.tree.flatten(ensemble)
+        if ensemble_structure != structure or any(map(_differ, leaves, ensemble_leaves)):
             raise ValueError(
                 f"the settings of members of one ensemble must change nothing but numbers in arrays, got "
-                f"models of another structure for {told[0]} and {said}: leave the setting out of "
+                f"models of another structure for {labels[0]} and {label}: leave the setting out of "
                 "`member_settings`, and a sweep trains them in separate cells."
             )
-        columns.append(own)
-    return jax.tree.unflatten(structure, [_concatenated(own) for own in zip(*columns, strict=True)])
+        columns.append(ensemble_leaves)
+    return jax.tree.unflatten(structure, [_concatenate(column) for column in zip(*columns, strict=True)])
 
 
-def _differ(one: Any, other: Any) -> bool:
+def _differ(first: Any, second: Any) -> bool:
     """Whether two leaves cannot be rows of one array."""
-    if eqx.is_array(one) and eqx.is_array(other):
-        return one.shape[1:] != other.shape[1:] or one.dtype != other.dtype
-    return type(one) is not type(other) or bool(one != other)
+    if eqx.is_array(first) and eqx.is_array(second):
+        return first.shape[1:] != second.shape[1:] or first.dtype != second.dtype
+    return type(first) is not type(second) or bool(first != second)
 
 
-def _concatenated(leaves: Sequence[Any]) -> Any:
+def _concatenate(leaves: Sequence[Any]) -> Any:
     return jnp.concatenate(leaves) if eqx.is_array(leaves[0]) else leaves[0]
 
 
@@ -72,8 +72,8 @@ def _with_common_parts(ensembles: Sequence[Any]) -> list[Any]:
     counts = [_n_members(ensemble) for ensemble in ensembles]
     rows = [_common(nodes, counts) for nodes in zip(*columns, strict=True)]
     return [
-        jax.tree.unflatten(structure, own)
-        for structure, own in zip(structures, zip(*rows, strict=True), strict=True)
+        jax.tree.unflatten(structure, parts)
+        for structure, parts in zip(structures, zip(*rows, strict=True), strict=True)
     ]
 
 
@@ -85,7 +85,7 @@ def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
     """Return the nodes at one place of all ensembles, made alike where they are noises or channels."""
     if all(isinstance(node, SensoryChannel) for node in nodes):
         noises = _common_noise([node.noise for node in nodes], counts)
-        nodes = [dataclasses.replace(node, noise=own) for node, own in zip(nodes, noises, strict=True)]
+        nodes = [dataclasses.replace(node, noise=noise) for node, noise in zip(nodes, noises, strict=True)]
         longest = max(node.delay for node in nodes)
         if all(node.delay == longest and node.own_delay is None for node in nodes):
             return list(nodes)
@@ -96,21 +96,23 @@ def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
 
 
 def _with_room(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
-    own = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
+    delays = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
 
     def of_member(noise: AbstractNoise, delay: Any) -> SensoryChannel:
         return SensoryChannel(channel.sense, longest, noise, delay)
 
-    return eqx.filter_vmap(of_member)(channel.noise, own)
+    return eqx.filter_vmap(of_member)(channel.noise, delays)
 
 
 def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:
     """Replace `NoNoise` by silent noise of the kind that others have."""
-    other = next((noise for noise in noises if not isinstance(noise, NoNoise)), None)
-    if other is None:
+    template = next((noise for noise in noises if not isinstance(noise, NoNoise)), None)
+    if template is None:
         return list(noises)
 
     def silent(n_members: int) -> Any:
-        return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), other)
+        return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), template)
 
-    return [silent(n) if isinstance(own, NoNoise) else own for own, n in zip(noises, counts, strict=True)]
+    return [
+        silent(n) if isinstance(noise, NoNoise) else noise for noise, n in zip(noises, counts, strict=True)
+    ]

@@ -53,15 +53,15 @@ def check_size(
     _check(experiment, "ensemble", bytes_of(ensemble), memory)
     n_trials = experiment.batch_size // trainer.n_minibatches
     n_members = min(member_batch_size or 1, experiment.n_members)
-    what = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")
-    _check(experiment, what, n_members * n_trials * _bytes_of_trial(experiment), memory)
+    part = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")
+    _check(experiment, part, n_members * n_trials * _bytes_of_trial(experiment), memory)
 
 
-def _check(experiment: AbstractExperiment, what: str, n_bytes: int, memory: int) -> None:
+def _check(experiment: AbstractExperiment, part: str, n_bytes: int, memory: int) -> None:
     if n_bytes > memory:
         raise ValueError(
             f"the settings of {experiment.name} must fit into the {memory / 1e9:.3g} GB of memory: "
-            f"its {what} would take {n_bytes / 1e9:.3g} GB."
+            f"its {part} would take {n_bytes / 1e9:.3g} GB."
         )
 
 

@@ -64,7 +64,7 @@ class PlantChoice:
     command_unit: str = "N m"
 
 
-def _muscled(
+def _muscle_plant(
     build: Callable[[], AbstractPlant], *, noise: Pair = (0.005, 0.03), scale: Pair = (0.2, 1.0)
 ) -> PlantChoice:
     """Choose a plant with muscles; noise and scale, in optimal lengths (per s), match those of the joints."""
@@ -81,7 +81,7 @@ def _muscled(
 
 
 def _arm26(law: Callable[..., muscles.AbstractMuscle]) -> PlantChoice:
-    return _muscled(partial(plants.arm26, law))
+    return _muscle_plant(partial(plants.arm26, law))
 
 
 PLANTS: Mapping[str, PlantChoice] = {
@@ -89,13 +89,13 @@ PLANTS: Mapping[str, PlantChoice] = {
     "two-link-arm-motornet": PlantChoice(plants.TwoLinkArm.motornet),
     "two-link-arm-li-todorov": PlantChoice(plants.TwoLinkArm.li_todorov),
     "point-mass": PlantChoice(plants.PointMass, felt_unit="m", command_unit="N"),
-    "arm26": _muscled(plants.arm26),
+    "arm26": _muscle_plant(plants.arm26),
     "arm26-relu": _arm26(muscles.ReluMuscle),
     "arm26-compliant": _arm26(muscles.CompliantTendonHillMuscle),
     "arm26-thelen": _arm26(muscles.ThelenMuscle),
     "arm26-mujoco": _arm26(muscles.MujocoMuscle),
-    "muscled-arm-li-todorov": _muscled(plants.li_todorov_arm),
-    "muscled-point-mass": _muscled(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
+    "muscled-arm-li-todorov": _muscle_plant(plants.li_todorov_arm),
+    "muscled-point-mass": _muscle_plant(plants.muscled_point_mass, noise=(0.001, 0.007), scale=(0.035, 0.2)),
 }
 
 
@@ -126,8 +126,8 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
         "trained": _accuracy(experiment, ensemble),
         "control: untrained": _accuracy(experiment, experiment.build_ensemble()),
     }
-    slow = {name: _slower(own) for name, own in ensemble.channels.items()}
-    if max(own.delay for own in slow.values()) < experiment.duration:
+    slow = {name: _slower(channel) for name, channel in ensemble.channels.items()}
+    if max(channel.delay for channel in slow.values()) < experiment.duration:
         delayed = eqx.tree_at(lambda model: model.channels, ensemble, slow)
         members["control: delays doubled"] = _accuracy(experiment, delayed)
     clean, noisy = limits(experiment)
@@ -140,23 +140,25 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
 
 def _slower(channel: SensoryChannel) -> SensoryChannel:
     """Return a channel with twice the delay."""
-    own = None if channel.own_delay is None else 2 * channel.own_delay
-    return dataclasses.replace(channel, delay=2 * channel.delay, own_delay=own)
+    own_delay = None if channel.own_delay is None else 2 * channel.own_delay
+    return dataclasses.replace(channel, delay=2 * channel.delay, own_delay=own_delay)
 
 
 def limits(experiment: Any) -> tuple[dict[str, float], dict[str, float]]:
     """Return the limits of good performance for the plant, without and with noise."""
     tolerance = PLANTS[experiment.plant].tolerance
-    clean, noisy = ({name: tolerance * x for name, x in own.items()} for own in (CLEAN_LIMITS, NOISY_LIMITS))
+    clean, noisy = (
+        {name: tolerance * x for name, x in factors.items()} for factors in (CLEAN_LIMITS, NOISY_LIMITS)
+    )
     return clean, noisy
 
 
 def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     task, key = experiment.build_task(), experiment.key("evaluation")
     trials = repeat_trials(task.validation_trials(), N_REPEATS)  # without noise too, by the same program
-    given = {"trials": trials, "member_ids": experiment.members.ids, "key": key}
-    clean = _at_the_end(task, with_zero_noise(ensemble), **given)
-    noisy = _at_the_end(task, ensemble, **given)
+    options = {"trials": trials, "member_ids": experiment.members.ids, "key": key}
+    clean = _final_errors(task, with_zero_noise(ensemble), **options)
+    noisy = _final_errors(task, ensemble, **options)
     clean_limits, noisy_limits = limits(experiment)
     rows = []
     for index in range(experiment.n_members):
@@ -173,8 +175,8 @@ def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
     return all((number := numbers[name]) is not None and number < limits[name] for name in limits)
 
 
-def _at_the_end(task: Any, ensemble: Any, *, trials: Trial, **given: Any) -> dict[str, np.ndarray]:
-    states = evaluate_ensemble(ensemble, task, trials=trials, **given).states
+def _final_errors(task: Any, ensemble: Any, *, trials: Trial, **options: Any) -> dict[str, np.ndarray]:
+    states = evaluate_ensemble(ensemble, task, trials=trials, **options).states
     error, speed = jax.device_get(_error_and_speed(states.cursor, states.hand, trials.targets))
     return {"end_point_error_m": error, "final_speed_m_per_s": speed}
 
@@ -196,19 +198,21 @@ def reach_table(summary: dict[str, Any]) -> ResultTable:
         for name, unit in (("error", "mm"), ("speed", "cm/s"))
     ]
     rows = [
-        Row(name, [*_cells([row[which] for which in conditions]), row["within_limits"]], row["member"])
+        Row(
+            name, [*_cells([row[condition] for condition in conditions]), row["within_limits"]], row["member"]
+        )
         for name, rows in summary["ensembles"].items()
         for row in rows
     ]
-    limits = Row(LIMITS, [*_cells([summary["limits"][which] for which in conditions]), ""])
+    limits = Row(LIMITS, [*_cells([summary["limits"][condition] for condition in conditions]), ""])
     return ResultTable([*columns, Column("within limits")], [*rows, limits])
 
 
 def _cells(numbers: list[dict[str, float | None]]) -> list[float | None]:
     units = {"end_point_error_m": 1000, "final_speed_m_per_s": 100}
     return [
-        None if (number := own[name]) is None else factor * number
-        for own in numbers
+        None if (number := values[name]) is None else factor * number
+        for values in numbers
         for name, factor in units.items()
     ]
 
@@ -349,13 +353,13 @@ def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
     n_rows = (len(drawings) + 1) // 2
     size = (6.9, 2.7 * n_rows)
     overview, axes = plt.subplots(n_rows, 2, figsize=size, layout="constrained")
-    said = []
+    captions = []
     for letter, ax, drawing in zip("abcdef", axes.flat, drawings.values(), strict=False):
         drawing.draw(ax).set_title(letter, loc="left", fontweight="bold")
-        said.append(f"{letter}: {drawing.caption}")
+        captions.append(f"{letter}: {drawing.caption}")
     for ax in axes.flat[len(drawings) :]:
         ax.remove()
-    figures["overview"] = RunFigure(overview, "Overview", " ".join(said), repeats=True)
+    figures["overview"] = RunFigure(overview, "Overview", " ".join(captions), repeats=True)
     return figures
 
 

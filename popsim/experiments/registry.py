@@ -37,8 +37,8 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
         )
     if not isinstance(getattr(experiment, "name", None), str):
         raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
-    known = EXPERIMENTS.setdefault(experiment.name, experiment)
-    if known is not experiment:
+    registered = EXPERIMENTS.setdefault(experiment.name, experiment)
+    if registered is not experiment:
         raise ValueError(f"`experiment` must have a name of its own, got {experiment.name!r} again.")
     return experiment
 
@@ -54,8 +54,8 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
     def in_force(name: str) -> str:
         if name == "grid":
             return ", ".join(grid) or "not set"
-        own = getattr(experiment, name) if name in common else experiment.in_force(name)
-        values = grid.get(name, (own,))
+        setting = getattr(experiment, name) if name in common else experiment.in_force(name)
+        values = grid.get(name, (setting,))
         return " or ".join(setting_text(value, units.get(name, ())) for value in values)
 
     return {
@@ -82,17 +82,17 @@ def described_modules(experiment: AbstractExperiment, networks: Sequence[Any] = 
 def _checked_units(experiment: AbstractExperiment) -> dict[str, tuple[str, ...]]:
     units = experiment.units()
     settings = [field.name for field in dataclasses.fields(experiment)]
-    for name, own in units.items():
+    for name, setting_units in units.items():
         if name not in settings:
             raise ValueError(
                 f"`units` of {experiment.name} must be of its settings {settings}, got {name!r}."
             )
         value = experiment.in_force(name)
         count = len(value) if isinstance(value, list | tuple) else 1
-        if not isinstance(own, list | tuple) or (value is not None and len(own) != count):
+        if not isinstance(setting_units, list | tuple) or (value is not None and len(setting_units) != count):
             raise ValueError(
                 f"`units` of {experiment.name} must be a tuple of {count} for the setting {name!r}, one for "
-                f"each of its numbers, got {own!r}."
+                f"each of its numbers, got {setting_units!r}."
             )
     return units
 
@@ -133,8 +133,8 @@ def rebuild_experiment(
 
     **Raises:** `ValueError` if no experiment is described, it is not registered, or the settings do not fit.
     """
-    name, given = description.get("experiment"), description.get("settings")
-    if not isinstance(name, str) or not isinstance(given, dict):
+    name, stored_settings = description.get("experiment"), description.get("settings")
+    if not isinstance(name, str) or not isinstance(stored_settings, dict):
         raise ValueError(f"{source} must name an experiment and its settings.")
     if build is None and name not in EXPERIMENTS:
         raise ValueError(
@@ -142,11 +142,11 @@ def rebuild_experiment(
             "see popsim.experiments.register_experiment; on the command line name the module that does it: "
             f"popsim {import_option({'module': '__main__', **description})}..."
         )
-    _check_networks(description, given, source)
+    _check_networks(description, stored_settings, source)
     former = getattr(build or EXPERIMENTS[name], "former_names", {})
-    given = {former.get(key, key): value for key, value in given.items()}
+    stored_settings = {former.get(key, key): value for key, value in stored_settings.items()}
     settings: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
+        key: tuple(value) if isinstance(value, list) else value for key, value in stored_settings.items()
     }
     try:
         return (build or EXPERIMENTS[name])(**settings)

@@ -96,17 +96,17 @@ class ResultTable:
 
     def __str__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
-        names = _padded(["", *(row.label for row in self.rows)], 19, "<")
+        names = _pad(["", *(row.label for row in self.rows)], 19, "<")
         members = ["member", *("" if row.member is None else str(row.member) for row in self.rows)]
-        parts = [names, _padded(members, 7, ">") if self.has_members else [""] * len(members)]
+        parts = [names, _pad(members, 7, ">") if self.has_members else [""] * len(members)]
         columns = [
             _text_column(column, [row.values[i] for row in self.rows])
             for i, column in enumerate(self.columns)
         ]
         lines = ["".join(line).rstrip() for line in zip(*parts, *columns, strict=True)]
         caption = [self.caption] if self.caption else []
-        left = sum(len(part[0]) for part in parts)
-        return "\n".join([*caption, *self._headings(left, [len(column[0]) for column in columns]), *lines])
+        indent = sum(len(part[0]) for part in parts)
+        return "\n".join([*caption, *self._headings(indent, [len(column[0]) for column in columns]), *lines])
 
     def spans(self) -> list[tuple[str, int]]:
         """Return the headings from left to right, with the number of columns below each; empty if none."""
@@ -118,11 +118,11 @@ class ResultTable:
                 spans.append((column.heading, 1))
         return spans if any(heading for heading, _ in spans) else []
 
-    def _headings(self, left: int, widths: Sequence[int]) -> list[str]:
+    def _headings(self, indent: int, widths: Sequence[int]) -> list[str]:
         """Return the line of headings, if there are any."""
         if not (spans := self.spans()):
             return []
-        line, first = " " * left, 0
+        line, first = " " * indent, 0
         for heading, n_columns in spans:
             line += f"{heading:>{sum(widths[first : first + n_columns])}}"
             first += n_columns
@@ -157,10 +157,10 @@ def _number(value: Cell) -> float:
 def _text_column(column: Column, values: Sequence[Cell]) -> list[str]:
     texts = [column.title, *(cell_text(value, column) for value in values)]
     if is_numeric(values):
-        return _padded(texts, max(column.width, 1 + max(map(len, texts))), ">")
-    return _padded([f"  {text}" for text in texts], 0, "<")
+        return _pad(texts, max(column.width, 1 + max(map(len, texts))), ">")
+    return _pad([f"  {text}" for text in texts], 0, "<")
 
 
-def _padded(texts: Sequence[str], width: int, side: str) -> list[str]:
+def _pad(texts: Sequence[str], width: int, side: str) -> list[str]:
     width = max(width, *map(len, texts))
     return [f"{text:{side}{width}}" for text in texts]

@@ -85,11 +85,11 @@ class RunHistory:
         """The trainable arrays in the structure of the ensemble: at each leaf a lazy `xarray.DataArray` with
         the axes (trainables_batch, member, ...), and None where nothing was kept."""
         leaves, structure = jax.tree.flatten(self.template)
-        kept: list[Any] = [None] * len(leaves)
+        arrays: list[Any] = [None] * len(leaves)
         for name, index in leaf_names(self.template).items():
             if PREFIXES[TRAINABLES] + name in self.dataset:
-                kept[index] = self.dataset[PREFIXES[TRAINABLES] + name]
-        return jax.tree.unflatten(structure, kept)
+                arrays[index] = self.dataset[PREFIXES[TRAINABLES] + name]
+        return jax.tree.unflatten(structure, arrays)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,17 +117,17 @@ class _Opened:
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
         """The model of the last checkpoint."""
-        return self._restored(lambda details: None)
+        return self._restore(lambda details: None)
 
-    def _restored(self, look: Callable[[dict[str, Any]], object]) -> Checkpoint:
+    def _restore(self, look: Callable[[dict[str, Any]], object]) -> Checkpoint:
         """Read the model of the last checkpoint, after a check of its details."""
         expected = named_arrays(MODEL, self._template)
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
         checkpoints = own_checkpoints(self.folder, self.parts)
-        found = checkpoints.restore(lambda details: (look(details), shapes)[1], subset=True)
-        if found is None:
+        checkpoint = checkpoints.restore(lambda details: (look(details), shapes)[1], subset=True)
+        if checkpoint is None:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
-        return found
+        return checkpoint
 
     @functools.cached_property
     def ensemble(self) -> Any:
@@ -175,11 +175,11 @@ class _Opened:
         if batch == -1:
             return self._initial()
         dataset = self._dataset
-        kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
-        if batch not in kept:
+        batches = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+        if batch not in batches:
             raise ValueError(
-                f"`batch` must be one whose trainables were kept by `save_model_trainables`, {kept}, or of "
-                f"an experiment -1, the start; got {batch}."
+                f"`batch` must be one whose trainables were kept by `save_model_trainables`, {batches}, or "
+                f"of an experiment -1, the start; got {batch}."
             )
 
         def at_batch(leaf: Any, rows: Any) -> Any:
@@ -297,28 +297,28 @@ class ScriptRun(_Opened):
 
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
-        given = {"task": ("task", self.task), "build": ("model", model_structure(self._template))}
+        arguments = {"task": ("task", self.task), "build": ("model", model_structure(self._template))}
         different: dict[str, str] = {}
 
         def compare(details: dict[str, Any]) -> None:
             different.clear()
-            for argument, (name, value) in given.items():
+            for argument, (name, value) in arguments.items():
                 if fingerprint(value) != details["configuration"][name]:
                     now = named_parts(name, value)
                     different[argument] = differing_parts(name, details.get("parts"), now)
 
         try:
-            found = self._restored(compare)
+            checkpoint = self._restore(compare)
         except MismatchError as error:
-            if not (told := different.get("build")):
+            if not (difference := different.get("build")):
                 raise
-            raise MismatchError(f"{self._must_give('build')}, got another: {told}.") from error
-        for argument, told in different.items():
+            raise MismatchError(f"{self._must_give('build')}, got another: {difference}.") from error
+        for argument, difference in different.items():
             warn_caller(
-                f"{self._must_give(argument)}, got another{told and f' ({told})'}: its results are not those "
-                "of the training."
+                f"{self._must_give(argument)}, got another{difference and f' ({difference})'}: its results "
+                "are not those of the training."
             )
-        return found
+        return checkpoint
 
     def _must_give(self, argument: str) -> str:
         return f"`{argument}` must give what was trained in {self.folder.path}"

@@ -292,10 +292,10 @@ def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
 def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:
     """Record in run.json the batch after which a run continues under changed circumstances."""
     description = read_description(run.folder.description)
-    resumed, now = _resumed(run, description), _circumstances(devices, run.experiment)
+    resumed, now = _resumptions(run, description), _circumstances(devices, run.experiment)
     # A run that does not tell its engine is older than the choice between the two.
     before = {"engine": ENGINE, **description, **(resumed[-1] if resumed else {})}
-    if any(before.get(name) != own for name, own in now.items()):
+    if any(before.get(name) != value for name, value in now.items()):
         resumed = [*resumed, {"after_batches": n_batches, **now}]
         write_sealed_json(run.folder.description, {**description, "resumed": resumed})
 
@@ -303,12 +303,12 @@ def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> N
 def _as_it_began(run: Run) -> contextlib.AbstractContextManager[None]:
     """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
     description = read_description(run.folder.description)
-    resumed = _resumed(run, description)
+    resumed = _resumptions(run, description)
     engine = {**description, **(resumed[-1] if resumed else {})}.get("engine")
     return plain_jax() if engine == PLAIN_JAX else contextlib.nullcontext()
 
 
-def _resumed(run: Run, description: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _resumptions(run: Run, description: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the circumstances under which a run was resumed, from its description."""
     resumed = description.get("resumed", [])
     if not isinstance(resumed, list) or not all(isinstance(entry, dict) for entry in resumed):
@@ -353,7 +353,7 @@ def _train(
 ) -> Run:
     """Train the remaining batches and finish the run."""
     folder, experiment = run.folder, run.experiment
-    recording = _written_down(folder, "recording", lambda given: Recording(**given))
+    recording = _written_down(folder, "recording", lambda settings: Recording(**settings))
     ensemble, history = trainer(
         experiment.build_task(),
         untrained,
@@ -452,7 +452,9 @@ def _check_same(
 ) -> None:
     """**Raises:** `MismatchError` naming what differs."""
     if differ := differences_from_plan(description, experiment, recording):
-        said = "; ".join(f"`{name}` is {there!r} there and {here!r} here" for name, there, here in differ)
+        differences = "; ".join(
+            f"`{name}` is {stored!r} there and {planned!r} here" for name, stored, planned in differ
+        )
         raise MismatchError(
-            f"`out` must hold a run like this one, to continue it, got {folder.path}: {said}."
+            f"`out` must hold a run like this one, to continue it, got {folder.path}: {differences}."
         )

@@ -35,8 +35,8 @@ def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None
     - `inside`: the content, text or `Html`.
     - `attributes`: the attributes by name, as text.
     """
-    given = "".join(f' {key}="{escaped(value)}"' for key, value in (attributes or {}).items())
-    return Html(f"<{name}{given}>{''.join(map(escaped, inside))}</{name}>")
+    attribute_text = "".join(f' {key}="{escaped(value)}"' for key, value in (attributes or {}).items())
+    return Html(f"<{name}{attribute_text}>{''.join(map(escaped, inside))}</{name}>")
 
 
 def wide(name: str, inside: Html) -> Html:
@@ -75,17 +75,17 @@ def table(results: ResultTable, name: str) -> Html:
         results.has_members and label != before for label, before in zip(labels, ["", *labels], strict=False)
     ]
     rows = [_row(results, row, first) for row, first in zip(results.rows, begins, strict=True)]
-    whole = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
-    return wide(name, element("table", *whole, attributes={"class": "results"}))
+    content = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
+    return wide(name, element("table", *content, attributes={"class": "results"}))
 
 
 def _head(results: ResultTable) -> list[Html]:
     """Return the headings above several columns, if there are any, and those of each column."""
-    left = ["", "member"] if results.has_members else [""]
-    titles = [*left, *(column.title for column in results.columns)]
+    label_titles = ["", "member"] if results.has_members else [""]
+    titles = [*label_titles, *(column.title for column in results.columns)]
     lines = [element("tr", *(_heading(title) for title in titles))]
     if spans := results.spans():
-        above = [Html(f'<td colspan="{len(left)}"></td>')]
+        above = [Html(f'<td colspan="{len(label_titles)}"></td>')]
         above += [_heading(heading, "colgroup", colspan=str(n_columns)) for heading, n_columns in spans]
         lines.insert(0, element("tr", *above))
     return lines
@@ -104,7 +104,7 @@ def _row(results: ResultTable, row: Row, first: bool) -> Html:
     if results.has_members:
         cells.append(element("td", "" if row.member is None else str(row.member), attributes=_look(True)))
     for index, (column, value) in enumerate(zip(results.columns, row.values, strict=True)):
-        numeric = is_numeric([other.values[index] for other in results.rows])
+        numeric = is_numeric([each_row.values[index] for each_row in results.rows])
         cells.append(element("td", cell_text(value, column), attributes=_look(numeric)))
     return element("tr", *cells, attributes={"class": "first"} if first else {})
 

@@ -30,18 +30,18 @@ def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
         return {}
     cell = int(opened.labels["cell"][best])
     members = sweep.members_at_places(cell)
-    own = history.isel(member=members)
-    parent = own[PARENT].values
-    known = np.isfinite(parent).all(axis=1)
-    if not known.any():
+    population = history.isel(member=members)
+    parent = population[PARENT].values
+    is_known = np.isfinite(parent).all(axis=1)
+    if not is_known.any():
         return {}
-    own = own.isel(selection_batch=known)
+    population = population.isel(selection_batch=is_known)
     places = np.argsort(members)
-    parent = places[parent[known].astype(int) - members.min()]
-    line, batch = int(places[best - members.min()]), own.selection_batch.values
-    which = "; ".join(f"{name} = {value}" for name, value in sweep.settings_of(cell).items())
-    of_which = f" of the population with {which}" if which else ""
-    about = f"{members.size} members{of_which}, {len(batch)} selections"
+    parent = places[parent[is_known].astype(int) - members.min()]
+    line, batch = int(places[best - members.min()]), population.selection_batch.values
+    settings = "; ".join(f"{name} = {value}" for name, value in sweep.settings_of(cell).items())
+    of_population = f" of the population with {settings}" if settings else ""
+    about = f"{members.size} members{of_population}, {len(batch)} selections"
 
     figure, ax = plt.subplots(figsize=(4.2, 3.4), layout="constrained")
     draw_genealogy(ax, batch, parent, best=line)
@@ -50,8 +50,8 @@ def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
         "member is in colour. Members are in the order of their settings and seeds."
     )
     figures = {"genealogy": RunFigure(figure, "Genealogy", caption)}
-    for name in sorted(str(name) for name in own.data_vars if str(name).startswith(HYPERPARAMETER)):
-        values = own[name].values
+    for name in sorted(str(name) for name in population.data_vars if str(name).startswith(HYPERPARAMETER)):
+        values = population[name].values
         if values.ndim != 2:
             continue
         label = name.removeprefix(HYPERPARAMETER).rpartition(".")[2].replace("_", " ")

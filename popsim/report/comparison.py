@@ -105,7 +105,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
         raise ValueError(f"`runs` must be 2 to {len(COLORS)} folders of runs, got {len(paths)}.")
     for path in paths:
         check_path("runs", path)
-        if [other.resolve() for other in paths].count(path.resolve()) > 1:
+        if [each.resolve() for each in paths].count(path.resolve()) > 1:
             raise ValueError(f"`runs` must be different runs, got {path} twice.")
     names = _names(paths) if names is None else names
     is_text = all(name.strip() and not has_control_characters(name) for name in names)
@@ -114,7 +114,7 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
             f"`names` must be {len(paths)} different names without control characters, one for each run, "
             f"got {list(names)}."
         )
-    runs = [_open(*given) for given in zip(paths, names, COLORS, strict=False)]
+    runs = [_open(*arguments) for arguments in zip(paths, names, COLORS, strict=False)]
     _check_one_task(runs)
     return runs
 
@@ -135,13 +135,13 @@ def _open(path: Path, name: str, color: str) -> ComparedRun:
 def _check_one_task(runs: Sequence[ComparedRun]) -> None:
     tasks = {each.name: type(innermost_task(each.run.task)).__name__ for each in runs}
     if len(set(tasks.values())) > 1:
-        said = ", ".join(f"{task} ({name})" for name, task in tasks.items())
-        raise ValueError(f"`runs` must be of one task, as losses of others do not compare: got {said}.")
+        listing = ", ".join(f"{task} ({name})" for name, task in tasks.items())
+        raise ValueError(f"`runs` must be of one task, as losses of others do not compare: got {listing}.")
 
 
 def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return the settings that differ between runs, with one column per run."""
-    given = [
+    run_settings = [
         {
             "experiment": str(each.info.experiment),
             "popsim": str(each.info.description.get("popsim")),
@@ -149,24 +149,24 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
         }
         for each in runs
     ]
-    names = dict.fromkeys(name for settings in given for name in settings)
-    rows = [Row(name, [settings.get(name, MISSING) for settings in given]) for name in names]
+    names = dict.fromkeys(name for settings in run_settings for name in settings)
+    rows = [Row(name, [settings.get(name, MISSING) for settings in run_settings]) for name in names]
     return ResultTable(_columns(runs), [row for row in rows if len(set(row.values)) > 1])
 
 
 def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     """Return losses and figures of merit with one column per run: the mean over members and the range."""
-    told: dict[str, Callable[[ComparedRun], str]] = {
+    texts: dict[str, Callable[[ComparedRun], str]] = {
         "members": lambda each: str(each.run.experiment.n_members),
         "batches": lambda each: str(each.info.n_saved),
         "training took": lambda each: each.last(lambda losses: duration_text(losses.seconds)),
         "last training loss": lambda each: each.last(lambda losses: spread_text(losses.training)),
         "last validation loss": lambda each: each.last(lambda losses: spread_text(losses.validation)),
     }
-    rows = [Row(name, [say(each) for each in runs]) for name, say in told.items()]
+    rows = [Row(name, [say(each) for each in runs]) for name, say in texts.items()]
     rows += [
-        Row(name, [spread_text(values, digits=column.digits) for values in own])
-        for name, column, own in merits(runs)
+        Row(name, [spread_text(values, digits=column.digits) for values in values_by_run])
+        for name, column, values_by_run in merits(runs)
     ]
     rows += [
         Row(_merit_name(column), [_count(each.known(column)) for each in runs])
@@ -183,12 +183,12 @@ def merits(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np
 
     A run that is not finished, or whose experiment lacks the column, has no values.
     """
-    found = []
+    rows = []
     for column in _all_columns(runs, numeric=True):
         values = [each.of_members(column) for each in runs]
-        if any(own.size for own in values):
-            found.append((_merit_name(column), column, values))
-    return found
+        if any(array.size for array in values):
+            rows.append((_merit_name(column), column, values))
+    return rows
 
 
 def spread_text(values: Float[np.ndarray, " member"], *, digits: int | None = None) -> str:
@@ -207,8 +207,8 @@ def spread_text(values: Float[np.ndarray, " member"], *, digits: int | None = No
         for number in (finite.mean(), finite.min(), finite.max())
     )
     lost = values.size - finite.size
-    said = mean if values.size == 1 else f"{mean} ({low} to {high})"
-    return f"{said}, {lost} not finite" if lost else said
+    text = mean if values.size == 1 else f"{mean} ({low} to {high})"
+    return f"{text}, {lost} not finite" if lost else text
 
 
 def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
@@ -217,14 +217,14 @@ def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
 
 def _all_columns(runs: Sequence[ComparedRun], *, numeric: bool) -> list[Column]:
     """Return the distinct columns of all results that are numeric, or those that are not."""
-    found: dict[Column, None] = {}
+    columns: dict[Column, None] = {}
     for each in runs:
         if each.results is None:
             continue
         for index, column in enumerate(each.results.columns):
             if is_numeric([row.values[index] for row in each.results.rows]) == numeric:
-                found[column] = None
-    return list(found)
+                columns[column] = None
+    return list(columns)
 
 
 def _merit_name(column: Column) -> str:
@@ -245,8 +245,8 @@ def _limit(each: ComparedRun, column: Column) -> str:
     if each.results is None or not each.has(column):
         return MISSING
     place = list(each.results.columns).index(column)
-    found = [row.values[place] for row in each.results.rows if row.label == LIMITS]
-    return cell_text(found[0], column) if found else MISSING
+    bounds = [row.values[place] for row in each.results.rows if row.label == LIMITS]
+    return cell_text(bounds[0], column) if bounds else MISSING
 
 
 def _count(values: Float[np.ndarray, " known"]) -> str:
@@ -269,7 +269,7 @@ def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure | NotDra
     }
     with figure_style():
         figures = {name: try_to_draw(figure_name(name), draw, passes=DAMAGE) for name, draw in draws.items()}
-    return {name: drawn for name, drawn in figures.items() if drawn is not None}
+    return {name: figure for name, figure in figures.items() if figure is not None}
 
 
 def _members(runs: Sequence[ComparedRun]) -> str:
@@ -299,11 +299,11 @@ def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind
 
 
 def _merits(runs: Sequence[ComparedRun]) -> RunFigure | None:
-    if not (found := merits(runs)):
+    if not (rows := merits(runs)):
         return None
-    size = (3.4, 0.3 + len(found) * (0.5 + 0.25 * len(runs)))
-    figure, axes = plt.subplots(len(found), 1, figsize=size, layout="constrained", squeeze=False)
-    for ax, (name, _, values) in zip(axes[:, 0], found, strict=True):
+    size = (3.4, 0.3 + len(rows) * (0.5 + 0.25 * len(runs)))
+    figure, axes = plt.subplots(len(rows), 1, figsize=size, layout="constrained", squeeze=False)
+    for ax, (name, _, values) in zip(axes[:, 0], rows, strict=True):
         draw_member_values(ax, values, names=[each.short_name for each in runs], label=name)
     caption = (
         f"A point for each member ({_members(runs)}), a bar at their mean; each number is over the trials "
@@ -319,9 +319,9 @@ def _speeds(runs: Sequence[ComparedRun]) -> RunFigure | None:
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
     n_trials = [_draw_speed(ax, each) for each in runs]
     ax.legend()
-    said = str(n_trials[0]) if len(set(n_trials)) == 1 else " or ".join(map(str, sorted(set(n_trials))))
+    n_text = str(n_trials[0]) if len(set(n_trials)) == 1 else " or ".join(map(str, sorted(set(n_trials))))
     caption = (
-        f"Speed of the hand in {said} validation trials, noise off: lines are the mean over members "
+        f"Speed of the hand in {n_text} validation trials, noise off: lines are the mean over members "
         f"({_members(runs)}), each with its mean over trials; bands go from the slowest to the fastest "
         f"member at each time. {REPLICATION}"
     )
@@ -377,9 +377,9 @@ def compare_runs(
     ]
     page = out / COMPARISON
     n_bytes = write_page(page, f"Comparison of {len(runs)} runs", body)
-    said = [str(settings)] if settings.rows else ["all settings are the same"]
-    said += ["", str(results), *(f"{each.name}: {each.state}" for each in runs if not each.run.is_finished)]
-    return WrittenReport(page, n_bytes, figures, "\n".join(said))
+    lines = [str(settings)] if settings.rows else ["all settings are the same"]
+    lines += ["", str(results), *(f"{each.name}: {each.state}" for each in runs if not each.run.is_finished)]
+    return WrittenReport(page, n_bytes, figures, "\n".join(lines))
 
 
 def _notes(runs: Sequence[ComparedRun]) -> list[Html]:

@@ -104,9 +104,9 @@ def picture(figure: Figure, alt: str) -> Html:
     - `figure`: a matplotlib figure.
     - `alt`: the alternative text.
     """
-    kind, content = "svg+xml", _saved(figure, "svg")
+    kind, content = "svg+xml", _encode(figure, "svg")
     if len(content) > LARGEST_SVG:
-        kind, content = "png", _saved(figure, "png")
+        kind, content = "png", _encode(figure, "png")
     width = round(PIXELS_PER_INCH * figure.get_size_inches()[0])
     height = round(PIXELS_PER_INCH * figure.get_size_inches()[1])
     return element(
@@ -123,12 +123,12 @@ def picture(figure: Figure, alt: str) -> Html:
 
 def alt_text(figure: Figure, title: str) -> str:
     """Return the title of a figure, and what it plots against what, from its axis labels."""
-    drawn = [(ax.get_ylabel(), ax.get_xlabel()) for ax in figure.axes]
-    said = [f"{y} against {x}" for y, x in dict.fromkeys(drawn) if x and y]
-    return " ".join(f"{title}: {'; '.join(said)}".split()) if said else title
+    labels = [(ax.get_ylabel(), ax.get_xlabel()) for ax in figure.axes]
+    relations = [f"{y} against {x}" for y, x in dict.fromkeys(labels) if x and y]
+    return " ".join(f"{title}: {'; '.join(relations)}".split()) if relations else title
 
 
-def _saved(figure: Figure, kind: str) -> bytes:
+def _encode(figure: Figure, kind: str) -> bytes:
     """Save a figure as bytes that do not vary between calls."""
     buffer = io.BytesIO()
     with figure_style(), matplotlib.rc_context({"svg.hashsalt": "popsim"}):
@@ -154,13 +154,13 @@ def save_and_embed(
     """
     paths, shown = [], []
     try:
-        for name, drawn in figures.items():
-            if isinstance(drawn, NotDrawn):
-                embedded = drawn
+        for name, run_figure in figures.items():
+            if isinstance(run_figure, NotDrawn):
+                embedded = run_figure
             else:
                 embedded = try_to_draw(
                     figure_name(name),
-                    lambda name=name, drawn=drawn: _save_and_embed(drawn, folder, name),
+                    lambda name=name, run_figure=run_figure: _save_and_embed(run_figure, folder, name),
                     passes=SaveError,
                 )
             if isinstance(embedded, NotDrawn):
@@ -173,15 +173,15 @@ def save_and_embed(
     return paths, shown
 
 
-def _save_and_embed(drawn: RunFigure, folder: Path, name: str) -> list[Html]:
+def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> list[Html]:
     """Write a figure, and return its element; none if it repeats others."""
-    with saving(folder), figure_style(), laid_out(drawn.figure):
-        save_figure(drawn.figure, folder, name)
-        if drawn.repeats:
+    with saving(folder), figure_style(), laid_out(run_figure.figure):
+        save_figure(run_figure.figure, folder, name)
+        if run_figure.repeats:
             return []
-        alt = alt_text(drawn.figure, drawn.title)
-        source = picture(drawn.figure, alt)
-    return [figure(source, alt=alt, title=drawn.title, caption=drawn.caption)]
+        alt = alt_text(run_figure.figure, run_figure.title)
+        source = picture(run_figure.figure, alt)
+    return [figure(source, alt=alt, title=run_figure.title, caption=run_figure.caption)]
 
 
 def figure_name(name: str) -> str:

@@ -89,14 +89,17 @@ def draw_population(run: Run) -> dict[str, RunFigure] | None:
     if hidden is None or not np.all(np.isfinite(hidden)) or hidden.shape[-1] < 2:
         return None
     n_components = min(MOST_COMPONENTS, hidden.shape[-1])
-    found = principal_components(hidden, n_components=n_components)
+    components = principal_components(hidden, n_components=n_components)
     with figure_style():
-        return {"explained_variance": _dimensions(hidden, found), "state_space": _course(run, found)}
+        return {
+            "explained_variance": _dimensions(hidden, components),
+            "state_space": _course(run, components),
+        }
 
 
-def _dimensions(hidden: np.ndarray, found: PrincipalComponents) -> RunFigure:
+def _dimensions(hidden: np.ndarray, components: PrincipalComponents) -> RunFigure:
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-    draw_explained_variance(ax, found.explained)
+    draw_explained_variance(ax, components.explained)
     ratios = participation_ratio(hidden)
     caption = (
         f"Variance of the activity of {hidden.shape[-1]} units, over the steps of {hidden.shape[1]} "
@@ -107,20 +110,20 @@ def _dimensions(hidden: np.ndarray, found: PrincipalComponents) -> RunFigure:
     return RunFigure(figure, "Dimensions of activity", caption)
 
 
-def _course(run: Run, found: PrincipalComponents) -> RunFigure:
+def _course(run: Run, components: PrincipalComponents) -> RunFigure:
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
     direction = run.task.validation_trials().conditions.get("direction")
     draw_state_space(
         ax,
-        found.projections[0, :, :, :2],
+        components.projections[0, :, :, :2],
         direction=None if direction is None else np.asarray(direction),
-        explained=found.explained[0, :2],
+        explained=components.explained[0, :2],
     )
     colored = "" if direction is None else ", coloured by the direction of the target"
     caption = (
-        f"Activity of one network, member 0, in {found.projections.shape[1]} validation trials{colored}, "
-        "noise off: its first two principal components, with their shares of the variance. Rings: the first "
-        "time step; dots: the last. The other members are not shown."
+        f"Activity of one network, member 0, in {components.projections.shape[1]} validation trials{colored}"
+        ", noise off: its first two principal components, with their shares of the variance. Rings: the "
+        "first time step; dots: the last. The other members are not shown."
     )
     return RunFigure(figure, "Course of activity", caption)
 
@@ -140,15 +143,15 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | None:
         "trained": hidden_activity(run, run.ensemble),
         "untrained": hidden_activity(run, run.models(batch=-1)),
     }
-    found = [
+    pairs = [
         (name, member) for name, hidden in activity.items() if hidden is not None for member in hidden[:MOST]
     ]
-    found = [(name, member) for name, member in found if np.all(np.isfinite(member)) and np.ptp(member) > 0]
-    if len(found) < FEWEST:
+    pairs = [(name, member) for name, member in pairs if np.all(np.isfinite(member)) and np.ptp(member) > 0]
+    if len(pairs) < FEWEST:
         return None
-    members, groups = [member for _, member in found], np.array([name for name, _ in found])
+    members, groups = [member for _, member in pairs], np.array([name for name, _ in pairs])
     distances = pairwise(members, procrustes_angle)
-    said = (
+    caption = (
         f"Procrustes angle between the activity of networks in the same {len(members[0])} validation trials, "
         f"noise off, after the best rotation: 0 for the same geometry. {np.sum(groups == 'trained')} trained "
         f"members, and {np.sum(groups == 'untrained')} before training; a member is a unit of replication, a "
@@ -161,9 +164,9 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | None:
         plane, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
         draw_member_map(ax, chart.positions, groups=groups, fraction=chart.fraction)
     return {
-        "member_distances": RunFigure(matrix, "Distances between members", said),
+        "member_distances": RunFigure(matrix, "Distances between members", caption),
         "member_map": RunFigure(
-            plane, "Map of the members", f"{said} Near one another: alike. A point is a network."
+            plane, "Map of the members", f"{caption} Near one another: alike. A point is a network."
         ),
     }
 
@@ -289,19 +292,21 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     body = [*_introduction(run, info), element("h2", "Results"), table(results, "Results")]
     figures: list[Path] = []
     for section in SECTIONS:
-        drawn = try_to_draw(
-            f"the section {section.title!r}", lambda section=section: _drawn(section, run), passes=DAMAGE
+        section_figures = try_to_draw(
+            f"the section {section.title!r}",
+            lambda section=section: _draw_section(section, run),
+            passes=DAMAGE,
         )
-        if drawn is None:
+        if section_figures is None:
             continue
-        if isinstance(drawn, NotDrawn):
-            body += [element("h2", section.title), not_drawn(drawn)]
+        if isinstance(section_figures, NotDrawn):
+            body += [element("h2", section.title), not_drawn(section_figures)]
             continue
-        if taken := {path.stem for path in figures} & drawn.keys():
+        if repeated := {path.stem for path in figures} & section_figures.keys():
             raise ValueError(
-                f"`SECTIONS` must have figures of different names, got {sorted(taken)[0]!r} again."
+                f"`SECTIONS` must have figures of different names, got {sorted(repeated)[0]!r} again."
             )
-        paths, shown = save_and_embed(drawn, out / run.folder.figures.name)
+        paths, shown = save_and_embed(section_figures, out / run.folder.figures.name)
         figures += paths
         body += [element("h2", section.title), element("p", section.introduction), *shown]
     code = element("pre", element("code", _CODE.format(path=repr(str(run.folder.path)))))
@@ -310,7 +315,7 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     return WrittenReport(page, write_page(page, _title(run), body), figures, str(results))
 
 
-def _drawn(section: Section, run: Run) -> dict[str, RunFigure] | None:
+def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | None:
     """Return the figures of a section."""
     figures = section.draw(run)
     return None if figures is None else dict(figures)
@@ -322,24 +327,25 @@ def _title(run: Run) -> str:
 
 def _introduction(run: Run, info: RunInfo) -> list[Html]:
     """Describe the model and the training of the run, with its duration."""
-    own, about = run.experiment, inspect.getdoc(type(run.experiment)) or ""
-    said = [
+    experiment, about = run.experiment, inspect.getdoc(type(run.experiment)) or ""
+    elements = [
         element("p", " ".join(about.partition("\n\n")[0].split())),
         element(
             "p",
-            f"{own.n_members} members{_numbers_trained(info)}, each trained for {own.n_batches} batches of "
-            f"{own.batch_size} trials, all random numbers from seed {own.seed}{_time_trained(info)}.",
+            f"{experiment.n_members} members{_numbers_trained(info)}, each trained for "
+            f"{experiment.n_batches} batches of {experiment.batch_size} trials, all random numbers from seed "
+            f"{experiment.seed}{_time_trained(info)}.",
         ),
     ]
-    for held, why in (
+    for members, why in (
         (info.frozen, "frozen since their numbers were not finite"),
         (info.stopped, "stopped by their performance"),
     ):
-        if held:
-            named = ", ".join(f"{member} (batch {batch})" for member, batch in held.items())
+        if members:
+            named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
             note = f"Members that are {why}: {named}."
-            said.append(element("p", note, attributes={"class": "note"}))
-    return [*said, element("h2", "What was trained"), _settings(info)]
+            elements.append(element("p", note, attributes={"class": "note"}))
+    return [*elements, element("h2", "What was trained"), _settings(info)]
 
 
 def _numbers_trained(info: RunInfo) -> str:

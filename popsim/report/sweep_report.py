@@ -77,7 +77,7 @@ class Scored:
 
     def has(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
         """Return which members have a value on an axis."""
-        return np.array([own == value for own in self.opened.labels[axis].tolist()], bool)
+        return np.array([label == value for label in self.opened.labels[axis].tolist()], bool)
 
     def of_seeds(
         self,
@@ -97,20 +97,20 @@ class Scored:
         - `mean`: the mean over the last axis.
         """
         here, seeds = self.has(axis, value), self.opened.labels["seed"]
-        known = here & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
-        found = [scores[..., known & (seeds == seed)] for seed in np.unique(seeds[known])]
-        return np.stack([mean(own, axis=-1) for own in found], -1) if found else scores[..., :0]
+        is_known = here & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
+        groups = [scores[..., is_known & (seeds == seed)] for seed in np.unique(seeds[is_known])]
+        return np.stack([mean(group, axis=-1) for group in groups], -1) if groups else scores[..., :0]
 
     def combinations(self) -> list[tuple[dict[str, Any], Float[np.ndarray, " member"]]]:
         """Return each combination of values of the axes, with the known scores of its members."""
-        found = []
+        scored_settings = []
         for values in itertools.product(*(self.opened.sweep.axes[name] for name in self.axes)):
             setting = dict(zip(self.axes, values, strict=True))
             here = np.ones(self.values.size, bool)
             for name, value in setting.items():
                 here &= self.has(name, value)
-            found.append((setting, self.values[here & np.isfinite(self.values)]))
-        return found
+            scored_settings.append((setting, self.values[here & np.isfinite(self.values)]))
+        return scored_settings
 
 
 def scored(opened: OpenedSweep, score: str) -> Scored:
@@ -119,13 +119,13 @@ def scored(opened: OpenedSweep, score: str) -> Scored:
     **Raises:** `ValueError` if there is no such number for its members.
     """
     summary = opened.summary()
-    known = [
+    names = [
         str(name)
         for name in summary.columns
         if name in ("training_loss", "validation_loss") or str(name).startswith("result.")
     ]
-    if score not in known:
-        raise ValueError(f"`score` must be one of {', '.join(known)}, got {score!r}.{perhaps(score, known)}")
+    if score not in names:
+        raise ValueError(f"`score` must be one of {', '.join(names)}, got {score!r}.{perhaps(score, names)}")
     values = summary[score].to_numpy(float)
     is_finished = (summary["state"] == "finished").to_numpy()
     return Scored(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)
@@ -136,9 +136,9 @@ def settings_table(results: Scored) -> ResultTable:
     rows, method = [], method_for(results.values)
     for setting, scores in results.combinations():
         units = results.opened.sweep.experiment.units()
-        told = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
+        texts = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
         mean = float(scores.mean()) if scores.size else np.inf
-        rows.append((mean, [*told, str(scores.size), _interval_text(scores, method), _range_text(scores)]))
+        rows.append((mean, [*texts, str(scores.size), _interval_text(scores, method), _range_text(scores)]))
     rows.sort(key=lambda row: row[0])
     columns = [Column(name.replace("_", " ")) for name in results.axes]
     columns += [
@@ -167,8 +167,8 @@ def draw_sweep(results: Scored) -> dict[str, RunFigure | NotDrawn]:
     figures: dict[str, RunFigure | NotDrawn] = {}
 
     def add(name: str, draw: Callable[[], dict[str, RunFigure]]) -> None:
-        drawn = try_to_draw(figure_name(name), draw, passes=DAMAGE)
-        figures.update({name: drawn} if isinstance(drawn, NotDrawn) else drawn)
+        result = try_to_draw(figure_name(name), draw, passes=DAMAGE)
+        figures.update({name: result} if isinstance(result, NotDrawn) else result)
 
     with figure_style():
         curves = try_to_draw("the learning curves", lambda: _learning(results), passes=DAMAGE)
@@ -203,19 +203,19 @@ def _curves(results: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -
     counts = []
     for color, place in zip(COLORS, shown, strict=False):
         reached = np.isfinite(losses[:, results.has(axis, values[place])]).any(axis=1)
-        own = results.of_seeds(axis, values[place], losses[reached], _geometric_mean)
-        if not own.size:
+        seed_losses = results.of_seeds(axis, values[place], losses[reached], _geometric_mean)
+        if not seed_losses.size:
             continue
-        draw_loss_bands(ax, batch[reached], own, label=results.texts(axis)[place], color=color)
-        counts.append(own.shape[1])
+        draw_loss_bands(ax, batch[reached], seed_losses, label=results.texts(axis)[place], color=color)
+        counts.append(seed_losses.shape[1])
     if not counts:
         plt.close(figure)
         return {}
     ax.set(ylabel="training loss", xlim=(1, 1.05 * ax.dataLim.x1))
     ax.legend(title=results.named(axis))
-    left = f", {len(shown)} of {len(values)} values" if len(shown) < len(values) else ""
+    extent = f", {len(shown)} of {len(values)} values" if len(shown) < len(values) else ""
     caption = (
-        f"Total training loss by {results.named(axis)}{left}: lines are the geometric mean over seeds "
+        f"Total training loss by {results.named(axis)}{extent}: lines are the geometric mean over seeds "
         f"({', '.join(map(str, counts))}), each with its mean over all other settings; bands go from the "
         f"lowest to the highest seed. {REPLICATION}"
     )
@@ -228,7 +228,7 @@ def _scores(results: Scored, axis: str) -> RunFigure:
     scores = [results.of_seeds(axis, value, results.values, np.mean) for value in values]
     draw_setting_scores(ax, scores, names=results.texts(axis), axis=results.named(axis), label=results.label)
     _tilt(ax, results.texts(axis))
-    n = [own.size for own in scores]
+    n = [seed_scores.size for seed_scores in scores]
     caption = (
         f"{results.label.capitalize()} at the end, by {results.named(axis)}: a point for each seed "
         f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval "
@@ -241,8 +241,10 @@ def _scores(results: Scored, axis: str) -> RunFigure:
 def _map(results: Scored, rows: str, columns: str) -> RunFigure:
     of_rows, of_columns = results.opened.sweep.axes[rows], results.opened.sweep.axes[columns]
     means, counts = np.full((2, len(of_rows), len(of_columns)), np.nan)
-    for (row, one), (column, other) in itertools.product(enumerate(of_rows), enumerate(of_columns)):
-        here = results.values[results.has(rows, one) & results.has(columns, other)]
+    for (row, row_value), (column, column_value) in itertools.product(
+        enumerate(of_rows), enumerate(of_columns)
+    ):
+        here = results.values[results.has(rows, row_value) & results.has(columns, column_value)]
         counts[row, column] = np.isfinite(here).sum()
         if counts[row, column]:
             means[row, column] = np.nanmean(np.where(np.isfinite(here), here, np.nan))
@@ -257,8 +259,8 @@ def _map(results: Scored, rows: str, columns: str) -> RunFigure:
         label=results.label,
     )
     _tilt(ax, results.texts(columns))
-    others = [name for name in results.axes if name not in (rows, columns)]
-    over = " and over ".join(["seeds", *others])
+    other_axes = [name for name in results.axes if name not in (rows, columns)]
+    over = " and over ".join(["seeds", *other_axes])
     caption = (
         f"{results.label.capitalize()}: the mean over {int(counts.min())} to {int(counts.max())} members, "
         f"over {over}. White: not trained. {REPLICATION}"
@@ -323,7 +325,7 @@ def report_sweep(
     if opened.sweep.experiment.select_every is not None:
         notes.append(NOTE)
     body += [element("p", note, attributes={"class": "note"}) for note in notes]
-    body += [element("h2", "What the settings do"), *shown, *_unfinished(opened)]
+    body += [element("h2", "What the settings do"), *shown, *_list_unfinished(opened)]
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
     body += [element("h2", "Open this sweep in Python"), element("pre", element("code", code))]
@@ -360,7 +362,7 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     return [element("p", " ".join(about.split())), named_values("Axes", values)]
 
 
-def _unfinished(opened: OpenedSweep) -> list[Html]:
+def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     """List the cells that are not finished, with what is wrong with them."""
     if not opened.unfinished:
         return []
@@ -370,7 +372,7 @@ def _unfinished(opened: OpenedSweep) -> list[Html]:
         saved = f", {opened.index.n_batches[number]} batches" if opened.index.n_batches[number] else ""
         state = f"{opened.state_of(number)}{saved}{f': {problem}' if problem else ''}"
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
-    left = len(opened.unfinished) - len(values)
-    more = [element("p", f"And {left} more.")] if left else []
+    n_more = len(opened.unfinished) - len(values)
+    more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"{opened.folder.command('resume')} trains them.")
     return [element("h2", "Cells that are not finished"), named_values("Cells", values), *more, command]

@@ -55,8 +55,8 @@ def describe(array: AnyArray | jax.ShapeDtypeStruct) -> Form:
     """Return the form in which an array is stored."""
     kind = None
     if is_key(array):
-        one = array if isinstance(array, jax.Array) else jnp.empty((), array.dtype)
-        kind = str(jax.random.key_impl(one))
+        keys = array if isinstance(array, jax.Array) else jnp.empty((), array.dtype)
+        kind = str(jax.random.key_impl(keys))
         array = jax.eval_shape(jax.random.key_data, array)
     return {"dtype": jnp.dtype(array.dtype).name, "shape": list(array.shape), "key": kind}
 
@@ -77,29 +77,29 @@ def check_storable(name: str, form: Form) -> None:
 
 
 def check_forms(
-    found: Mapping[str, Any], expected: Mapping[str, Form], *, source: str, subset: bool = False
+    forms: Mapping[str, Any], expected: Mapping[str, Form], *, source: str, subset: bool = False
 ) -> None:
     """Check that arrays have the expected forms.
 
     **Arguments:**
 
-    - `found`: the forms of the arrays; other entries of a form are ignored.
+    - `forms`: the forms of the arrays; other entries of a form are ignored.
     - `expected`: the expected forms.
     - `source`: the origin of the arrays, for the error message.
     - `subset`: whether there may be further arrays.
 
     **Raises:** `MismatchError` naming the array.
     """
-    missing, unexpected = sorted(set(expected) - set(found)), sorted(set(found) - set(expected))
+    missing, unexpected = sorted(set(expected) - set(forms)), sorted(set(forms) - set(expected))
     if missing or (unexpected and not subset):
         raise MismatchError(
             f"{source} must hold the arrays of the model: missing {missing}, unexpected {unexpected}."
         )
     for name, form in expected.items():
-        given = {key: found[name].get(key) for key in form}
-        if given != form:
+        actual = {key: forms[name].get(key) for key in form}
+        if actual != form:
             raise MismatchError(
-                f"array {name!r} of {source} must be {_in_words(form)}, got {_in_words(given)}."
+                f"array {name!r} of {source} must be {_in_words(form)}, got {_in_words(actual)}."
             )
 
 
@@ -169,13 +169,15 @@ def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tup
 def _content(path: Path, metadata: str, expected_format: int) -> dict[str, Any]:
     try:
         content = json.loads(metadata)
-        found, digest = content.get("format"), content.pop("sha256", None)
-        if found == expected_format and digest == content_digest(content) and _is_described(content):
+        version, digest = content.get("format"), content.pop("sha256", None)
+        if version == expected_format and digest == content_digest(content) and _is_described(content):
             return content
     except (AttributeError, RecursionError, ValueError):
-        found = expected_format
-    if found != expected_format:
-        raise MismatchError(f"{path} must have format {expected_format}, got {found!r}: use another popsim.")
+        version = expected_format
+    if version != expected_format:
+        raise MismatchError(
+            f"{path} must have format {expected_format}, got {version!r}: use another popsim."
+        )
     raise CorruptDataError(f"{path} must be as popsim wrote it; its metadata is damaged.")
 
 

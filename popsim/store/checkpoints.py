@@ -176,7 +176,7 @@ class Checkpoints:
         """
         self.wait()
         if step is not None:
-            return self._read(self._known(step), expected, subset)
+            return self._read(self._existing_step(step), expected, subset)
         damages: dict[tuple[int, int], CorruptDataError] = {}
         while places := self._places() - damages.keys():  # listed anew, as another process may save meanwhile
             place = max(places)
@@ -208,7 +208,7 @@ class Checkpoints:
         **Raises:** `CorruptDataError` naming its file; `MismatchError` if it was written by something else;
         `ValueError` if there is no checkpoint of `step`.
         """
-        return self._verified(self._known(step))[0]["details"]
+        return self._read_verified(self._existing_step(step))[0]["details"]
 
     def check(self, step: int) -> str:
         """Check that a checkpoint has all its bytes and is of the run, without reading its arrays.
@@ -218,12 +218,12 @@ class Checkpoints:
 
         **Raises:** as `verify`.
         """
-        with self._opened(self._known(step)) as (_, content):
+        with self._open_file(self._existing_step(step)) as (_, content):
             return _digest(content)
 
     def file(self, step: int) -> Path:
         """Return the path of a checkpoint."""
-        return self._file(self._known(step))
+        return self._file(self._existing_step(step))
 
     def _read(
         self,
@@ -231,30 +231,30 @@ class Checkpoints:
         expected: Callable[[dict[str, Any]], Mapping[str, jax.ShapeDtypeStruct]],
         subset: bool,
     ) -> Checkpoint:
-        content, arrays = self._verified(step)
-        wanted = {name: describe(struct) for name, struct in expected(content["details"]).items()}
+        content, arrays = self._read_verified(step)
+        forms = {name: describe(struct) for name, struct in expected(content["details"]).items()}
         source = f"{self._file(step)}, written by {content.get('versions')},"
-        check_forms(content["arrays"], wanted, source=source, subset=subset)
-        kinds = {name: form["key"] for name, form in wanted.items()}
-        found = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
-        return Checkpoint(step, found, content["details"], _digest(content))
+        check_forms(content["arrays"], forms, source=source, subset=subset)
+        kinds = {name: form["key"] for name, form in forms.items()}
+        values = {name: as_keys(arrays[name], kind) if kind else arrays[name] for name, kind in kinds.items()}
+        return Checkpoint(step, values, content["details"], _digest(content))
 
-    def _verified(self, step: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _read_verified(self, step: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return the content and the arrays of a file that is as it was written."""
-        with self._opened(step) as (file, content):
+        with self._open_file(step) as (file, content):
             forms = content["arrays"].items()
             return content, {name: read_array(self._file(step), file, name, form) for name, form in forms}
 
     @contextlib.contextmanager
-    def _opened(self, step: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    def _open_file(self, step: int) -> Iterator[tuple[Any, dict[str, Any]]]:
         path = self._file(step)
         try:
             check_plain_file(path)
             with open_array_file(path, FORMAT, "a checkpoint") as (file, content):
                 check_run_id(content.get(RUN_ID), self._run_id, path)
                 self._check_owner(path, step, content)
-                if (found := content.get("step")) != step:
-                    raise CorruptDataError(f"{path} must be of step {step}, got step {found!r}.")
+                if (stored_step := content.get("step")) != step:
+                    raise CorruptDataError(f"{path} must be of step {step}, got step {stored_step!r}.")
                 yield file, content
         except FileNotFoundError:
             raise missing_file(path) from None
@@ -267,27 +267,27 @@ class Checkpoints:
         stored = {**(stored if isinstance(stored, dict) else {}), "step": content.get("step")}
         expected = {**self._belongs_to, "step": step}
         if differ := [name for name in expected if stored.get(name) != expected[name]]:
-            wanted, present = (
+            expected_text, stored_text = (
                 ", ".join(f"{name} {values.get(name)}" for name in differ) for values in (expected, stored)
             )
-            raise MismatchError(f"{path} must be of {wanted}, got {present:.200}.")
+            raise MismatchError(f"{path} must be of {expected_text}, got {stored_text:.200}.")
 
     def _places(self) -> set[tuple[int, int]]:
         """Return step and inode number of each checkpoint; a replacement has another number."""
         # List until two listings agree: one made during a write may lack both the old and the new checkpoint.
-        before, places = None, self._listed()
+        before, places = None, self._list_places()
         while places != before:
-            before, places = places, self._listed()
+            before, places = places, self._list_places()
         return places
 
-    def _listed(self) -> set[tuple[int, int]]:
+    def _list_places(self) -> set[tuple[int, int]]:
         if not self.path.is_dir():
             return set()
         with os.scandir(self.path) as entries:
-            own = [(_step(entry.name), entry.inode()) for entry in entries]
-        return {(step, number) for step, number in own if step is not None}
+            candidates = [(_step(entry.name), entry.inode()) for entry in entries]
+        return {(step, number) for step, number in candidates if step is not None}
 
-    def _known(self, step: int) -> int:
+    def _existing_step(self, step: int) -> int:
         if step not in (steps := self.steps()):
             raise ValueError(f"`step` must be one of {steps}, for which {self.path} has one, got {step}.")
         return step

@@ -176,8 +176,8 @@ def remove_left_over(path: Path) -> bool:
 
 def _check(path: Path, mode: int, expected: int) -> None:
     if stat.S_IFMT(mode) != expected:
-        wanted = _KINDS[expected].replace("a ", "a plain ", 1)
-        raise CorruptDataError(f"{path} must be {wanted}, got {_KINDS.get(stat.S_IFMT(mode), 'a device')}.")
+        kind = _KINDS[expected].replace("a ", "a plain ", 1)
+        raise CorruptDataError(f"{path} must be {kind}, got {_KINDS.get(stat.S_IFMT(mode), 'a device')}.")
 
 
 @contextlib.contextmanager

@@ -25,25 +25,25 @@ def new_run_id() -> str:
     return uuid.uuid4().hex
 
 
-def is_run_id(found: Any) -> TypeGuard[str]:
-    """Whether `found` is a valid identity of a run."""
-    return isinstance(found, str) and _FORM.fullmatch(found) is not None
+def is_run_id(value: Any) -> TypeGuard[str]:
+    """Whether `value` is a valid identity of a run."""
+    return isinstance(value, str) and _FORM.fullmatch(value) is not None
 
 
-def check_run_id(found: Any, expected: str | None, place: Path | str) -> None:
+def check_run_id(stored_id: Any, expected: str | None, place: Path | str) -> None:
     """Check that a part belongs to the expected run.
 
     **Arguments:**
 
-    - `found`: the identity stored in the part.
+    - `stored_id`: the identity stored in the part.
     - `expected`: the identity of the run; None accepts any.
     - `place`: the part, for the error message.
 
     **Raises:** `MismatchError` naming the part.
     """
-    if expected is not None and found != expected:
-        said = f"of the run {found}" if is_run_id(found) else "without an identity"
-        raise MismatchError(f"{place} must be a part of the run {expected}, got one {said}.")
+    if expected is not None and stored_id != expected:
+        origin = f"of the run {stored_id}" if is_run_id(stored_id) else "without an identity"
+        raise MismatchError(f"{place} must be a part of the run {expected}, got one {origin}.")
 
 
 class FolderHeldError(ValueError):

@@ -130,10 +130,10 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
 
     **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written.
     """
-    found = read_json(path)
-    value = {key: own for key, own in found.items() if key != CHECKSUM} if isinstance(found, dict) else {}
+    data = read_json(path)
+    value = {key: entry for key, entry in data.items() if key != CHECKSUM} if isinstance(data, dict) else {}
     try:
-        is_sound = isinstance(found, dict) and found.get(CHECKSUM) == digest(value)
+        is_sound = isinstance(data, dict) and data.get(CHECKSUM) == digest(value)
     except RecursionError:
         is_sound = False
     if not is_sound:
@@ -180,7 +180,7 @@ def stream_json_lines(path: Path) -> Iterator[Any]:
     **Raises:** `CorruptDataError` naming the file if it is missing or not a plain file, and the line if
     another one is damaged.
     """
-    for value, _ in _logged(path):
+    for value, _ in _parse_lines(path):
         yield value
 
 
@@ -191,7 +191,7 @@ def read_json_lines(path: Path) -> list[Any]:
     hundred MB, and the line if another one is damaged.
     """
     values, n_bytes = [], 0
-    for value, size in _logged(path):
+    for value, size in _parse_lines(path):
         values.append(value)
         n_bytes += size
         if n_bytes > LARGEST_LOG_BYTES:
@@ -207,10 +207,10 @@ def keep_json_lines(path: Path, keep: Callable[[Any], bool]) -> None:
     **Raises:** `CorruptDataError` if `keep` cannot handle a line; `SaveError` if it cannot be written.
     """
     if os.path.lexists(path):
-        write_file(path, _kept(path, keep))
+        write_file(path, _select_lines(path, keep))
 
 
-def _kept(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
+def _select_lines(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
     try:
         for value in stream_json_lines(path):
             if keep(value):
@@ -219,7 +219,7 @@ def _kept(path: Path, keep: Callable[[Any], bool]) -> Iterator[bytes]:
         raise CorruptDataError(f"{path} must hold the lines of a log; it is damaged: {error!r}") from None
 
 
-def _logged(path: Path) -> Iterator[tuple[Any, int]]:
+def _parse_lines(path: Path) -> Iterator[tuple[Any, int]]:
     """Yield the parsed lines of a log, without a torn last one, and the size of each in bytes."""
     damaged = 0
     for number, line in enumerate(log_lines(path), 1):

@@ -128,7 +128,7 @@ def load_model(path: str | Path, template: PyTree) -> PyTree:
         _check_static_parts(content, template, path)
         for name, index in names.items():
             array = read_array(path, file, name, content["arrays"][name])
-            leaves[index] = _restored(array, leaves[index], f"array {name!r} of {path}")
+            leaves[index] = _restore_leaf(array, leaves[index], f"array {name!r} of {path}")
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -175,16 +175,16 @@ def array_forms(tree: PyTree) -> dict[str, dict[str, Any]]:
     return {name: describe(leaves[index]) for name, index in leaf_names(tree).items()}
 
 
-def check_arrays(found: Mapping[str, Any], template: PyTree, *, source: str) -> None:
+def check_arrays(forms: Mapping[str, Any], template: PyTree, *, source: str) -> None:
     """Check that arrays fit a template, or raise `MismatchError` naming the array.
 
     **Arguments:**
 
-    - `found`: the result of `array_forms` for the arrays; other entries are ignored.
+    - `forms`: the result of `array_forms` for the arrays; other entries are ignored.
     - `template`: a tree whose arrays may be `jax.ShapeDtypeStruct`s.
     - `source`: the origin of the arrays, for the error message.
     """
-    check_forms(found, array_forms(template), source=source)
+    check_forms(forms, array_forms(template), source=source)
 
 
 def _is_model_file(path: Path) -> bool:
@@ -195,7 +195,7 @@ def _is_model_file(path: Path) -> bool:
         return False
 
 
-def _restored(array: np.ndarray, expected: Any, name: str) -> Any:
+def _restore_leaf(array: np.ndarray, expected: Any, name: str) -> Any:
     """Convert a stored array to the kind of leaf in the template."""
     if isinstance(expected, np.ndarray):
         return array

@@ -93,10 +93,10 @@ class _FileForHDF5(io.FileIO):
         self.error: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        rest = memoryview(data)
+        unwritten = memoryview(data)
         try:
-            while rest and self.error is None:
-                rest = rest[super().write(rest) :]
+            while unwritten and self.error is None:
+                unwritten = unwritten[super().write(unwritten) :]
         except OSError as error:
             self.error = error
         return len(data)
@@ -172,8 +172,8 @@ def _box(shape: tuple[int, ...], dtype: np.dtype, n_bytes: int) -> tuple[int, ..
     """Return the largest box of whole trailing axes that fits into `n_bytes`, or one element."""
     box = list(shape)
     for axis in range(len(shape)):
-        rest = math.prod(box[axis + 1 :]) * dtype.itemsize
-        box[axis] = min(shape[axis], max(1, n_bytes // max(1, rest)))
+        bytes_per_index = math.prod(box[axis + 1 :]) * dtype.itemsize
+        box[axis] = min(shape[axis], max(1, n_bytes // max(1, bytes_per_index)))
     return tuple(box)
 
 

@@ -54,9 +54,9 @@ class PlainFolder(abc.ABC):
         """Yield popsim's files and folders, finished or not; whether each should be a folder."""
         parts = self.parts() | {self.path / LOCK: False, self.path / HOLDER: False}
         for path in self.path.iterdir() if self.path.is_dir() else ():
-            whole = path.with_name(finished_name(path.name) or path.name)
-            if whole in parts:
-                yield path, parts[whole]
+            finished_path = path.with_name(finished_name(path.name) or path.name)
+            if finished_path in parts:
+                yield path, parts[finished_path]
 
     def check_plain(self) -> None:
         """Check that no file of popsim is replaced by, or contains, a link, pipe or device.

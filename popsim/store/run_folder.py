@@ -84,12 +84,12 @@ class RunFolder(PlainFolder):
     @property
     def resume_command(self) -> str:
         """The command that finishes the run; it imports the module of an experiment from outside popsim."""
-        described = _described(self.description) if self.description.is_file() else {}
+        described = _description_or_empty(self.description) if self.description.is_file() else {}
         return f"popsim {import_option(described)}resume {as_word(self.path)}"
 
     def present_of_training(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
-        present = [own.name for own in (self.log, self.history / "zarr.json") if own.exists()]
+        present = [file.name for file in (self.log, self.history / "zarr.json") if file.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
     def parts(self) -> dict[Path, bool]:
@@ -139,16 +139,16 @@ class RunFolder(PlainFolder):
         folder = cls(as_path("out", path))
         folder.check_plain()
         if folder.description.exists():
-            if "popsim" not in _described(folder.description):
+            if "popsim" not in _description_or_empty(folder.description):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
                     f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
                     f"{'' if folder.is_finished else f', or {folder.resume_command} to finish it'}."
                 )
-        elif found := folder.foreign():
+        elif foreign := folder.foreign():
             raise ValueError(
-                f"`out` must be an empty folder or a run to overwrite, got {path}: it has {found}."
+                f"`out` must be an empty folder or a run to overwrite, got {path}: it has {foreign}."
             )
 
     def check_free_for_training(self, *, restore: bool) -> None:
@@ -189,7 +189,7 @@ class RunFolder(PlainFolder):
         folder = cls(as_path("path", path))
         folder.check_plain()
         if not folder.description.is_file():
-            if folder.training.is_file() and _described(folder.training).get("of_experiment"):
+            if folder.training.is_file() and _description_or_empty(folder.training).get("of_experiment"):
                 raise missing_file(folder.description)
             script = (
                 "; a script's training is opened by popsim.open_run with `task` and `build`, and continued "
@@ -234,7 +234,7 @@ def _importable(module: str) -> str:
     return module if is_found else "MODULE"
 
 
-def _described(path: Path) -> dict[str, Any]:
+def _description_or_empty(path: Path) -> dict[str, Any]:
     """Read a description; return an empty one if it is not of popsim."""
     try:
         described = read_json(path)
@@ -250,7 +250,7 @@ def read_description(path: Path) -> dict[str, Any]:
 
     **Raises:** `MismatchError` if it has another format; `CorruptDataError` if it is missing or was changed.
     """
-    if "format" not in (described := _described(path)):
+    if "format" not in (described := _description_or_empty(path)):
         raise CorruptDataError(
             f"{path} must be written by popsim; it is missing, damaged, or something else."
         )

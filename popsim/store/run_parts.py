@@ -75,9 +75,9 @@ def run_id_of(folder: RunFolder) -> str:
 
 
 def _run_id(described: Mapping[str, Any], path: Path) -> str:
-    if not is_run_id(found := described.get(RUN_ID)):
-        raise CorruptDataError(f"{path} must have the identity of a run, got {found!r}.")
-    return found
+    if not is_run_id(stored_id := described.get(RUN_ID)):
+        raise CorruptDataError(f"{path} must have the identity of a run, got {stored_id!r}.")
+    return stored_id
 
 
 def read_parts(folder: RunFolder) -> RunParts:
@@ -93,15 +93,17 @@ def read_parts(folder: RunFolder) -> RunParts:
                 f"there must be a file {folder.training} beside {present[0]}; it is missing."
             )
         return RunParts(run_id_of(folder))
-    found = read_description(folder.training)
-    check_description(folder, found)
+    description = read_description(folder.training)
+    check_description(folder, description)
     has_run = folder.description.is_file()
-    run_id = run_id_of(folder) if has_run else _run_id(found, folder.training)
-    check_run_id(found.get(RUN_ID), run_id, f"{folder.training}, beside {folder.description.name},")
+    run_id = run_id_of(folder) if has_run else _run_id(description, folder.training)
+    check_run_id(description.get(RUN_ID), run_id, f"{folder.training}, beside {folder.description.name},")
     try:
-        history = {str(axis): int(length) for axis, length in found["history"].items()}
-        steps = tuple(int(step) for step in found["checkpoints"])
-        return RunParts(run_id, steps, history, int(found["n_log_lines"]), found.get("of_experiment"))
+        history = {str(axis): int(length) for axis, length in description["history"].items()}
+        steps = tuple(int(step) for step in description["checkpoints"])
+        return RunParts(
+            run_id, steps, history, int(description["n_log_lines"]), description.get("of_experiment")
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptDataError(f"{folder.training} must say what a training wrote: {error!r}.") from None
 
@@ -128,8 +130,8 @@ def check_description(folder: RunFolder, described: Mapping[str, Any]) -> None:
 
 def missing_checkpoints(folder: RunFolder, parts: RunParts) -> list[int]:
     """Return the steps of lost checkpoints, if fewer exist than listed: saving adds one before it deletes."""
-    there = Checkpoints(folder.checkpoints).steps()
-    return [] if len(there) >= len(parts.checkpoints) else sorted({*parts.checkpoints} - {*there})
+    steps = Checkpoints(folder.checkpoints).steps()
+    return [] if len(steps) >= len(parts.checkpoints) else sorted({*parts.checkpoints} - {*steps})
 
 
 def lost_checkpoints(folder: RunFolder, parts: RunParts) -> str:
@@ -163,8 +165,8 @@ def own_checkpoints(folder: RunFolder, parts: RunParts) -> Checkpoints:
 def check_history_lengths(folder: RunFolder, parts: RunParts, lengths: Mapping[str, int]) -> None:
     """**Raises:** `CorruptDataError` if the history, with these numbers of rows, has lost some."""
     for axis, length in parts.history.items():
-        if (found := lengths.get(axis, 0)) < length:
-            raise CorruptDataError(f"{folder.history} must have {length} rows along {axis!r}, got {found}.")
+        if (n_rows := lengths.get(axis, 0)) < length:
+            raise CorruptDataError(f"{folder.history} must have {length} rows along {axis!r}, got {n_rows}.")
 
 
 def check_log_length(folder: RunFolder, parts: RunParts, n_lines: int) -> None:
@@ -178,7 +180,7 @@ def stream_log(folder: RunFolder, parts: RunParts) -> Iterator[dict[str, Any]]:
 
     **Raises:** `MismatchError` if one is of another run; `CorruptDataError` if some are damaged or missing.
     """
-    yield from _own_lines(folder, parts, stream_json_lines)
+    yield from _log_lines(folder, parts, stream_json_lines)
 
 
 def read_log(folder: RunFolder, parts: RunParts) -> list[dict[str, Any]]:
@@ -186,17 +188,17 @@ def read_log(folder: RunFolder, parts: RunParts) -> list[dict[str, Any]]:
 
     **Raises:** as `stream_log`; also `CorruptDataError` if the log is larger than some hundred MB.
     """
-    return list(_own_lines(folder, parts, read_json_lines))
+    return list(_log_lines(folder, parts, read_json_lines))
 
 
-def _own_lines(
+def _log_lines(
     folder: RunFolder, parts: RunParts, read: Callable[[Path], Iterable[Any]]
 ) -> Iterator[dict[str, Any]]:
     number = 0
     for line in read(folder.log) if parts.n_log_lines or folder.log.exists() else ():
         number += 1
-        found = line.get(RUN_ID) if isinstance(line, dict) else None
-        check_run_id(found, parts.run_id, f"line {number} of {folder.log}")
+        stored_id = line.get(RUN_ID) if isinstance(line, dict) else None
+        check_run_id(stored_id, parts.run_id, f"line {number} of {folder.log}")
         if type(line.get("batch")) is not int:
             raise CorruptDataError(f"line {number} of {folder.log} must have its batch; it is damaged.")
         yield line
@@ -208,9 +210,9 @@ def read_summary(folder: RunFolder, run_id: str) -> dict[str, Any]:
 
     **Raises:** `MismatchError` if they are of another run; `CorruptDataError` if they are damaged or missing.
     """
-    found = read_sealed_json(folder.summary)
-    check_run_id(found.pop(RUN_ID, None), run_id, folder.summary)
-    return found
+    summary = read_sealed_json(folder.summary)
+    check_run_id(summary.pop(RUN_ID, None), run_id, folder.summary)
+    return summary
 
 
 def check_parts(folder: RunFolder) -> RunParts:

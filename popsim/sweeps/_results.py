@@ -82,10 +82,10 @@ def check_losses(cell: RunFolder, losses: LoggedLosses) -> None:
         if name not in dataset or losses.batch not in dataset[axis].values:
             continue
         stored = dataset[name].sel({axis: losses.batch}).values.astype(float).sum(axis=-1)
-        known = (
+        valid = (
             np.isfinite(stored) & np.isfinite(logged) if stored.shape == logged.shape else np.ones(1, bool)
         )
-        if stored.shape != logged.shape or not np.allclose(logged[known], stored[known], rtol=1e-9, atol=0):
+        if stored.shape != logged.shape or not np.allclose(logged[valid], stored[valid], rtol=1e-9, atol=0):
             raise CorruptDataError(f"{cell.log} must have the losses of {cell.history}; it is damaged.")
 
 

@@ -74,9 +74,9 @@ def parse_values(
 
     **Raises:** `ValueError` if there is no such setting, or a value does not parse.
     """
-    known = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
-    if name not in (*known, *SHARED_SETTINGS):
-        options = [own.replace("_", "-") for own in known]
+    settings = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
+    if name not in (*settings, *SHARED_SETTINGS):
+        options = [setting.replace("_", "-") for setting in settings]
         option = name.replace("_", "-")
         why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
@@ -86,23 +86,23 @@ def parse_values(
     if len(values) > MOST_VALUES:
         raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")
     allowed = setting_types(kind).get(name, ())
-    return tuple(_parsed(name, value, allowed, where) for value in values)
+    return tuple(_parse(name, value, allowed, where) for value in values)
 
 
-def _parsed(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
+def _parse(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
     try:
         return typed_value(value, allowed)
     except ValueError:
         option = name.replace("_", "-")
-        shown = "nothing" if value is None or value == "" else f"{_unquoted(value)!r:.100}"
-        raise ValueError(f"`{where}` must have {_expected(allowed)} for {option}, got {shown}.") from None
+        shown = "nothing" if value is None or value == "" else f"{_unquote(value)!r:.100}"
+        raise ValueError(f"`{where}` must have {_kinds_text(allowed)} for {option}, got {shown}.") from None
 
 
-def _unquoted(value: Any) -> Any:
+def _unquote(value: Any) -> Any:
     return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
-def _expected(allowed: tuple[Any, ...]) -> str:
+def _kinds_text(allowed: tuple[Any, ...]) -> str:
     """Return in words what values a setting has."""
     words = {int: "whole numbers", float: "numbers", bool: "true or false", str: "text"}
     named = [words[kind] for kind in allowed if kind in words]
@@ -170,11 +170,11 @@ def read_config(path: Path) -> Sweep:
         raise ValueError(
             f"`settings` in {path} must have none of the settings in `grid`, got {twice[0]!r} in both."
         )
-    given = {own: parse_values(kind, own, [value], "settings")[0] for own, value in settings.items()}
-    experiment = kind(**given)
+    keywords = {key: parse_values(kind, key, [value], "settings")[0] for key, value in settings.items()}
+    experiment = kind(**keywords)
     axes = {
-        own: parse_values(kind, own, values if isinstance(values, list) else [values])
-        for own, values in grid.items()
+        key: parse_values(kind, key, values if isinstance(values, list) else [values])
+        for key, values in grid.items()
     }
     seeds = config.get("seeds", f"0:{experiment.n_members}")
     if not isinstance(float16 := config.get("float16") or "false", str) or float16 not in TRUTHS:

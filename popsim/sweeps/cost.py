@@ -46,7 +46,7 @@ def is_estimated(place: int, count: int) -> bool:
 
 def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     """Estimate what the training of an experiment takes, without training it."""
-    kind = dataclasses.replace(experiment, n_members=math.prod([len(own) for _, own in experiment.grid]))
+    kind = dataclasses.replace(experiment, n_members=math.prod([len(axis) for _, axis in experiment.grid]))
     ensemble = eqx.filter_eval_shape(kind.build_ensemble)
     model = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), ensemble)
     trials = eqx.filter_eval_shape(lambda: of_member(experiment.build_task(), 0).validation_trials())

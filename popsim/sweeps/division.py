@@ -71,8 +71,8 @@ def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) ->
     most = most or math.prod(lengths.values()) * len(seeds)
     pieces: dict[str, tuple[int, ...]] = {}
     for place, (name, length) in enumerate(lengths.items()):
-        rest = math.prod([*lengths.values()][place + 1 :])
-        pieces[name] = _even(length, max(1, most // rest))
+        n_per_value = math.prod([*lengths.values()][place + 1 :])
+        pieces[name] = _even(length, max(1, most // n_per_value))
     n_per_piece = math.prod(map(max, pieces.values()))
     return Division(pieces, _even(len(seeds), max(1, most // n_per_piece) if n_per_piece <= most else 1))
 

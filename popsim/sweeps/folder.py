@@ -175,7 +175,7 @@ class SweepFolder(PlainFolder):
         self.check_plain()
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        return self._described()
+        return self._read_description()
 
     def read(self) -> tuple[dict[str, Any], Sweep]:
         """Read the description and rebuild the plan of the sweep.
@@ -213,7 +213,7 @@ class SweepFolder(PlainFolder):
             ) from None
         return described, sweep
 
-    def _described(self) -> dict[str, Any]:
+    def _read_description(self) -> dict[str, Any]:
         """Return the content of `sweep.json`; errors as `read`."""
         content = read_json(self.description)
         if not isinstance(content, dict) or "format" not in content:

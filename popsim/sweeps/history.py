@@ -49,7 +49,7 @@ class CellHistories:
         """
         number = int(self.cells[place])
         cell = self.folder.cell(number)
-        key = (number, *map(_changed, (cell.history / "zarr.json", cell.description)))
+        key = (number, *map(_time_of_change, (cell.history / "zarr.json", cell.description)))
         if key not in self._opened:
             run_id = check_cell(self.folder, self.sweep, self.sweep_id, number)
             if len(self._opened) >= MOST_OPEN:
@@ -58,7 +58,7 @@ class CellHistories:
         return self._opened[key]
 
 
-def _changed(path: Path) -> int:
+def _time_of_change(path: Path) -> int:
     """Return when a file was last changed; 0 if it is missing, which is said when it is read."""
     try:
         return path.lstat().st_mtime_ns
@@ -114,47 +114,50 @@ class CellsArray(BackendArray):
     def _read(self, key: tuple[Any, ...]) -> np.ndarray:
         """Return the entries at an orthogonal index: an integer, a slice or an array for each axis."""
         rows, members = (
-            np.atleast_1d(np.arange(length)[own]) for own, length in zip(key[:2], self.shape[:2], strict=True)
+            np.atleast_1d(np.arange(length)[index])
+            for index, length in zip(key[:2], self.shape[:2], strict=True)
         )
-        others = tuple(key[2:])
-        trailing = [np.arange(length)[own] for own, length in zip(others, self.shape[2:], strict=True)]
-        found = np.full(
-            (rows.size, members.size, *(own.size for own in map(np.atleast_1d, trailing))), np.nan
+        trailing_keys = tuple(key[2:])
+        trailing = [
+            np.arange(length)[index] for index, length in zip(trailing_keys, self.shape[2:], strict=True)
+        ]
+        entries = np.full(
+            (rows.size, members.size, *(indices.size for indices in map(np.atleast_1d, trailing))), np.nan
         )
-        found = found.astype(self.dtype)
+        entries = entries.astype(self.dtype)
         cells = np.searchsorted(self.first_members, members, side="right") - 1
         for cell in np.unique(cells).tolist():
-            here = cells == cell
+            of_cell = cells == cell
             place = self.places[int(self.rows[cell])][rows]
-            there = place >= 0
-            if not self.has_some[cell] or not there.any():
+            is_stored = place >= 0
+            if not self.has_some[cell] or not is_stored.any():
                 continue
-            within = members[here] - self.first_members[cell]
-            shape = (int(there.sum()), within.size, *found.shape[2:])
+            within = members[of_cell] - self.first_members[cell]
+            shape = (int(is_stored.sum()), within.size, *entries.shape[2:])
             try:
-                values = self._read_cell(cell, place[there], within, others).reshape(shape)
+                values = self._read_cell(cell, place[is_stored], within, trailing_keys).reshape(shape)
             except (ValueError, LookupError, TypeError, OSError) as error:
                 if cell not in self.damaged:
                     self.damaged.add(cell)
                     warn_caller(f"a cell is damaged, and NaN where it cannot be read: {error}")
                 continue
-            found[np.ix_(there, here)] = values
+            entries[np.ix_(is_stored, of_cell)] = values
         lost = tuple(
-            place for place, own in enumerate(key) if np.ndim(own) == 0 and not isinstance(own, slice)
+            place for place, index in enumerate(key) if np.ndim(index) == 0 and not isinstance(index, slice)
         )
-        return found.squeeze(axis=lost) if lost else found
+        return entries.squeeze(axis=lost) if lost else entries
 
     def _read_cell(
         self,
         cell: int,
         rows: Int[np.ndarray, " row"],
         members: Int[np.ndarray, " member"],
-        others: tuple[Any, ...],
+        trailing_keys: tuple[Any, ...],
     ) -> np.ndarray:
         """Read rows and members of a cell, keeping both axes."""
         variable = self.open_cell(cell)[self.name].variable
         index: dict[Any, Any] = dict(
-            zip(self.axes, (_as_slice(rows), _as_slice(members), *others), strict=True)
+            zip(self.axes, (_as_slice(rows), _as_slice(members), *trailing_keys), strict=True)
         )
         values = variable.isel(index).values
         return values if self.names is None else self.names(cell)[values]
@@ -189,18 +192,18 @@ def joined_history(
     used = [layouts[number] for number in np.unique(layout[layout >= 0])]
     numbers = {number: place for place, number in enumerate(np.unique(layout[layout >= 0]))}
     of_cell = np.array([numbers.get(number, -1) for number in layout.tolist()], int)
-    axes = sorted({axis for own in used for axis in own.rows})
-    batches = {axis: sorted({batch for own in used for batch in own.rows.get(axis, ())}) for axis in axes}
-    places = {axis: [_places(own.rows.get(axis, ()), batches[axis]) for own in used] for axis in axes}
+    axes = sorted({axis for each in used for axis in each.rows})
+    batches = {axis: sorted({batch for each in used for batch in each.rows.get(axis, ())}) for axis in axes}
+    places = {axis: [_places(each.rows.get(axis, ()), batches[axis]) for each in used] for axis in axes}
     variables = {}
     left_out = []
-    for name in sorted({name for own in used for name in own.arrays}):
-        described = {own.arrays[name] for own in used if name in own.arrays}
+    for name in sorted({name for each in used for name in each.arrays}):
+        described = {each.arrays[name] for each in used if name in each.arrays}
         forms = {(axes, shape[2:], dtype) for axes, shape, dtype in described}
         own_axes, trailing, dtype = next(iter(forms))
         if own_axes[1:2] != ("member",) or not dtype.startswith(("float", "int")):
             continue
-        if len(forms) > 1 or ("term" in own_axes and len({own.terms for own in used}) > 1):
+        if len(forms) > 1 or ("term" in own_axes and len({each.terms for each in used}) > 1):
             left_out.append(name)
             continue
         rows = own_axes[0]
@@ -220,13 +223,13 @@ def joined_history(
         )
         variables[name] = Variable(own_axes, indexing.LazilyIndexedArray(array))
     labels = {axis: (axis, np.array(numbers, int)) for axis, numbers in batches.items()}
-    terms = {own.terms for own in used}
+    terms = {each.terms for each in used}
     if len(terms) == 1 and any("term" in variable.dims for variable in variables.values()):
         labels["term"] = ("term", np.array(next(iter(terms))))
     return Dataset(variables, labels, {"left_out": left_out} if left_out else {})
 
 
-def _places(own: Sequence[int], batches: Sequence[int]) -> Int[np.ndarray, " row"]:
-    """Return the place in `own` of each batch, -1 where it is not."""
-    place = {batch: number for number, batch in enumerate(own)}
+def _places(cell_batches: Sequence[int], batches: Sequence[int]) -> Int[np.ndarray, " row"]:
+    """Return the place in `cell_batches` of each batch, -1 where it is not."""
+    place = {batch: number for number, batch in enumerate(cell_batches)}
     return np.array([place.get(batch, -1) for batch in batches], int)

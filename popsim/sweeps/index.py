@@ -144,28 +144,28 @@ class SweepIndex:
     def refresh(self, folder: SweepFolder, sweep: Sweep, sweep_id: str) -> int:
         """Look at every cell, read those that changed, and return their number."""
         present = set(os.listdir(folder.cells)) if folder.cells.is_dir() else set()
-        known = {layout: number for number, layout in enumerate(self.layouts)}
+        numbers = {layout: number for number, layout in enumerate(self.layouts)}
         firsts = sweep.first_members()
         n_changed = 0
-        for number, seen in enumerate(map(tuple, self.stamp.tolist())):
+        for number, old_stamp in enumerate(map(tuple, self.stamp.tolist())):
             cell = folder.cell(number)
             stamp = stamp_of(str(cell.path)) if cell.path.name in present else (0, 0)
-            if stamp == seen and _is_state(self.state[number], stamp[0]):
+            if stamp == old_stamp and _is_state(self.state[number], stamp[0]):
                 continue
             n_changed += 1
             self.stamp[number] = stamp
             entry = read_cell(folder, sweep, sweep_id, number) if stamp[0] else CellEntry()
-            self._put(number, entry, slice(firsts[number], firsts[number + 1]), known)
+            self._put(number, entry, slice(firsts[number], firsts[number + 1]), numbers)
         return n_changed
 
     def read_again(self, folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> None:
         """Enter what the run of a cell says, whatever its `cell.json` does."""
         firsts = sweep.first_members()
-        known = {layout: place for place, layout in enumerate(self.layouts)}
+        numbers = {layout: place for place, layout in enumerate(self.layouts)}
         entry = read_run(folder, sweep, sweep_id, number)
-        self._put(number, entry, slice(firsts[number], firsts[number + 1]), known)
+        self._put(number, entry, slice(firsts[number], firsts[number + 1]), numbers)
 
-    def _put(self, number: int, entry: "CellEntry", members: slice, known: dict[CellLayout, int]) -> None:
+    def _put(self, number: int, entry: "CellEntry", members: slice, numbers: dict[CellLayout, int]) -> None:
         """Enter what is known of a cell."""
         self.state[number], self.n_batches[number] = entry.state, entry.n_batches
         self.seconds[number] = entry.seconds
@@ -175,8 +175,8 @@ class SweepIndex:
         if entry.layout is None:
             self.layout[number] = -1
         else:
-            self.layout[number] = known.setdefault(entry.layout, len(known))
-            self.layouts[:] = list(known)
+            self.layout[number] = numbers.setdefault(entry.layout, len(numbers))
+            self.layouts[:] = list(numbers)
         n = members.stop - members.start
         for name in {*self.members, *entry.members}:
             column = self.members.setdefault(name, np.full(self.n_members, np.nan))

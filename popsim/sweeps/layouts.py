@@ -117,10 +117,10 @@ class CellLayout:
             (batches.ranges[-1][-1] + 1 for batches in self.rows.values() if batches.ranges), default=0
         )
 
-    def is_part_of(self, whole: "CellLayout") -> bool:
+    def is_part_of(self, later: "CellLayout") -> bool:
         """Whether this may be an earlier layout of the same history: the same arrays, and no further rows."""
-        return self.form == whole.form and all(
-            len(batches) <= len(whole.rows.get(axis, ())) for axis, batches in self.rows.items()
+        return self.form == later.form and all(
+            len(batches) <= len(later.rows.get(axis, ())) for axis, batches in self.rows.items()
         )
 
     @classmethod

@@ -39,22 +39,22 @@ def _axis(name: str, values: Any, allowed: tuple[Any, ...]) -> tuple[Any, ...]:
     argument = f"axes[{name!r}]"
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         raise ValueError(f"`{argument}` must be a list of values, got {values!r:.100}.")
-    listed = list(itertools.islice(_iterated(argument, values), MOST_VALUES + 1))  # it may be without end
+    listed = list(itertools.islice(_iterate(argument, values), MOST_VALUES + 1))  # it may be without end
     if len(listed) > MOST_VALUES:
         raise ValueError(f"`{argument}` must have at most {MOST_VALUES} values, got more.")
     settings = tuple(as_setting(f"{argument}[{at}]", value, allowed) for at, value in enumerate(listed))
     check_finite_value(argument, settings)
     if not settings:
         raise ValueError(f"`{argument}` must have at least one value, got none.")
-    seen: set[Any] = set()
+    keys: set[Any] = set()
     for value in settings:
-        if (key := _hashable(value)) in seen:
+        if (key := _hashable(value)) in keys:
             raise ValueError(f"`{argument}` must have different values, got {value!r:.100} twice.")
-        seen.add(key)
+        keys.add(key)
     return settings
 
 
-def _iterated(argument: str, values: Iterable[Any]) -> Any:
+def _iterate(argument: str, values: Iterable[Any]) -> Any:
     try:
         return iter(values)
     except TypeError:  # an array with no axis

@@ -66,7 +66,7 @@ class CellTask:
     def command(self) -> list[str]:
         """The command that trains the cell."""
         imports = [word for module in self.modules for word in ("--import", module)]
-        cells = [word for own in self.together or [self.number] for word in ("--cell", str(own))]
+        cells = [word for number in self.together or [self.number] for word in ("--cell", str(number))]
         run = ["sweep", "run", self.path, *cells, "--quiet", "--until-input-ends"]
         return [sys.executable, "-m", "popsim.cli", *imports, *run, *self.options]
 
@@ -80,7 +80,7 @@ def run_on_dask(
     devices: int | None = None,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
-    tell: Callable[[str], None] = lambda said: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished beside one another on Dask.
 
@@ -103,8 +103,8 @@ def run_on_dask(
     finished, or saying that the scheduler was lost; `RunStopped` if `stop` returned True.
     """
     opened = open_sweep(path).examined(cells)
-    wanted = unfinished_cells(opened, cells)
-    if not wanted:
+    numbers = unfinished_cells(opened, cells)
+    if not numbers:
         return opened
     with connected(scheduler, n_workers) as (client, n_local):
         tell(f"Dask: {client.dashboard_link}")
@@ -118,16 +118,18 @@ def run_on_dask(
         options += ("--without-lock",) if without_lock else ()
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
-        together = tuple(wanted) if opened.sweep.selects_across_cells else ()
-        tasks = [CellTask(folder, own, together, *how) for own in wanted]
+        together = tuple(numbers) if opened.sweep.selects_across_cells else ()
+        tasks = [CellTask(folder, number, together, *how) for number in numbers]
         with naming_loss(client, opened.folder):
             failed = _run_tasks(client, tasks, event, stop, tell)
-    now = open_sweep(path).examined(wanted)
+    now = open_sweep(path).examined(numbers)
     if failed is None:
         raise RunStopped(opened.folder.path, 0)
-    left = {number: failed.get(number, "it is not finished") for number in wanted if number in now.unfinished}
-    if left:
-        raise CellsFailed(failure_text(now, left))
+    reasons = {
+        number: failed.get(number, "it is not finished") for number in numbers if number in now.unfinished
+    }
+    if reasons:
+        raise CellsFailed(failure_text(now, reasons))
     return now
 
 
@@ -138,12 +140,12 @@ def _facts(folder: str) -> tuple[str, bool]:
 
 def _check_workers(client: Any, folder: str) -> None:
     """**Raises:** `ValueError` naming a worker that has another popsim, or does not see the folder."""
-    for worker, found in client.run(_facts, folder, on_error="return").items():
-        if isinstance(found, Exception):
+    for worker, facts in client.run(_facts, folder, on_error="return").items():
+        if isinstance(facts, Exception):
             raise ValueError(
-                f"`scheduler` must have workers with popsim {__version__}: {worker} says {found}."
+                f"`scheduler` must have workers with popsim {__version__}: {worker} says {facts}."
             )
-        version, sees = found
+        version, sees = facts
         if version != __version__:
             raise ValueError(
                 f"`scheduler` must have workers with popsim {__version__}, got {worker} with {version}."
@@ -175,15 +177,15 @@ def _run_tasks(
             stopping.set()
         with contextlib.suppress(TimeoutError):
             distributed.wait(list(waiting), timeout=1.0, return_when="FIRST_COMPLETED")
-        for future in [own for own in waiting if own.done()]:
+        for future in [pending for pending in waiting if pending.done()]:
             waiting.remove(future)
             number = futures[future]
             ended = future.status == "finished"
-            said = future.result() if ended else " ".join(str(future.exception()).split())
-            told = "is finished" if not said else "is stopped" if is_stopped else f"failed: {said}"
-            tell(f"cell {number} {told}")
-            if said:
-                failed[number] = said
+            failure = future.result() if ended else " ".join(str(future.exception()).split())
+            outcome = "is finished" if not failure else "is stopped" if is_stopped else f"failed: {failure}"
+            tell(f"cell {number} {outcome}")
+            if failure:
+                failed[number] = failure
     return None if is_stopped else failed
 
 
@@ -197,7 +199,7 @@ def train_cell(task: CellTask) -> str:
     if task.version != __version__:
         return f"the worker must have popsim {task.version}, got {__version__}"
     sweep = SweepFolder(Path(task.path))
-    if task.together and all(sweep.cell(own).is_finished for own in task.together):
+    if task.together and all(sweep.cell(number).is_finished for number in task.together):
         return ""  # by those that began earlier
     until = time.monotonic() + SECONDS_HELD
     while not task.together and (holder := sweep.holder(task.number)) is not None:
@@ -206,7 +208,7 @@ def train_cell(task: CellTask) -> str:
         time.sleep(1)
     stop = distributed.Event(task.stop)
     with tempfile.TemporaryFile() as errors:
-        code = None if stop.is_set() else _wait(_started(task, errors), stop)
+        code = None if stop.is_set() else _wait(_start(task, errors), stop)
         if code is None:
             return "it was stopped"
         if code == STOPPED or code < 0:
@@ -216,7 +218,7 @@ def train_cell(task: CellTask) -> str:
     return "" if code == 0 else (lines or [f"its process ended with code {code}"])[-1]
 
 
-def _started(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+def _start(task: CellTask, errors: IO[bytes]) -> subprocess.Popen[bytes]:
     """Start the process of a cell, on its share of the cores or on its accelerator."""
     import distributed
 

@@ -76,20 +76,20 @@ class OpenedSweep:
         **Raises:** `ValueError` if there is no such axis, or no member has one of the values.
         """
         keep = np.ones(self.n_members, bool)
-        for name, wanted in selection.items():
+        for name, choice in selection.items():
             if name not in self.labels or name == "place":
-                known = [own for own in self.labels if own != "place"]
+                names = [label for label in self.labels if label != "place"]
                 raise ValueError(
-                    f"`selection` must be of {', '.join(known)}, got {name!r}.{perhaps(name, known)}"
+                    f"`selection` must be of {', '.join(names)}, got {name!r}.{perhaps(name, names)}"
                 )
             values = self.labels[name].tolist()
-            given = list(wanted) if isinstance(wanted, list | range | np.ndarray) else [wanted]
-            for value in given:
-                if not any(own == value for own in values):
+            choices = list(choice) if isinstance(choice, list | range | np.ndarray) else [choice]
+            for value in choices:
+                if not any(label == value for label in values):
                     raise ValueError(
                         f"`{name}` must be of {sorted(set(values), key=str)[:20]}, got {value!r}."
                     )
-            keep &= np.array([own in given for own in values], bool)
+            keep &= np.array([label in choices for label in values], bool)
         return dataclasses.replace(self, chosen=np.arange(self.sweep.n_members)[self._members][keep])
 
     def state_of(self, number: int) -> str:
@@ -98,8 +98,8 @@ class OpenedSweep:
 
     def cells_in(self, *states: str) -> list[int]:
         """Return the numbers of the cells in some of the states."""
-        wanted = [STATES.index(state) for state in states]
-        return np.flatnonzero(np.isin(self.index.state, wanted)).tolist()
+        numbers = [STATES.index(state) for state in states]
+        return np.flatnonzero(np.isin(self.index.state, numbers)).tolist()
 
     @property
     def unfinished(self) -> list[int]:
@@ -114,8 +114,8 @@ class OpenedSweep:
         if self.index.state[number] == FINISHED or not failure.exists():
             return ""
         try:
-            found = read_json(failure)
-            return f"failed on {found['host']}: {found['error']}"
+            record = read_json(failure)
+            return f"failed on {record['host']}: {record['error']}"
         except (ValueError, LookupError, TypeError):
             return "failed"
 
@@ -186,7 +186,7 @@ class OpenedSweep:
         widths = np.diff(firsts)[cells]
         starts = np.append(0, np.cumsum(widths))
         rows = starts[np.searchsorted(cells, self.labels["cell"])] + self.labels["place"]
-        named = {f"setting.{name}": own for name, own in self.labels.items() if name in self.sweep.axes}
+        named = {f"setting.{name}": values for name, values in self.labels.items() if name in self.sweep.axes}
         named |= {name: self.labels[name] for name in ("seed", "cell")}
         names = functools.partial(_members_at_places, self.sweep, cells)
         dataset = joined_history(self.index.layouts, layout, open_cell, starts, names)
@@ -251,7 +251,7 @@ class OpenedSweep:
         """
         if selection:
             return self.where(**selection).ensemble()
-        cells, told, parts = self.labels["cell"], [], []
+        cells, cell_texts, parts = self.labels["cell"], [], []
         for cell in np.unique(cells).tolist():
             rows = self.labels["place"][cells == cell].astype(int)
             run = self.run(cell)
@@ -261,14 +261,14 @@ class OpenedSweep:
                     f"the checkpoint of cell {cell} after {self.index.n_batches[cell]} batches is damaged; "
                     f"without {self.folder.cell(cell).path}, {self.folder.command('resume')} trains it again."
                 )
-            told.append(f"cell {cell} ({self.sweep.cell(cell)})")
+            cell_texts.append(f"cell {cell} ({self.sweep.cell(cell)})")
         try:
-            return joined(parts, told)
+            return joined(parts, cell_texts)
         except ValueError as error:
             axes = ", ".join(self.sweep.cell_axes)
-            said = str(error).partition("got ")[2].partition(":")[0]
+            difference = str(error).partition("got ")[2].partition(":")[0]
             raise ValueError(
-                f"`selection` must choose models of one structure, by values of {axes}: got {said}."
+                f"`selection` must choose models of one structure, by values of {axes}: got {difference}."
             ) from None
 
     @property
@@ -279,8 +279,8 @@ class OpenedSweep:
     @property
     def counts(self) -> dict[str, int]:
         """How many cells are in each state."""
-        found = np.bincount(self.index.state, minlength=len(STATES))
-        return dict(zip(STATES, found.tolist(), strict=True))
+        n_by_state = np.bincount(self.index.state, minlength=len(STATES))
+        return dict(zip(STATES, n_by_state.tolist(), strict=True))
 
     @property
     def is_finished(self) -> bool:

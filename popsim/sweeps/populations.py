@@ -29,10 +29,10 @@ class WaitsForOthers(RunStopped):
     - `command`: the command that trains them all.
     """
 
-    def __init__(self, path: Path, n_batches: int, others: Sequence[int], command: str):
+    def __init__(self, path: Path, n_batches: int, cells: Sequence[int], command: str):
         super().__init__(path, n_batches)
         self.args = (
-            f"{path} is saved after {n_batches} batches, and waits for {cells_text(others)} of its "
+            f"{path} is saved after {n_batches} batches, and waits for {cells_text(cells)} of its "
             f"population: {command} trains all in turn.",
         )
 
@@ -90,9 +90,9 @@ def shared_population(
 
 def cells_in_turn(
     opened: OpenedSweep,
-    wanted: Sequence[int],
+    numbers: Sequence[int],
     failed: dict[int, str],
-    held: set[int],
+    held_cells: set[int],
     stop: Callable[[], bool] | None,
 ) -> Iterator[int]:
     """Yield cells that select among one another, each when it can continue, until all of them are finished.
@@ -100,29 +100,31 @@ def cells_in_turn(
     **Arguments:**
 
     - `opened`: the sweep.
-    - `wanted`: the cells. Those with a summary, which are damaged, are yielded once.
+    - `numbers`: the cells. Those with a summary, which are damaged, are yielded once.
     - `failed`: those that failed, to which those are added that wait for others that no process trains.
-    - `held`: the caller adds a cell that another process was found to train.
+    - `held_cells`: the caller adds a cell that another process was found to train.
     - `stop`: see `run_sweep`.
 
     **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
     """
     folder, sweep = opened.folder, opened.sweep
-    needed = {other for number in wanted for other in sweep.population_of(number)}
+    needed = {cell for number in numbers for cell in sweep.population_of(number)}
     n_looks_in_vain = 0
-    yield from (own for own in wanted if folder.cell(own).is_finished)
-    while left := [own for own in wanted if own not in failed and not folder.cell(own).is_finished]:
+    yield from (cell for cell in numbers if folder.cell(cell).is_finished)
+    while unfinished := [
+        cell for cell in numbers if cell not in failed and not folder.cell(cell).is_finished
+    ]:
         is_one_tended = any(map(folder.holder, needed))
-        number = next(_cells_that_can_go_on(folder, sweep, opened.sweep_id, left), None)
+        number = next(_cells_that_can_go_on(folder, sweep, opened.sweep_id, unfinished), None)
         if number is not None:
             n_looks_in_vain = 0
-            held.clear()
+            held_cells.clear()
             yield number
-            if not held:
+            if not held_cells:
                 continue
         n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
         if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
-            failed |= {number: _reason_to_wait(folder, sweep, number) for number in left}
+            failed |= {number: _reason_to_wait(folder, sweep, number) for number in unfinished}
             return
         if stop is not None and stop():
             raise RunStopped(folder.path, 0)
@@ -132,28 +134,28 @@ def cells_in_turn(
 def _reason_to_wait(folder: SweepFolder, sweep: Sweep, number: int) -> str:
     """Say for what a cell waits that does not come."""
     cells = sweep.population_of(number)
-    others = [cell for cell in cells if cell != number]
-    if not all(folder.cell(cell).is_finished for cell in others):
+    other_cells = [cell for cell in cells if cell != number]
+    if not all(folder.cell(cell).is_finished for cell in other_cells):
         return "it waits for other cells of its population"
     return (
-        f"what {cells_text(others)} of its population, which are finished, offered in "
+        f"what {cells_text(other_cells)} of its population, which are finished, offered in "
         f"{folder.selections(cells)} is missing: if it cannot be restored, remove that folder and all of "
         "these cells, which then begin again"
     )
 
 
 def _cells_that_can_go_on(
-    folder: SweepFolder, sweep: Sweep, sweep_id: str, wanted: Iterable[int]
+    folder: SweepFolder, sweep: Sweep, sweep_id: str, unfinished: Iterable[int]
 ) -> Iterator[int]:
     """Yield the cells that nobody trains and that wait for no other: those that are furthest behind."""
     of_populations: dict[range, list[int]] = {}
-    for number in wanted:
+    for number in unfinished:
         of_populations.setdefault(sweep.population_of(number), []).append(number)
-    for cells, own in of_populations.items():
+    for cells, candidates in of_populations.items():
         population = shared_population(folder, sweep, sweep_id, cells[0], lambda missing: False)
         newest = [_newest_of(population, part) for part in range(len(cells))]
         furthest_behind = min((batch for batch in newest if batch is not None), default=None)
-        for number in own:
+        for number in candidates:
             if newest[number - cells[0]] in (None, furthest_behind) and not folder.holder(number):
                 yield number
 

@@ -85,8 +85,8 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
             )
         check_size(cell.experiment)
         n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
-    there = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
-    free = shutil.disk_usage(there).free
+    existing_folder = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
+    free = shutil.disk_usage(existing_folder).free
     if n_bytes > free:
         raise ValueError(
             f"the {sweep.n_members} members of a sweep must fit onto the disk: they would take "
@@ -97,19 +97,21 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
 def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
     """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
     described, _ = folder.read()
-    given = describe_sweep(sweep)
+    description = describe_sweep(sweep)
     command = folder.command("resume")
-    there, here = _flat(described), _flat(plain_json("sweep", given))
-    differ = [name for name, value in here.items() if there.get(name) != value]
+    stored, planned = _flat(described), _flat(plain_json("sweep", description))
+    differ = [name for name, value in planned.items() if stored.get(name) != value]
     if differ:
-        said = "; ".join(f"{name} is {there.get(name, 'not')} there and {here[name]} here" for name in differ)
-        raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {said:.600}.")
+        differences = "; ".join(
+            f"{name} is {stored.get(name, 'not')} there and {planned[name]} here" for name in differ
+        )
+        raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {differences:.600}.")
     raise ValueError(f"`out` must not hold a sweep already, got {folder.path}. To continue it: {command}")
 
 
 def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return what identifies a sweep, with each of the settings by its name."""
-    return {name: own for name, own in described.items() if name != "settings"} | described["settings"]
+    return {name: value for name, value in described.items() if name != "settings"} | described["settings"]
 
 
 def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) -> OpenedSweep:
@@ -253,7 +255,7 @@ def run_sweep(
     quiet: bool = True,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
-    tell: Callable[[str], None] = lambda said: None,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished, one after the other, in this process.
 
@@ -274,11 +276,11 @@ def run_sweep(
     """
     cells = None if cells is None else as_parts("cells", cells, (int, np.integer), "numbers of cells")
     opened = open_sweep(path).examined(cells)
-    wanted = unfinished_cells(opened, cells)
+    numbers = unfinished_cells(opened, cells)
     _repair(opened)
     failed: dict[int, str] = {}
     first_error: Exception | None = None
-    held: set[int] = set()
+    held_cells: set[int] = set()
     together = opened.sweep.selects_across_cells
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     options["without_lock"] = without_lock
@@ -294,7 +296,7 @@ def run_sweep(
         except FolderHeldError:
             if not together:
                 tell(f"cell {number} is left to {opened.folder.holder(number) or 'another process'}")
-            held.add(number)
+            held_cells.add(number)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             failed[number] = " ".join(str(error).split()) or type(error).__name__
             first_error = first_error or error
@@ -302,16 +304,16 @@ def run_sweep(
             if _disk_is_full(error):
                 raise CellsFailed(failure_text(open_sweep(path), failed)) from error
 
-    told = set()
-    for number in cells_in_turn(opened, wanted, failed, held, stop) if together else wanted:
-        if number not in told:
+    announced = set()
+    for number in cells_in_turn(opened, numbers, failed, held_cells, stop) if together else numbers:
+        if number not in announced:
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
-            told.add(number)
+            announced.add(number)
         train(number)
-    now = open_sweep(path).examined(wanted)
-    left = set(now.unfinished)  # another process may have finished what it held
-    failed |= {number: now.problem_of(number) for number in wanted if now.state_of(number) == "damaged"}
-    if failed := {number: said for number, said in failed.items() if number in left}:
+    now = open_sweep(path).examined(numbers)
+    unfinished = set(now.unfinished)  # another process may have finished what it held
+    failed |= {number: now.problem_of(number) for number in numbers if now.state_of(number) == "damaged"}
+    if failed := {number: failure for number, failure in failed.items() if number in unfinished}:
         raise CellsFailed(failure_text(now, failed)) from first_error
     return now
 
@@ -352,11 +354,11 @@ def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[i
     opened.folder.check_trainable(opened.format)
     if cells is None:
         return opened.unfinished
-    wanted = list(cells)
-    for number in wanted:
+    numbers = list(cells)
+    for number in numbers:
         opened.sweep.cell(number)
-    left = set(opened.unfinished)
-    return [number for number in wanted if number in left]
+    unfinished = set(opened.unfinished)
+    return [number for number in numbers if number in unfinished]
 
 
 def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:

@@ -58,13 +58,13 @@ class SlurmOptions:
         for name in ("gpus", "cpus", "max_tasks", "at_a_time"):
             if (number := getattr(self, name)) is not None:
                 check_positive_int(name.removeprefix("max_"), number)
-        for name, form, such in (
+        for name, form, example in (
             ("partition", re.compile(r"[\w.,-]+"), "gpu"),
             ("time", _TIME, "4:00:00"),
             ("memory", re.compile(r"\d+[KMGT]?"), "8G"),
         ):
-            if (given := getattr(self, name)) is not None and not form.fullmatch(given):
-                raise ValueError(f"`{name}` must be such as {such}, got {given!r}.")
+            if (value := getattr(self, name)) is not None and not form.fullmatch(value):
+                raise ValueError(f"`{name}` must be such as {example}, got {value!r}.")
         if self.time is not None and _seconds(self.time) < LEAST_SECONDS:
             raise ValueError(
                 f"`time` must be {LEAST_SECONDS // 60} minutes or more, as jobs save and stop "
@@ -81,21 +81,21 @@ class SlurmOptions:
 
     def lines(self) -> list[str]:
         """Return the options as they are written into a script."""
-        given = {
+        requests = {
             "partition": self.partition,
             "time": self.time,
             "gpus": self.gpus,
             "cpus-per-task": self.cpus,
             "mem": self.memory,
         }
-        named = [f"{name}={value}" for name, value in given.items() if value is not None]
+        named = [f"{name}={value}" for name, value in requests.items() if value is not None]
         return [f"#SBATCH --{option}" for option in (*named, *self.options)]
 
 
 def _seconds(time: str) -> int:
     """Return a time limit in seconds, read as sbatch does: "4" and "4:00" are four minutes."""
-    days, dash, rest = time.rpartition("-")
-    numbers = list(map(int, rest.split(":")))
+    days, dash, clock = time.rpartition("-")
+    numbers = list(map(int, clock.split(":")))
     if dash:
         hours, minutes, seconds = [*numbers, 0, 0][:3]
         return ((int(days) * 24 + hours) * 60 + minutes) * 60 + seconds

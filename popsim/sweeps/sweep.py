@@ -144,12 +144,12 @@ class Sweep:
         return sweep
 
     def _check_axis(self, name: str) -> None:
-        known = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
+        settings = [field.name for field in dataclasses.fields(self.experiment) if field.name not in NOT_AXES]
         if name in NOT_AXES:
             raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
-        if name not in known:
+        if name not in settings:
             raise ValueError(
-                f"`axes` must be settings of {self.experiment.name}, got {name!r}.{perhaps(name, known)}"
+                f"`axes` must be settings of {self.experiment.name}, got {name!r}.{perhaps(name, settings)}"
             )
 
     def check(self) -> None:
@@ -173,9 +173,9 @@ class Sweep:
         pieces = [cut(self.axes[name], lengths) for name, lengths in self.division.axes.items()]
         seeds = cut(self.seeds, self.division.seeds)
         return [
-            _Part(tuple(zip(self.member_axes, values, strict=True)), own)
+            _Part(tuple(zip(self.member_axes, values, strict=True)), piece)
             for values in itertools.product(*pieces)
-            for own in seeds
+            for piece in seeds
         ]
 
     @functools.cached_property
@@ -225,12 +225,12 @@ class Sweep:
         """The places of the members of each part in their population."""
         values = {**{name: list(self.axes[name]) for name in self.member_axes}, "seed": list(self.seeds)}
         shape = [len(each) for each in values.values()]
-        found = []
+        places = []
         for part in self._parts:
-            own = {**dict(part.grid), "seed": part.seeds}
-            at = [[values[name].index(value) for value in own[name]] for name in values]
-            found.append(np.ravel_multi_index(np.meshgrid(*at, indexing="ij"), shape).ravel())
-        return found
+            part_values = {**dict(part.grid), "seed": part.seeds}
+            at = [[values[name].index(value) for value in part_values[name]] for name in values]
+            places.append(np.ravel_multi_index(np.meshgrid(*at, indexing="ij"), shape).ravel())
+        return places
 
     def settings_of(self, number: int) -> dict[str, Any]:
         """Return the settings of the axes that all members of a cell share."""

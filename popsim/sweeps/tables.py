@@ -61,17 +61,17 @@ def sweep_table(opened: OpenedSweep) -> str:
         f"sweep       {opened.folder.path}",
         f"experiment  {sweep.experiment.name}",
         f"networks    {sweep.n_members}, in {sweep.n_cells} cells",
-        *(f"axis        {name}: {said}" for name, said in axes.items()),
+        *(f"axis        {name}: {text}" for name, text in axes.items()),
         f"seeds       {sweep.seeds.start} to {sweep.seeds.stop - 1}",
         f"cells       {', '.join(f'{n} {state}' for state, n in counts.items() if n)}",
     ]
     unfinished = opened.unfinished
-    told = [number for number in unfinished if _is_told(opened, number)]
-    told = (told or unfinished)[:MOST_CELLS]
-    if told:
-        lines += ["", "not finished", *(_line(opened, number) for number in told)]
-        if len(unfinished) > len(told):
-            lines.append(f"  and {len(unfinished) - len(told)} more")
+    numbers = [number for number in unfinished if _is_told(opened, number)]
+    numbers = (numbers or unfinished)[:MOST_CELLS]
+    if numbers:
+        lines += ["", "not finished", *(_line(opened, number) for number in numbers)]
+        if len(unfinished) > len(numbers):
+            lines.append(f"  and {len(unfinished) - len(numbers)} more")
         if opened.is_trainable:
             lines.append(f"{opened.folder.command('resume')} trains them")
     if damaged := opened.cells_in("damaged"):
@@ -96,10 +96,10 @@ def _is_told(opened: OpenedSweep, number: int) -> bool:
 def _line(opened: OpenedSweep, number: int) -> str:
     state, problem = opened.state_of(number), opened.problem_of(number)
     writer = opened.folder.holder(number)
-    said = f"{TRAINED} by {writer}" if writer else state
+    status = f"{TRAINED} by {writer}" if writer else state
     n_batches = opened.sweep.cell(number).experiment.n_batches
     saved = f", {opened.index.n_batches[number]} of {n_batches} batches saved" if state == "stopped" else ""
-    return f"  cell {number}: {said}{saved}{f': {problem}' if problem else ''}"
+    return f"  cell {number}: {status}{saved}{f': {problem}' if problem else ''}"
 
 
 _AFTER_AXES = ["seed", "cell", "place", "state", "batches", "frozen_from", "stopped_from"]

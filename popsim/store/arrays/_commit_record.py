@@ -46,8 +46,8 @@ class CommitRecord:
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
-        for name, own in metadata.items():
-            write_json(folder / name / "zarr.json", own)
+        for name, array_metadata in metadata.items():
+            write_json(folder / name / "zarr.json", array_metadata)
         fixed = [name for name, layout in self.layouts.items() if not layout.grows]
         record: dict[str, Any] = {"format": FORMAT, RUN_ID: self.run_id, "fixed": fixed}
         group = {
@@ -88,28 +88,28 @@ class CommitRecord:
         if not sound:
             raise CorruptDataError(f"{path} must match its checksum; it is damaged.")
         if record.get("format") != FORMAT:
-            found = record.get("format")
-            raise CorruptDataError(f"{path} must have format {FORMAT}, got {found!r}: use another popsim.")
-        if not is_run_id(found := record.get(RUN_ID)):
-            raise CorruptDataError(f"{path} must have the identity of a run, got {found!r}.")
-        check_run_id(found, run_id, path)
+            version = record.get("format")
+            raise CorruptDataError(f"{path} must have format {FORMAT}, got {version!r}: use another popsim.")
+        if not is_run_id(stored_id := record.get(RUN_ID)):
+            raise CorruptDataError(f"{path} must have the identity of a run, got {stored_id!r}.")
+        check_run_id(stored_id, run_id, path)
         try:
             metadata = dict(group["consolidated_metadata"]["metadata"])
             layouts = _parse_layouts(metadata, list(record["fixed"]))
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptDataError(f"{path} must describe arrays as popsim writes them: {error}") from None
-        return cls(layouts, attributes, found)
+        return cls(layouts, attributes, stored_id)
 
 
 def _parse_layouts(metadata: dict[str, Any], fixed: list[Any]) -> dict[str, ArrayLayout]:
     """**Raises:** `ValueError` for what popsim does not write, such as names that lead out of the folder."""
     layouts: dict[str, ArrayLayout] = {}
     lengths: dict[str, int] = {}
-    for name, own in metadata.items():
+    for name, array_metadata in metadata.items():
         if not is_plain_name(name):
             raise ValueError(f"an array must have a plain name, got {name!r}.")
         try:
-            layouts[name] = layout = ArrayLayout.parse(own, grows=name not in fixed)
+            layouts[name] = layout = ArrayLayout.parse(array_metadata, grows=name not in fixed)
         except ValueError as error:
             raise ValueError(f"of array {name!r}, {error}") from None
         check_axes(lengths, name, layout.axes, layout.shape)
@@ -176,23 +176,23 @@ def check_rows(axis: str, rows: Values, layouts: Mapping[str, ArrayLayout]) -> N
         if n_rows not in (None, len(array)):
             raise ValueError(f"array {name!r} must have {n_rows} rows along {axis!r}, got {len(array)}.")
         n_rows = len(array)
-    own = {name: layout for name, layout in layouts.items() if layout.grows and layout.axes[0] == axis}
-    if own:
-        _check_like(axis, rows, own)
+    peers = {name: layout for name, layout in layouts.items() if layout.grows and layout.axes[0] == axis}
+    if peers:
+        _check_like(axis, rows, peers)
     else:
         _check_new(axis, rows, layouts)
 
 
-def _check_new(axis: str, rows: Values, others: Mapping[str, ArrayLayout]) -> None:
-    growing = {layout.axes[0] for layout in others.values() if layout.grows} | {axis}
+def _check_new(axis: str, rows: Values, layouts: Mapping[str, ArrayLayout]) -> None:
+    growing = {layout.axes[0] for layout in layouts.values() if layout.grows} | {axis}
     lengths: dict[str, int] = {}
-    for name, layout in others.items():
+    for name, layout in layouts.items():
         first = int(layout.grows)
         check_axes(lengths, name, layout.axes[first:], layout.shape[first:])
     if axis in lengths:
         raise ValueError(f"axis {axis!r} must not grow: it is an axis of arrays that do not.")
     for name, (axes, array) in rows.items():
-        if name in others:
+        if name in layouts:
             raise ValueError(f"array {name!r} must be new, or grow along {axis!r} alone.")
         check_array(name, (axis, *axes), array)
         if growing & set(axes):
@@ -200,11 +200,11 @@ def _check_new(axis: str, rows: Values, others: Mapping[str, ArrayLayout]) -> No
         check_axes(lengths, name, axes, array.shape[1:])
 
 
-def _check_like(axis: str, rows: Values, own: Mapping[str, ArrayLayout]) -> None:
-    if set(rows) != set(own):
-        raise ValueError(f"`rows` must hold the arrays {sorted(own)} of {axis!r}, got {sorted(rows)}.")
+def _check_like(axis: str, rows: Values, layouts: Mapping[str, ArrayLayout]) -> None:
+    if set(rows) != set(layouts):
+        raise ValueError(f"`rows` must hold the arrays {sorted(layouts)} of {axis!r}, got {sorted(rows)}.")
     for name, (axes, array) in rows.items():
-        layout = own[name]
+        layout = layouts[name]
         if (axes, array.shape[1:], array.dtype.name) != (layout.axes[1:], layout.shape[1:], layout.dtype):
             raise ValueError(
                 f"rows of array {name!r} must be {layout.dtype} with axes {layout.axes[1:]} of shape "

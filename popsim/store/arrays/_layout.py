@@ -57,8 +57,8 @@ class ArrayLayout:
     def places(self, first: int | None = None) -> Iterator[Place]:
         """Yield the places of the shards in order, lazily, all or those at `first` along the first axis."""
         counts = self.shards_by_axis
-        others = math.prod(counts[1:])
-        numbers = range(counts[0] * others) if first is None else range(first * others, (first + 1) * others)
+        stride = math.prod(counts[1:])
+        numbers = range(counts[0] * stride) if first is None else range(first * stride, (first + 1) * stride)
         for number in numbers:
             yield tuple(map(int, np.unravel_index(number, counts)))
 
@@ -125,7 +125,7 @@ class ArrayLayout:
         shapes = f"shape {self.shape}, shards {self.shard} and chunks {self.chunk}"
         if not 0 < len(self.axes) == len(self.shape) == len(self.shard) == len(self.chunk):
             raise ValueError(f"its axes {self.axes}, {shapes} must fit.")
-        if any(whole % part for whole, part in zip(self.shard, self.chunk, strict=True)):
+        if any(length % part for length, part in zip(self.shard, self.chunk, strict=True)):
             raise ValueError(f"its shards must consist of whole chunks, got {shapes}.")
         if math.prod(self.shard) * np.dtype(self.dtype).itemsize > LARGEST_SHARD_BYTES:
             raise ValueError(f"its shards must have at most {LARGEST_SHARD_BYTES} bytes, got {shapes}.")
@@ -165,8 +165,8 @@ def cut(rows: Mapping[str, tuple[Sequence[str], Shape, int]]) -> dict[str, tuple
         n_rows = max(1, min(int(scale / math.sqrt(size)), SHARD_BYTES // size, SHARD_ROWS))
         piece = _piece_of_row(axes, shape, itemsize)
         n_chunk = min(max(1, CHUNK_BYTES // max(1, math.prod(piece) * itemsize)), n_rows, CHUNK_ROWS)
-        whole = tuple(-(-length // part) * part for length, part in zip(shape, piece, strict=True))
-        in_shard = piece if size > 2 * SHARD_BYTES else tuple(map(max, whole, piece))
+        padded_shape = tuple(-(-length // part) * part for length, part in zip(shape, piece, strict=True))
+        in_shard = piece if size > 2 * SHARD_BYTES else tuple(map(max, padded_shape, piece))
         shapes[name] = ((n_chunk, *piece), (n_rows // n_chunk * n_chunk, *in_shard))
     return shapes
 

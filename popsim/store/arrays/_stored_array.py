@@ -54,7 +54,7 @@ class StoredArray:
         - `rows`: all rows of these shards, at most as many as fit.
         """
         layout = self.layout.of_length(first * self.layout.shard[0] + len(rows))
-        store = _opened(layout, {"driver": "memory"}, create=True)
+        store = _open_array(layout, {"driver": "memory"}, create=True)
         for place in layout.places(first):
             block, name = layout.block(place), layout.shard_name(place)
             store[block].write(
@@ -72,10 +72,10 @@ class StoredArray:
         if self.folder.is_symlink():
             raise CorruptDataError(f"{self.folder} must be a plain folder, not a link.")
         path = self.folder / "zarr.json"
-        found, expected = read_json(path), self.layout.metadata()
-        if isinstance(found, dict) and isinstance(shape := found.get("shape"), list) and self.layout.grows:
-            found |= {"shape": [*expected["shape"][:1], *shape[1:]]}  # the length may be of another commit
-        if found != expected:
+        stored, expected = read_json(path), self.layout.metadata()
+        if isinstance(stored, dict) and isinstance(shape := stored.get("shape"), list) and self.layout.grows:
+            stored |= {"shape": [*expected["shape"][:1], *shape[1:]]}  # the length may be of another commit
+        if stored != expected:
             raise CorruptDataError(f"{path} must describe the array as its group does; it is damaged.")
 
     def check_files(self) -> int:
@@ -128,16 +128,16 @@ class StoredArray:
         return content + hashlib.sha256(content + f"{self.folder.name}/{name}".encode()).digest()[:8]
 
     def _check_seal(self, seal: bytes, path: Path, n_rows: int) -> None:
-        run_id, found = seal[:16].hex(), int.from_bytes(seal[16:24], "little")
-        said = ""
-        if len(seal) < SEAL_BYTES or seal != dataclasses.replace(self, run_id=run_id)._seal(path.name, found):
-            said = "its end is not as it was written, or it has the place of another part"
+        run_id, count = seal[:16].hex(), int.from_bytes(seal[16:24], "little")
+        damage = ""
+        if len(seal) < SEAL_BYTES or seal != dataclasses.replace(self, run_id=run_id)._seal(path.name, count):
+            damage = "its end is not as it was written, or it has the place of another part"
         elif run_id != self.run_id:
-            said = f"it is of another run, {run_id}, and must be of {self.run_id}"
-        elif found < n_rows:
-            said = f"it must have {n_rows} rows, got {found}"
-        if said:
-            raise CorruptDataError(f"{path}, a part of the array {self.folder.name!r}, is damaged: {said}.")
+            damage = f"it is of another run, {run_id}, and must be of {self.run_id}"
+        elif count < n_rows:
+            damage = f"it must have {n_rows} rows, got {count}"
+        if damage:
+            raise CorruptDataError(f"{path}, a part of the array {self.folder.name!r}, is damaged: {damage}.")
 
     def read(self, key: tuple[Any, ...]) -> np.ndarray:
         """Return the entries at `key`: an integer, a slice or an array of indices per axis (outer indexing).
@@ -155,7 +155,7 @@ class StoredArray:
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
         folder = {"driver": "file", "path": f"{self.location}/"}
         try:
-            stored = _opened(layout, folder, open=True, assume_metadata=True)
+            stored = _open_array(layout, folder, open=True, assume_metadata=True)
         except (ValueError, RuntimeError) as error:  # before any byte is read, so nothing is damaged
             raise OSError(errno.EINVAL, f"could not be opened: {error}", str(self.folder)) from error
         entries = stored.oindex[tuple(index for index, _, _ in parts)]
@@ -202,15 +202,15 @@ def _part(key: Any, length: int, shard: int) -> tuple[Any, int | None, Iterable[
     """Return a key along one axis for tensorstore, the length it selects, and the shards that it touches."""
     if isinstance(key, int | np.integer):
         return int(key), None, [int(key) // shard]
-    found = range(length)[key] if isinstance(key, slice) else np.asarray(key, int)
-    if isinstance(found, range) and found.step == 1 and found:
-        shards = range(found.start // shard, -(-found.stop // shard))
-        return slice(found.start, found.stop), len(found), shards
-    indices = np.asarray(found, int)
+    selection = range(length)[key] if isinstance(key, slice) else np.asarray(key, int)
+    if isinstance(selection, range) and selection.step == 1 and selection:
+        shards = range(selection.start // shard, -(-selection.stop // shard))
+        return slice(selection.start, selection.stop), len(selection), shards
+    indices = np.asarray(selection, int)
     return indices, len(indices), np.unique(indices // shard).tolist()
 
 
-def _opened(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any:
+def _open_array(layout: ArrayLayout, kvstore: dict[str, Any], **options: Any) -> Any:
     """Return an array of tensorstore, in which nothing missing passes for data."""
     import tensorstore
 

@@ -49,15 +49,15 @@ class RowBuffer:
         """Add rows; yield the number and the rows of each shard they fill. The caller owns these rows."""
         n_shard = self.array.layout.shard[0]
         while len(rows):
-            kept = self._kept()
+            shard = self._shard_rows()
             begin = self.length % n_shard
             n_added = min(n_shard - begin, len(rows))
-            kept[begin : begin + n_added] = rows[:n_added]
+            shard[begin : begin + n_added] = rows[:n_added]
             self.length += n_added
             rows = rows[n_added:]
             if begin + n_added == n_shard:
                 self._rows, self._n_written = None, self.length
-                yield self.length // n_shard - 1, kept
+                yield self.length // n_shard - 1, shard
 
     def unwritten(self) -> tuple[int, np.ndarray] | None:
         """Return the number and the rows so far of the last shard, if it has unwritten rows."""
@@ -65,17 +65,17 @@ class RowBuffer:
             return None
         self._n_written = self.length
         number, n_rows = divmod(self.length, self.array.layout.shard[0])
-        return number, self._kept()[:n_rows]
+        return number, self._shard_rows()[:n_rows]
 
-    def _kept(self) -> np.ndarray:
+    def _shard_rows(self) -> np.ndarray:
         if self._rows is None:
             layout = self.array.layout
             # Filled, so that the memory is taken now and does not grow during a long training.
             rows = np.full((layout.shard[0], *layout.shape[1:]), 0, layout.dtype)
             begin = self.length // len(rows) * len(rows)
             if begin < self.length:
-                whole = tuple(slice(0, length) for length in layout.shape[1:])
-                rows[: self.length - begin] = self.array.read((slice(begin, self.length), *whole))
+                trailing = tuple(slice(0, length) for length in layout.shape[1:])
+                rows[: self.length - begin] = self.array.read((slice(begin, self.length), *trailing))
             self._rows = rows
         return self._rows
 
@@ -163,9 +163,9 @@ class GrowingArrays:
         partial = unfinished(path)
         with saving(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            for beside in [*path.parent.iterdir()]:
-                if finished_name(beside.name) == path.name:
-                    remove_left_over(beside)
+            for sibling in [*path.parent.iterdir()]:
+                if finished_name(sibling.name) == path.name:
+                    remove_left_over(sibling)
             partial.mkdir()  # fails if it exists, also as a link
             try:
                 layouts = write_fixed(partial, fixed, run_id)
@@ -227,8 +227,8 @@ class GrowingArrays:
         """
         self._check_whole()
         values = {name: (tuple(axes), np.asarray(array)) for name, (axes, array) in rows.items()}
-        known = {name: buffer.array.layout for name, buffer in self._buffers.items()}
-        check_rows(axis, values, {**self._record.layouts, **known})
+        layouts = {name: buffer.array.layout for name, buffer in self._buffers.items()}
+        check_rows(axis, values, {**self._record.layouts, **layouts})
         self._interrupted = True
         if not values.keys() <= self._buffers.keys():
             self._define(axis, values)

@@ -177,10 +177,10 @@ def list_arrays(
     is damaged; `MismatchError` if it is of another run.
     """
     record = CommitRecord.read(Path(path), run_id)
-    return [_listed(array) for array in record.arrays(Path(path)).values()], record.attributes
+    return [_list_array(array) for array in record.arrays(Path(path)).values()], record.attributes
 
 
-def _listed(array: StoredArray) -> ListedArray:
+def _list_array(array: StoredArray) -> ListedArray:
     layout, damage, n_bytes = array.layout, "", 0
     try:
         n_bytes = array.check_files()
