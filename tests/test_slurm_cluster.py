@@ -58,7 +58,7 @@ def submitted(cluster, path, sweep=SWEEP, **options):
 
 
 def wait_for_checkpoint(opened, number):
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while len([*opened.folder.cell(number).checkpoints.glob("*.safetensors")]) < 2:
         assert time.monotonic() < until
         time.sleep(0.1)
@@ -107,7 +107,7 @@ def test_a_node_that_is_lost_while_cells_select_together(tmp_path, cluster):
     env = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
     subprocess.run([*command, str(tmp_path / "in turn")], env=env, check=True)
     opened, job = submitted(cluster, tmp_path / "sw", SELECTING)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 600
     while not [*(opened.folder.path / "selections").glob("*/*-scores/*")]:
         assert time.monotonic() < until
         time.sleep(0.1)
