@@ -17,8 +17,8 @@ from contestants.with_popsim import reference_work
 
 from popsim.engine import plain_jax
 from popsim.training import TaskTrainer, adam
-from popsim.training.loop.batch_loop import CallPlan, _run
-from popsim.training.loop.plan import TrainingPlan
+from popsim.training.loop.batch_loop import CallPlan, _compiled_run
+from popsim.training.loop.plan import plan_training
 from popsim.training.options import Training
 
 NOT_WORK = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast"}
@@ -54,11 +54,11 @@ def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
         disable_tqdm=True,
         key=jax.random.key(1),
     )
-    plan = TrainingPlan(TaskTrainer(adam(1e-2)), call)
+    plan = plan_training(TaskTrainer(adam(1e-2)), call)
     loop = plan.loops(None)[0]
     rows = jnp.full(loop.capacity, loop.n_kept)
     donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
-    lowered = _run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]
+    lowered = _compiled_run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]
     return lowered.lowered.compile()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from popsim.cli._train import training_devices
 from popsim.experiments import CenterOut
-from popsim.training.loop import _training_store as training_store
+from popsim.training.history import training_store
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--batches", type=int, default=1000)

@@ -93,6 +93,8 @@ def test_the_seed_decides_all_that_follows():
         one.reset(seed=5)
         sides.append([float(one.reset()[1]["conditions"]["side"]) for _ in range(20)])
     assert sides[0] == sides[1] and len(set(sides[0])) == 2
+    with pytest.raises(ValueError, match="`seed` must be a whole number, got True"):
+        env.reset(seed=True)
 
 
 def test_info_tells_where_hand_and_target_are():

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from jaxtyping import Array, Float, Int, Key
 
-from popsim._checks import as_float_array
+from popsim._checks import as_float_array, is_int
 from popsim._compiled import jit
 from popsim.gymnasium.agent import AgentModel, agent_alone, default_limits, with_agent
 from popsim.gymnasium.episode import (
@@ -144,6 +144,8 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
         **Raises:** `ValueError` if an option is unknown or the trial does not exist.
         """
+        if seed is not None and not is_int(seed):
+            raise ValueError(f"`seed` must be a whole number, got {seed!r}.")
         super().reset(seed=seed)
         key = seed_key(int(self.np_random.integers(2**32)))
         trial = self._trial_of(dict(options or {}), key)
