@@ -67,8 +67,9 @@ def test_a_second_signal_while_a_checkpoint_is_written_changes_nothing(server, w
     end = server.run("command", path=str(tmp_path), arguments=arguments, send=send)
     assert end["status"] == 75 and " resume " in end["said"]
     assert end["ended"] - end["sent"] < 10
-    killed = Killed(str(tmp_path), end.get("saved", 0))
-    assert judge(server, "run", [killed], whole[1]["digests"]) == ["equal"]
+    assert judge(server, "run", [Killed(str(tmp_path), end.get("saved", 0))], whole[1]["digests"]) == [
+        "equal"
+    ]
 
 
 @pytest.mark.full  # in short: test_checkpoint_faults

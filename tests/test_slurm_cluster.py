@@ -42,9 +42,12 @@ def trained_in_order(n_batches):
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    (tmp_path / "slurm").mkdir()
-    with slurm_cluster.SlurmCluster(tmp_path / "slurm") as cluster:
+def cluster():
+    """A cluster in a folder of a short name: sockets lie there, whose paths may have 108 letters."""
+    with (
+        tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True) as folder,
+        slurm_cluster.SlurmCluster(Path(folder)) as cluster,
+    ):
         yield cluster
 
 
