@@ -91,7 +91,7 @@ class DelayedResponse(AbstractGoTask):
     def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         rule, direction = drawn
         n = self.n_directions
-        told = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
+        rule_input = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
         return self.answered(
             timeline,
             jnp.broadcast_to(ring_activity(direction, n), (timeline.n_steps, n)),
@@ -99,7 +99,7 @@ class DelayedResponse(AbstractGoTask):
             (direction + rule * (n // 2)) % n,
             {"rule": rule, "stimulus": direction},
             n_choices=n,
-            inputs={"rule": told},
+            inputs={"rule": rule_input},
             key=key,
         )
 

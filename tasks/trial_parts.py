@@ -243,7 +243,7 @@ def _stacked(
     conditions: tuple[PyTree[Array], ...],
     keys: Key[Array, " trial"],
 ) -> Trial:
-    return jax.vmap(lambda given, key: trial(*shared, *given, key=key))(conditions, keys)
+    return jax.vmap(lambda labels, key: trial(*shared, *labels, key=key))(conditions, keys)
 
 
 def with_noise(

@@ -51,8 +51,8 @@ def mixtures_of_states(
     check_positive_int("n_mixed", n_mixed)
     check_positive("concentration", concentration)
     starts = []
-    for generator, own in _of_members(states, key):
-        chosen = own[generator.integers(len(own), size=(n_starts, n_mixed))]
+    for generator, visited in _of_members(states, key):
+        chosen = visited[generator.integers(len(visited), size=(n_starts, n_mixed))]
         weights = generator.dirichlet(np.full(n_mixed, concentration), size=n_starts)
         starts.append(np.einsum("sm,smu->su", weights, chosen))
     return np.stack(starts)
@@ -74,9 +74,9 @@ def states_with_noise(
     check_positive_int("n_starts", n_starts)
     check_non_negative("noise", noise)
     starts = []
-    for generator, own in _of_members(states, key):
-        chosen = own[generator.integers(len(own), size=n_starts)]
-        deviation = noise * float(spread(own)) / own.shape[1] ** 0.5
+    for generator, visited in _of_members(states, key):
+        chosen = visited[generator.integers(len(visited), size=n_starts)]
+        deviation = noise * float(spread(visited)) / visited.shape[1] ** 0.5
         starts.append(chosen + deviation * generator.standard_normal(chosen.shape))
     return np.stack(starts)
 
@@ -101,7 +101,10 @@ def _of_members(
     if visited.ndim < 3:
         raise ValueError(f"`states` must have axes (member, ..., state), got shape {visited.shape}.")
     flat = visited.reshape(visited.shape[0], -1, visited.shape[-1])
-    return [(numpy_generator(jax.random.fold_in(as_key(key), i)), own) for i, own in enumerate(flat)]
+    return [
+        (numpy_generator(jax.random.fold_in(as_key(key), i)), member_states)
+        for i, member_states in enumerate(flat)
+    ]
 
 
 class DistinctPoints(NamedTuple):
@@ -339,7 +342,7 @@ def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: fl
     eigenvalues = sorted_eigenvalues(jacobian)
     n_unstable = np.count_nonzero(np.abs(eigenvalues) > 1 + margin, axis=-1)
     n_marginal = np.count_nonzero(np.abs(np.abs(eigenvalues) - 1) <= margin, axis=-1)
-    member = np.repeat(np.arange(len(points)), [len(own.state) for own in points])
+    member = np.repeat(np.arange(len(points)), [len(distinct.state) for distinct in points])
     state, speed, n_starts = (np.concatenate(column) for column in zip(*points, strict=True))
     order = np.lexsort((speed, n_unstable, member))
     columns = (member, state, speed, jacobian, eigenvalues, n_unstable, n_marginal, n_starts)

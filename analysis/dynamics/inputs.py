@@ -50,9 +50,9 @@ def received_inputs(
             "`ensemble` must be models that say what their networks received, a SensorimotorLoop or a "
             f"NetworkModel, got {type(ensemble).__name__}."
         )
-    given, count = {len(leaf) for leaf in jax.tree.leaves(states)}, n_members(ensemble)
-    if given != {count}:
-        raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(given)}.")
+    leading_axes, count = {len(leaf) for leaf in jax.tree.leaves(states)}, n_members(ensemble)
+    if leading_axes != {count}:
+        raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(leading_axes)}.")
 
     received = np.asarray(_received(ensemble, states, trials), np.float64)
     first = member(ensemble, 0)

@@ -134,7 +134,9 @@ def _in_float64(leaf: Any) -> Any:
 def map_members(function: Callable[..., Any], ensemble: Any, *arrays: Any) -> Any:
     """Apply `function(model, *arrays)` to the members in sequence, within a compiled program."""
     stacked, shared = eqx.partition(ensemble, eqx.is_array)
-    return jax.lax.map(lambda own: function(eqx.combine(own[0], shared), *own[1:]), (stacked, *arrays))
+    return jax.lax.map(
+        lambda slices: function(eqx.combine(slices[0], shared), *slices[1:]), (stacked, *arrays)
+    )
 
 
 def state_jacobians(
@@ -184,11 +186,11 @@ def _differentiated(
 
 @jit
 def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None) -> Any:
-    def of_member(model, own, received):
+    def of_member(model, points, received):
         def differentiate(state):
             return jax.jacfwd(lambda *x: one_step(dynamics, model, *x), argnums=by)(state, received)
 
-        return jax.vmap(differentiate)(own)
+        return jax.vmap(differentiate)(points)
 
     return map_members(of_member, ensemble, states, inputs)
 

@@ -169,11 +169,11 @@ def _estimated(
     """Return the estimates, which are computed with all columns of unit size: units do not count."""
     of_fixed, of_random = (np.sqrt(np.mean(part**2, axis=0)) for part in (fixed, random))
     rough = np.linalg.lstsq(fixed / of_fixed, response, rcond=None)[0] / of_fixed
-    rest = response - fixed @ rough
-    unit = float(np.sqrt(np.mean(rest**2)))
+    residual = response - fixed @ rough
+    unit = float(np.sqrt(np.mean(residual**2)))
     if unit <= 1e-12 * float(np.abs(response).max()):
         return None
-    scaled = maximized(reduced(random / of_random, fixed / of_fixed, rest / unit, groups))
+    scaled = maximized(reduced(random / of_random, fixed / of_fixed, residual / unit, groups))
     if scaled is None:
         return None
     return scaled._replace(
@@ -241,12 +241,12 @@ def long_table(
     places = np.indices(shape)
     columns: dict[str, np.ndarray] = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
     for name, (axis, along) in (labels or {}).items():
-        called = np.asarray(along)
-        if axis not in axes or called.shape != (shape[list(axes).index(axis)],):
+        label_values = np.asarray(along)
+        if axis not in axes or label_values.shape != (shape[list(axes).index(axis)],):
             raise ValueError(
                 f"`labels` must be an axis of {list(axes)} and a label of each place along it, "
-                f"got {axis!r} and shape {called.shape} for {name!r}."
+                f"got {axis!r} and shape {label_values.shape} for {name!r}."
             )
-        columns[name] = called[columns[axis]]
+        columns[name] = label_values[columns[axis]]
     columns |= {name: array.ravel() for name, array in arrays.items()}
     return optional("pandas").DataFrame(columns)
