@@ -220,7 +220,9 @@ class MultiTask(AbstractTask):
             for name, task in zip(self.names, self.tasks, strict=True)
         }
         layout = TrialLayout.of(trials)
-        fitted = [self._told(layout.fit(trial), index) for index, trial in enumerate(trials.values())]
+        fitted = [
+            self._with_task_input(layout.fit(trial), index) for index, trial in enumerate(trials.values())
+        ]
         log_shares = jnp.log(self.shares(batch))
         index = jax.random.categorical(key_stream(key, "which task"), log_shares)
         return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *fitted)
@@ -230,12 +232,12 @@ class MultiTask(AbstractTask):
         firsts = [jax.tree.map(lambda leaf: leaf[0], trials) for trials in stacked]
         layout = TrialLayout.of(dict(zip(self.names, firsts, strict=True)))
         fitted = [
-            jax.vmap(lambda trial, index=index: self._told(layout.fit(trial), index))(trials)
+            jax.vmap(lambda trial, index=index: self._with_task_input(layout.fit(trial), index))(trials)
             for index, trials in enumerate(stacked)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *fitted)
 
-    def _told(self, trial: Trial, index: int) -> Trial:
+    def _with_task_input(self, trial: Trial, index: int) -> Trial:
         """Return the trial with the input and the condition "task"."""
         for kind, named in (("an input", trial.inputs), ("a condition", trial.conditions)):
             if TASK in named:
