@@ -133,9 +133,9 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
 
 def _wrapped(value: Any) -> Any:
     """Return the function wrapped by `jax.jit` and the like, whose own type differs between versions."""
-    known = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
+    plain_kinds = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
     is_users = not is_installed(type(value).__module__)  # its attributes count
-    if isinstance(value, known) or dataclasses.is_dataclass(value) or is_users:
+    if isinstance(value, plain_kinds) or dataclasses.is_dataclass(value) or is_users:
         return None
     return getattr(value, "__wrapped__", None)
 
@@ -251,6 +251,6 @@ def public_module(module: str) -> str:
     return package if package == "popsim" else module
 
 
-def _name(thing: Any) -> str:
-    module = public_module(getattr(thing, "__module__", None) or "")
-    return f"{module}.{getattr(thing, '__qualname__', getattr(thing, '__name__', ''))}"
+def _name(value: Any) -> str:
+    module = public_module(getattr(value, "__module__", None) or "")
+    return f"{module}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"

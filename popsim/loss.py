@@ -180,8 +180,8 @@ class Loss(eqx.Module):
             with naming_errors(f"term {term.name!r} of `loss`", "(states, trial, model)"):
                 value = term(states, trial, model)
             if not eqx.is_array_like(value) or np.shape(value) != ():
-                given = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__
-                raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {given}.")
+                value_kind = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__
+                raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {value_kind}.")
             values[term.name] = weights[term.name] * value
         return LossValues(values)
 
@@ -194,7 +194,7 @@ class Loss(eqx.Module):
         return Loss(self.terms, weights)
 
     def __mul__(self, weight: Weight) -> "Loss":
-        return Loss(self.terms, {name: weight * own for name, own in self.weights.items()})
+        return Loss(self.terms, {name: weight * term_weight for name, term_weight in self.weights.items()})
 
     def __rmul__(self, weight: Weight) -> "Loss":
         return self * weight

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import tyro
 
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 
 RAW = (
     (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),
@@ -41,7 +41,7 @@ def in_one_line(box: str) -> str:
         said = re.sub(f"^{raw}$", ours, said)
     if choice := re.match(CHOICE, said):
         given, known = choice[1], sorted(re.findall(r"'([^']*)'", choice[3]))
-        return f"`{choice[2]}` must be one of {', '.join(known)}, got {given!r}.{perhaps(given, known)}"
+        return f"`{choice[2]}` must be one of {', '.join(known)}, got {given!r}.{suggestion(given, known)}"
     if union := re.match(UNION, said):
         kinds = re.sub(r"[{}]", "", union[2]).replace("|", " or ")
         return f"{union[1]} must be {kinds}, got {union[3].replace(', ', ' ')}."

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from popsim.per_member import beside
+from popsim.per_member import aligned_mask
 from popsim.store.files import is_plain_name
 
 Named = dict[str, np.ndarray]
@@ -55,4 +55,4 @@ def checked_like(what: str, before: Mapping[str, np.ndarray], now: Any) -> Named
 
 
 def where_active(active: Bool[np.ndarray, " member"], now: Named, before: Mapping[str, np.ndarray]) -> Named:
-    return {name: np.where(beside(active, array), array, before[name]) for name, array in now.items()}
+    return {name: np.where(aligned_mask(active, array), array, before[name]) for name, array in now.items()}

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Key, PyTree
 
-from popsim.per_member import beside
+from popsim.per_member import aligned_mask
 from popsim.randomness import key_stream
 from popsim.training.population_updates._returned import (
     Named,
@@ -274,7 +274,7 @@ class PopulationUpdates:
                     f"change: {where} is constant in this training."
                 )
             new[index] = checked_leaf(f"{where} of {label}", new[index], leaf)
-            new[index] = jnp.where(beside(active, new[index]), new[index], leaf)
+            new[index] = jnp.where(aligned_mask(active, new[index]), new[index], leaf)
         model = self._single(jax.tree.unflatten(structure, new))
         params, rest = eqx.partition(model, state.is_param)
         return dataclasses.replace(state, params=params, model_without_params=rest)

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
@@ -64,7 +64,7 @@ def hyperparameter_places(
         if name not in known:
             raise ValueError(
                 f"`{argument}` must be of {', '.join(sorted(known)) or 'those of the training'}, "
-                f"got {name!r}.{perhaps(name, known)}"
+                f"got {name!r}.{suggestion(name, known)}"
             )
     others = {name: known[name] for name in of_members if name not in wanted}
     return {name: known[name] for name in wanted}, others

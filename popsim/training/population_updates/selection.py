@@ -24,7 +24,7 @@ from popsim._checks import (
 from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
-from popsim.per_member import beside
+from popsim.per_member import aligned_mask
 from popsim.randomness import as_key
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
@@ -339,7 +339,7 @@ def explored(
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
         change = rule.explored(name)
         changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
-        after[name] = jnp.where(beside(parents != places, values), changed, values)
+        after[name] = jnp.where(aligned_mask(parents != places, values), changed, values)
     return after
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit_quickly, map_trials
 from popsim.loss import Loss, LossValues
-from popsim.per_member import beside, member_values, with_member_values
+from popsim.per_member import aligned_mask, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
@@ -180,7 +180,7 @@ def with_fresh_optimizer(state: TrainState, fresh: PyTree) -> TrainState:
     def renewed(new: Any, old: Any) -> Any:
         if not eqx.is_array(new):
             return new
-        return jnp.where(beside(held, new), old, new)
+        return jnp.where(aligned_mask(held, new), old, new)
 
     return dataclasses.replace(state, opt_state=jax.tree.map(renewed, fresh, state.opt_state))
 
