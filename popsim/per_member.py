@@ -71,14 +71,14 @@ class PerMember(eqx.Module):
     def __rmul__(self, factor: Any) -> Any:
         return self * factor
 
-    def _times_member_by_member(self, other: "PerMember") -> "PerMember":
-        if self.values.shape[0] != other.values.shape[0]:
+    def _times_member_by_member(self, factor: "PerMember") -> "PerMember":
+        if self.values.shape[0] != factor.values.shape[0]:
             raise ValueError(
                 "two PerMember can be multiplied if they hold values of the same members, "
-                f"got {self.values.shape[0]} and {other.values.shape[0]}."
+                f"got {self.values.shape[0]} and {factor.values.shape[0]}."
             )
         numbers = _as_floating(self.values)
-        return PerMember(jax.vmap(jnp.multiply)(numbers, other.values.astype(numbers.dtype)))
+        return PerMember(jax.vmap(jnp.multiply)(numbers, factor.values.astype(numbers.dtype)))
 
 
 class ScaledLearningRate(eqx.Module):
@@ -193,7 +193,7 @@ def of_member(tree: Tree, index: int) -> Tree:
     **Raises:** `ValueError` if a `PerMember` has no value for that member.
     """
 
-    def own(node: Any) -> Any:
+    def value_of(node: Any) -> Any:
         if not is_per_member(node):
             return node
         count = node.values.shape[0]
@@ -201,7 +201,7 @@ def of_member(tree: Tree, index: int) -> Tree:
             raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {index!r}.")
         return node.values[index]
 
-    return jax.tree.map(own, tree, is_leaf=is_per_member)
+    return jax.tree.map(value_of, tree, is_leaf=is_per_member)
 
 
 def _as_floating(values: Shaped[Array, "..."]) -> Float[Array, "..."]:

@@ -30,7 +30,7 @@ from popsim.training.observers import (
 )
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.train_state import WhereTrain, copied
+from popsim.training.steps.train_state import WhereTrain, copy_arrays
 
 __all__ = ["TaskTrainer"]
 
@@ -168,4 +168,4 @@ def _owned(leaf: Any) -> Any:
     """Return a copy that may be donated, without JAX's weak type, which would compile again."""
     if not eqx.is_array(leaf):
         return leaf
-    return copied(on_host(leaf) if getattr(leaf, "weak_type", False) else leaf)
+    return copy_arrays(on_host(leaf) if getattr(leaf, "weak_type", False) else leaf)

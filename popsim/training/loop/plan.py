@@ -48,7 +48,7 @@ from popsim.training.steps.member_step import (
     trials_of_batch,
 )
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_state import OWN, TrainState, parts
+from popsim.training.steps.train_state import OWN, TrainState, state_parts
 from popsim.trial import Trial
 
 __all__ = ["TrainingPlan", "plan_training"]
@@ -386,16 +386,18 @@ def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple
     if not ensembled:
         return step, state
 
-    def first(own: PyTree) -> PyTree:
-        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, own)
+    def first(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
-    return of_member(step, 0), dataclasses.replace(state, **eqx.filter_eval_shape(first, parts(state, OWN)))
+    return of_member(step, 0), dataclasses.replace(
+        state, **eqx.filter_eval_shape(first, state_parts(state, OWN))
+    )
 
 
-def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
+def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " kept"]) -> tuple[int, int]:
     """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
     n_bytes = bytes_of(recorded)
     capacity = CAPACITY
-    while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
+    while (n_kept := most_kept(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2
     return capacity, n_kept

@@ -36,7 +36,7 @@ def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractP
     by_label: dict[str, AbstractPopulationUpdate] = {}
     for update in updates:
         kind = type(update).__name__
-        number = sum(type(other).__name__ == kind for other in by_label.values()) + 1
+        number = sum(type(earlier_update).__name__ == kind for earlier_update in by_label.values()) + 1
         by_label[kind if number == 1 else f"{kind} {number}"] = update
     return by_label
 

@@ -47,8 +47,8 @@ class StepShardings(eqx.Module):
                 "`input_kwarg_shardings` must be a dict from input keyword to sharding, "
                 f"got {type(inputs).__name__}."
             )
-        whole = not isinstance(train_state, TrainState)
-        self.parts = {part: train_state if whole else getattr(train_state, part) for part in OWN}
+        is_whole = not isinstance(train_state, TrainState)
+        self.parts = {part: train_state if is_whole else getattr(train_state, part) for part in OWN}
         self.inputs = dict(inputs or {})
         self.outputs = outputs
         for part, shardings in self.parts.items():
@@ -144,14 +144,14 @@ def _shardings_of_leaves(
         raise ValueError(
             f"`{name}` must have the structure of what it is for, or a prefix of it, got: {error}"
         ) from error
-    found: dict[int, Sharding | None] = {}
+    by_number: dict[int, Sharding | None] = {}
     jax.tree.map(
-        lambda sharding, numbers: found.update(dict.fromkeys(jax.tree.leaves(numbers), sharding)),
+        lambda sharding, numbers: by_number.update(dict.fromkeys(jax.tree.leaves(numbers), sharding)),
         prefix,
         numbered,
         is_leaf=_is_none,
     )
-    return tuple(found[number] for number in range(structure.num_leaves))
+    return tuple(by_number[number] for number in range(structure.num_leaves))
 
 
 def _placed(leaf: Any, sharding: Sharding) -> jax.Array:
@@ -164,9 +164,9 @@ def _placed(leaf: Any, sharding: Sharding) -> jax.Array:
 
 def _lies(leaf: jax.Array, sharding: Sharding) -> bool:
     """Return whether the array has the sharding. JAX compiles again for another mesh of the same devices."""
-    own = leaf.sharding
-    same_mesh = getattr(own, "mesh", None) == getattr(sharding, "mesh", None)
-    return own == sharding or (same_mesh and own.is_equivalent_to(sharding, leaf.ndim))
+    leaf_sharding = leaf.sharding
+    same_mesh = getattr(leaf_sharding, "mesh", None) == getattr(sharding, "mesh", None)
+    return leaf_sharding == sharding or (same_mesh and leaf_sharding.is_equivalent_to(sharding, leaf.ndim))
 
 
 def _constrained(leaf: Any, sharding: Sharding) -> jax.Array:

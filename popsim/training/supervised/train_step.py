@@ -188,9 +188,9 @@ def _compiled(step: Callable[..., tuple[TrainState, Any]], donates: bool) -> Cal
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         if not donates:
             return _stepped(step, train_state, inputs)
-        rest = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
+        retained_state = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
         donated = (train_state.params, train_state.opt_state, train_state.loss_fn_state)
-        return _stepped_in_place((step, rest, inputs), *donated)
+        return _stepped_in_place((step, retained_state, inputs), *donated)
 
     return train_step
 
@@ -204,8 +204,10 @@ def _stepped(step: Callable[..., Any], train_state: TrainState, inputs: dict[str
 def _stepped_in_place(
     retained: tuple[Any, ...], params: PyTree, opt_state: PyTree, loss_fn_state: PyTree
 ) -> Any:
-    step, rest, inputs = retained
-    state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
+    step, retained_state, inputs = retained
+    state = dataclasses.replace(
+        retained_state, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state
+    )
     return step(state, **inputs)
 
 
