@@ -47,13 +47,13 @@ def check_path(name: str, path: str | Path) -> None:
         raise ValueError(f"`{name}` must be a path, got {text}.")
     check_text(name, text)
     if need := _lacks(text):
-        raise ValueError(f"`{name}` must be a path {need}, got {_shortened(text)}.")
+        raise ValueError(f"`{name}` must be a path {need}, got {_shorten_path(text)}.")
     try:
         real = os.path.realpath(text)
     except OSError as error:  # the current folder was deleted
         raise ValueError(f"`{name}` must be a path that can be found, got {text!r}: {error}.") from None
     if need := _lacks(real) or _is_too_long(real):
-        leads = f"got {_shortened(text)}, which is {_shortened(real)}"
+        leads = f"got {_shorten_path(text)}, which is {_shorten_path(real)}"
         raise ValueError(f"`{name}` must lead to a path {need}, {leads}.")
 
 
@@ -112,5 +112,5 @@ def _is_too_long(path: str) -> str:
     return f"of at most {longest} bytes" if 0 < longest < len(path.encode()) else ""
 
 
-def _shortened(path: str) -> str:
+def _shorten_path(path: str) -> str:
     return repr(path) if len(path) <= 2 * _NAME_BYTES else f"{path[:_NAME_BYTES]!r} ..."

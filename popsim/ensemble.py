@@ -317,7 +317,7 @@ def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         raise ValueError(f"`build` must take {expected}: {error}.{hint}") from error
 
 
-def _checked(model: Any) -> Any:
+def _check_module(model: Any) -> Any:
     """Return what `build` returned, if it is a model or another module."""
     if not isinstance(model, eqx.Module):
         raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
@@ -337,7 +337,7 @@ def _build_from_keys(
 ) -> ModelType:
     keys = _member_keys(key, first_member + jnp.arange(n_members))
     check_draws_from_key("`build`", build, keys[0])
-    return eqx.filter_vmap(lambda key: _checked(build(key)))(keys)
+    return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
 
 
 @jit_quickly
@@ -350,7 +350,7 @@ def _build_from_settings(
     keys = _member_keys(key, ids)
 
     def build_one(key: Key[Array, ""], member_settings: dict[str, Array]) -> ModelType:
-        return _checked(build(key=key, **member_settings))
+        return _check_module(build(key=key, **member_settings))
 
     check_draws_from_key(
         "`build`", build_one, keys[0], {name: values[0] for name, values in settings.items()}

@@ -276,11 +276,11 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     """
     check_positive_int("n_repeats", n_repeats)
     check_trials("trials", trials)
-    return _repeated(trials, n_repeats)
+    return _repeat(trials, n_repeats)
 
 
 @jit_quickly
-def _repeated(trials: Trial, n_repeats: int) -> Trial:
+def _repeat(trials: Trial, n_repeats: int) -> Trial:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
 
 

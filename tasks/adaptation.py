@@ -185,14 +185,14 @@ def adaptation_plan(
     is_graded = ramp is not None or not {value for _, _, value in phases} <= {0.0, 1.0}
     return InterventionPlan(
         name,
-        _graded(parameters, null, strength, is_graded),
+        _grade(parameters, null, strength, is_graded),
         window=window,
         probability=ProbabilityWhileStrong(strength, catch_share),
         unless=unless,
     )
 
 
-def _graded(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded: bool) -> PyTree:
+def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded: bool) -> PyTree:
     def graded(full: Any, nothing: Any) -> Any:
         if not is_graded:
             return full

@@ -88,22 +88,20 @@ class TrialLayout:
         integers.
         """
         channels, conditions = _flat_inputs(trial), _conditions(trial)
-        values = self._padded(trial.targets.values, self.n_outputs)
+        values = self._pad(trial.targets.values, self.n_outputs)
         counts = jnp.pad(trial.targets.counts, (0, self.n_steps - trial.timeline.n_steps))
         return Trial(
             init=(),
-            inputs={name: self._padded(channels.get(name), width) for name, width in self.inputs.items()},
+            inputs={name: self._pad(channels.get(name), width) for name, width in self.inputs.items()},
             targets=OutputTarget(values, counts, is_choice=self.is_choice),
             timeline=self._timeline(trial.timeline),
             conditions={
-                name: conditions.get(name, _missing(shape, dtype))
+                name: conditions.get(name, _missing_value(shape, dtype))
                 for name, (shape, dtype) in self.conditions.items()
             },
         )
 
-    def _padded(
-        self, channels: Float[Array, "time channels"] | None, width: int
-    ) -> Float[Array, "steps width"]:
+    def _pad(self, channels: Float[Array, "time channels"] | None, width: int) -> Float[Array, "steps width"]:
         if channels is None:
             return jnp.zeros((self.n_steps, width))
         n_steps, n_channels = channels.shape
@@ -133,7 +131,7 @@ def _conditions(trial: Trial) -> dict[str, Array]:
     return {name: value.astype(int) if value.dtype == bool else value for name, value in arrays.items()}
 
 
-def _missing(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def _missing_value(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1, dtype)
 
 

@@ -27,7 +27,7 @@ from popsim.tasks.trial_parts import (
     middle_of,
     random_direction,
     reach_loss,
-    wrapped,
+    wrap_angle,
 )
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -263,7 +263,7 @@ class TargetJump(AbstractTask):
             targets=HandState(target, jnp.zeros_like(target)),
             timeline=timeline,
             conditions={
-                "direction": wrapped(direction),
+                "direction": wrap_angle(direction),
                 "jump": jumps,
                 "jump along": along,
                 "jump left": leftward,

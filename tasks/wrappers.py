@@ -340,12 +340,12 @@ class WithFixation(AbstractWrapper):
         self.task, self.until, self.name = checked_task(task), until, name
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        return self._fixating(self.task.trial(batch=batch, key=key))
+        return self._with_fixation(self.task.trial(batch=batch, key=key))
 
     def validation_trials(self) -> Trial:
-        return jax.vmap(self._fixating)(self.task.validation_trials())
+        return jax.vmap(self._with_fixation)(self.task.validation_trials())
 
-    def _fixating(self, trial: Trial) -> Trial:
+    def _with_fixation(self, trial: Trial) -> Trial:
         if not isinstance(trial.inputs, dict) or self.name in trial.inputs:
             raise ValueError(f"`name` must be a new one beside inputs that have names, got {self.name!r}.")
         fixation = (~trial.timeline.since(self.until)).astype(float)[:, None]
@@ -397,12 +397,12 @@ class WithInterventions(AbstractWrapper):
         trials = self.task.validation_trials()
         keys = jax.vmap(jax.random.fold_in, (None, 0))(seed_key(0), jnp.arange(n_trials(trials)))
         under = [
-            jax.vmap(lambda trial, key, acts=acts: self._planned(trial, acts, key))(trials, keys)
+            jax.vmap(lambda trial, key, acts=acts: self._with_plans(trial, acts, key))(trials, keys)
             for acts in jnp.eye(len(self.plans) + 1, len(self.plans), k=-1, dtype=bool)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *under)
 
-    def _planned(self, trial: Trial, acts: Bool[Array, " plan"], key: Key[Array, ""]) -> Trial:
+    def _with_plans(self, trial: Trial, acts: Bool[Array, " plan"], key: Key[Array, ""]) -> Trial:
         for index, plan in enumerate(self.plans):
             plan_key = key_stream(key, f"plan of {plan.name}")
             trial = plan.scheduled_if(acts[index], trial, batch=LAST_BATCH, key=plan_key)

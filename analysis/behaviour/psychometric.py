@@ -213,7 +213,7 @@ def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes tr
     not vary enough to separate the slopes from the bias and from each other.
     """
     fits, axes = _fits(coherences, chose_right, with_lapse=False)
-    return _stacked(fits, axes)
+    return _stack_fits(fits, axes)
 
 
 def fit_psychometric_with_lapses(
@@ -232,7 +232,7 @@ def fit_psychometric_with_lapses(
     fits, axes = _fits(coherences, chose_right, with_lapse=True)
     without = [(values[:-1], errors[:-1]) for values, errors in fits]
     lapse, error = (np.array([fit[i][-1] for fit in fits]).reshape(axes) for i in (0, 1))
-    return LapsingPsychometricFit(_stacked(without, axes), lapse, error)
+    return LapsingPsychometricFit(_stack_fits(without, axes), lapse, error)
 
 
 def _probits(curve: PsychometricFit, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
@@ -281,7 +281,7 @@ def _fit_one(
     return fit_binomial(rows, n_trials, n_right, with_lapse=with_lapse)
 
 
-def _stacked(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:
+def _stack_fits(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:
     values, errors = (np.array([fit[i] for fit in fits]) for i in (0, 1))
     values, errors = (numbers.reshape(*axes, numbers.shape[-1]) for numbers in (values, errors))
     return PsychometricFit(values[..., 0], values[..., 1:], errors[..., 0], errors[..., 1:])

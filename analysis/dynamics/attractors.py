@@ -52,11 +52,11 @@ def rollout(
     check_positive_int("n_steps", n_steps)
     with jax.enable_x64(True):
         arguments = in_double_precision(dynamics, ensemble, "states", states, inputs)
-        return np.asarray(_followed(dynamics, *arguments, n_steps))
+        return np.asarray(_follow(dynamics, *arguments, n_steps))
 
 
 @jit
-def _followed(
+def _follow(
     dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:
     def of_member(model, points, received):

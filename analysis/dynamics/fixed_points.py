@@ -280,7 +280,7 @@ def find_fixed_points(
         ]
         jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         if is_chosen is is_fixed and _some_at_bifurcation(distinct, jacobians):
-            distinct = _refined(distinct, double, constant, dynamics, search, radius)
+            distinct = _refine(distinct, double, constant, dynamics, search, radius)
             jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         tables.append(_table(distinct, jacobians, search.margin))
     return FoundPoints(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
@@ -298,7 +298,7 @@ def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarra
     )
 
 
-def _refined(
+def _refine(
     points: list[DistinctPoints],
     ensemble: Any,
     inputs: Constants | None,
@@ -309,7 +309,7 @@ def _refined(
     """Continue the search from fixed points until rounding ends it, and merge them again."""
     with jax.enable_x64(True):
         further = dataclasses.replace(search, tolerance=float(np.finfo(np.float64).tiny))
-        starts = jnp.asarray(_padded(points))
+        starts = jnp.asarray(_pad(points))
         ends = run_searches(dynamics, ensemble, inputs, starts, further, REFINING_DAMPING)
         states, speeds = (np.asarray(values) for values in ends[:2])
     return [
@@ -318,7 +318,7 @@ def _refined(
     ]
 
 
-def _padded(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
+def _pad(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
     """Return the states of all members, padded to one power of two, so that few programs are compiled."""
     most, size = max(len(of_member.state) for of_member in points), points[0].state.shape[1]
     padded = np.zeros((len(points), 1 << max(most - 1, 0).bit_length(), size))
@@ -333,7 +333,7 @@ def _jacobians_at(
     """Return the Jacobians at the points of each member."""
     if not any(len(of_member.state) for of_member in points):
         return [np.zeros((0, size, size)) for size in (of_member.state.shape[1] for of_member in points)]
-    jacobians = state_jacobians(ensemble, _padded(points), inputs=inputs, dynamics=dynamics)
+    jacobians = state_jacobians(ensemble, _pad(points), inputs=inputs, dynamics=dynamics)
     return [matrices[: len(of_member.state)] for matrices, of_member in zip(jacobians, points, strict=True)]
 
 

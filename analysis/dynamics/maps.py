@@ -155,7 +155,7 @@ def state_jacobians(
 
     **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
-    return _differentiated(0, ensemble, states, inputs, dynamics)
+    return _differentiate(0, ensemble, states, inputs, dynamics)
 
 
 def input_jacobians(
@@ -173,10 +173,10 @@ def input_jacobians(
 
     **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
-    return _differentiated(1, ensemble, states, inputs, dynamics)
+    return _differentiate(1, ensemble, states, inputs, dynamics)
 
 
-def _differentiated(
+def _differentiate(
     by: int, ensemble: eqx.Module, states: AnyArray, inputs: Inputs | None, dynamics: Dynamics
 ) -> Any:
     with jax.enable_x64(True):

@@ -68,8 +68,8 @@ def _draw_trial(column: Shaped[np.ndarray, " row"], timeline: Timeline, trial: i
         _centered_label(name, (first + end) / 2, timeline.n_steps, width)
         for first, end, name in occurring_epochs
     ]
-    lines = _stacked(names)
-    lines += _stacked([_event_label(name, step / timeline.n_steps, width) for step, name in occurring_events])
+    lines = _stack(names)
+    lines += _stack([_event_label(name, step / timeline.n_steps, width) for step, name in occurring_events])
     _write(column[0], lines)
     return LINE_HEIGHT * len(lines)
 
@@ -93,7 +93,7 @@ def _event_label(name: str, at: float, width: float) -> _Label:
     return _Label(f"| {name}", at, at + extent, EVENT_COLOR)
 
 
-def _stacked(labels: list[_Label]) -> list[list[_Label]]:
+def _stack(labels: list[_Label]) -> list[list[_Label]]:
     """Distribute labels over lines so that none overlap."""
     lines: list[list[_Label]] = []
     for label in labels:

@@ -283,7 +283,7 @@ def savings_in_rate(
         1 / fit_exponential(as_float64(name, course), batch).tau
         for name, course in (("first", first), ("second", second))
     ]
-    return _compared(rates[0], rates[1], rates[1] - rates[0], confidence=confidence, key=key)
+    return _compare(rates[0], rates[1], rates[1] - rates[0], confidence=confidence, key=key)
 
 
 def savings_in_time(
@@ -314,10 +314,10 @@ def savings_in_time(
         time_to_criterion(as_float64(name, course), batch, criterion, smoothed_over=smoothed_over)
         for name, course in (("first", first), ("second", second))
     ]
-    return _compared(times[0], times[1], times[0] - times[1], confidence=confidence, key=key)
+    return _compare(times[0], times[1], times[0] - times[1], confidence=confidence, key=key)
 
 
-def _compared(
+def _compare(
     first: np.ndarray, second: np.ndarray, saved: np.ndarray, *, confidence: float, key: Key[jax.Array, ""]
 ) -> Savings:
     finite = saved[np.isfinite(saved)]

@@ -133,13 +133,13 @@ def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tu
         return np.full(4, np.nan), np.nan
 
     def residuals(free: np.ndarray) -> np.ndarray:
-        course = simulate_two_states(_ordered(free), world, clamped).adaptation[:-1]
+        course = simulate_two_states(_ordered_parameters(free), world, clamped).adaptation[:-1]
         return (course - measured)[is_measured]
 
     def jacobian(free: np.ndarray) -> np.ndarray:
         """Return forward differences, from one simulation."""
         steps = 1e-7 * np.where(free > 0.5, -1.0, 1.0)
-        moved = _ordered(free[:, None] + np.column_stack([np.zeros(4), np.diag(steps)]))
+        moved = _ordered_parameters(free[:, None] + np.column_stack([np.zeros(4), np.diag(steps)]))
         courses = simulate_two_states(moved, world, clamped).adaptation[:-1][is_measured]
         return (courses[:, 1:] - courses[:, :1]) / steps
 
@@ -155,10 +155,10 @@ def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tu
         for start in starts
     ]
     best = min(fits, key=lambda fit: fit.cost)
-    return np.array(_ordered(best.x)), float(np.sqrt(2 * best.cost / is_measured.sum()))
+    return np.array(_ordered_parameters(best.x)), float(np.sqrt(2 * best.cost / is_measured.sum()))
 
 
-def _ordered(free: np.ndarray) -> TwoStateParameters:
+def _ordered_parameters(free: np.ndarray) -> TwoStateParameters:
     """Map (slow retention, fast / slow retention, fast learning, slow / fast learning) to the parameters."""
     slow_retention, retained, fast_learning, learned = free
     return TwoStateParameters(
@@ -167,7 +167,7 @@ def _ordered(free: np.ndarray) -> TwoStateParameters:
 
 
 def _free(start: np.ndarray) -> np.ndarray:
-    """Invert `_ordered`."""
+    """Invert `_ordered_parameters`."""
     fast_retention, fast_learning, slow_retention, slow_learning = start
     return np.array(
         [slow_retention, fast_retention / slow_retention, fast_learning, slow_learning / fast_learning]

@@ -149,7 +149,7 @@ def alignment_index(
     """
     from_first, from_second = _covariances(first, second, n_components)
     directions = principal_components(first, n_components=n_components).components.mT
-    captured = _captured(directions, from_second)
+    captured = _captured_variance(directions, from_second)
     return captured / _most_captured(from_second, n_components)
 
 
@@ -183,7 +183,7 @@ def random_alignment(
     draws = []
     for _ in range(n_draws):
         random = root @ generator.standard_normal((*power.shape, n_components))
-        draws.append(_captured(np.linalg.qr(random)[0], from_second))
+        draws.append(_captured_variance(np.linalg.qr(random)[0], from_second))
     return np.stack(draws) / _most_captured(from_second, n_components)
 
 
@@ -208,7 +208,7 @@ def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[
     return of_first, of_second
 
 
-def _captured(
+def _captured_variance(
     directions: Float[np.ndarray, "member unit component"], covariance: Covariances
 ) -> Float[np.ndarray, " member"]:
     return np.sum(directions * (covariance @ directions), axis=(1, 2))
@@ -292,7 +292,8 @@ def demixed_components(
         encoder, decoder = (weights * signs.mT for weights in (encoder, decoder))
         projections = (read * signs).reshape(*mean.shape[:-1], n_components)
         by_part = {
-            part_name: _explained(values, encoder, decoder, power) for part_name, values in parts.items()
+            part_name: _explained_fraction(values, encoder, decoder, power)
+            for part_name, values in parts.items()
         }
         explained = np.sum(list(by_part.values()), axis=0)
         fraction = np.sum(part**2, axis=(1, 2)) / power
@@ -300,7 +301,7 @@ def demixed_components(
     return demixed
 
 
-def _explained(
+def _explained_fraction(
     part: Float[np.ndarray, "member sample unit"],
     encoder: Components,
     decoder: Components,

@@ -53,7 +53,7 @@ def decode_condition(
     **Raises:** `ValueError` if `activity` has other axes or is not finite, there is not one label per trial,
         only one label, or a label has fewer than `n_folds` trials; `ImportError` without scikit-learn.
     """
-    values, labels = _checked(activity, condition, n_folds)
+    values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, numpy_generator(key))
     return np.stack([_accuracy_at_each_time(of_member, labels, folds) for of_member in values])
 
@@ -71,7 +71,7 @@ def decode_condition_across_times(
 
     **Raises:** as `decode_condition`.
     """
-    values, labels = _checked(activity, condition, n_folds)
+    values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, numpy_generator(key))
     n_steps, n_units = values.shape[2:]
     correct = np.zeros((len(values), n_steps, n_steps))
@@ -79,7 +79,7 @@ def decode_condition_across_times(
         for fitted, tested in folds:
             held_out = of_member[tested].reshape(-1, n_units)
             for time in range(n_steps):
-                named = _named(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
+                named = _predict_labels(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
                 hits[time] += np.sum(named.reshape(-1, n_steps) == labels[tested, None], axis=0)
     return correct / labels.size
 
@@ -98,7 +98,7 @@ def decode_shuffled_condition(
     **Raises:** as `decode_condition`, or if `n_shuffles` is not positive.
     """
     check_positive_int("n_shuffles", n_shuffles)
-    values, labels = _checked(activity, condition, n_folds)
+    values, labels = _activity_and_labels(activity, condition, n_folds)
     generator = numpy_generator(key)
     accuracy = []
     for _ in range(n_shuffles):
@@ -122,7 +122,7 @@ def chance_level(condition: Labels) -> float:
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
 
-def _checked(
+def _activity_and_labels(
     activity: AnyArray, condition: AnyArray, n_folds: int
 ) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
     values, labels = population_activity("activity", activity), np.asarray(condition)
@@ -162,7 +162,7 @@ def _discriminant(
     return weights, np.log(fraction) - np.sum(means.T * weights, axis=0) / 2
 
 
-def _named(
+def _predict_labels(
     activity: Float[np.ndarray, "trial unit"],
     weights: Float[np.ndarray, "unit label"],
     offset: Float[np.ndarray, " label"],
@@ -177,7 +177,7 @@ def _accuracy_at_each_time(
     for fitted, tested in folds:
         for time in range(correct.size):
             fit = _discriminant(activity[fitted, time], labels[fitted])
-            correct[time] += np.sum(_named(activity[tested, time], *fit) == labels[tested])
+            correct[time] += np.sum(_predict_labels(activity[tested, time], *fit) == labels[tested])
     return correct / labels.size
 
 

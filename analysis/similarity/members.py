@@ -177,12 +177,12 @@ def matrix_permutation_test(
         orders = np.array(list(permutations(range(len(x)))))
     else:
         orders = generator.permuted(np.tile(np.arange(len(x)), (n_permutations, 1)), axis=1)
-    reference = _standardised(x[above])
-    null = np.array([reference @ _standardised(y[np.ix_(order, order)][above]) for order in orders])
-    return permutation_test_result(float(reference @ _standardised(y[above])), null, exact)
+    reference = _standardise(x[above])
+    null = np.array([reference @ _standardise(y[np.ix_(order, order)][above]) for order in orders])
+    return permutation_test_result(float(reference @ _standardise(y[above])), null, exact)
 
 
-def _standardised(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair"]:
+def _standardise(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair"]:
     centred = values - values.mean()
     return centred / np.linalg.norm(centred)
 
@@ -293,7 +293,7 @@ def group_separation(distances: Distances, groups: Sequence[Any] | Shaped[AnyArr
     **Raises:** `ValueError` if `distances` are not distances, there is not one label per member, there is
     only one group, or no group has two members.
     """
-    values, codes = _checked(distances, groups)
+    values, codes = _distances_and_groups(distances, groups)
     return float(_separations(values, codes[None])[0])
 
 
@@ -321,7 +321,7 @@ def group_permutation_test(
     **Raises:** `ValueError` as `group_separation`, or if `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
-    values, codes = _checked(distances, groups)
+    values, codes = _distances_and_groups(distances, groups)
     statistic = float(_separations(values, codes[None])[0])
     counts = np.bincount(codes)
     n_labellings = math.factorial(len(codes)) // math.prod(math.factorial(int(n)) for n in counts)
@@ -334,7 +334,7 @@ def group_permutation_test(
     return permutation_test_result(statistic, _separations(values, labellings), exact)
 
 
-def _checked(
+def _distances_and_groups(
     distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
-from popsim.analysis.trainables.recorded import arrays_by_name, grouped, recorded_arrays, with_arrays
+from popsim.analysis.trainables.recorded import arrays_by_group, arrays_by_name, recorded_arrays, with_arrays
 from popsim.ensemble import n_members
 from popsim.evaluation import checked_trials
 from popsim.model import AbstractModel, simulate
@@ -60,11 +60,13 @@ def over_members(
         return function(lambda model: mean_loss(model, own_task, own_trials, key, member_id), arrays)
 
     in_axes = (eqx.if_array(0), 0, 0 if each_its_own else None, 0)
-    return lambda arrays: _mapped(one_member, in_axes, arrays, own_values, trial_batch, jnp.arange(count))
+    return lambda arrays: _map_members(
+        one_member, in_axes, arrays, own_values, trial_batch, jnp.arange(count)
+    )
 
 
 @jit
-def _mapped(function: Callable[..., Any], in_axes: tuple[Any, ...], *arguments: PyTree[Array]) -> Any:
+def _map_members(function: Callable[..., Any], in_axes: tuple[Any, ...], *arguments: PyTree[Array]) -> Any:
     return eqx.filter_vmap(function, in_axes=in_axes)(*arguments)
 
 
@@ -188,7 +190,7 @@ def update_gradient_alignment(
 
     **Raises:** `ValueError` if the history has fewer than two rows, or does not match the ensemble.
     """
-    arrays, members = recorded_arrays(history), grouped(history, groups)
+    arrays, members = recorded_arrays(history), arrays_by_group(history, groups)
     n_rows, n_members = next(iter(arrays.values())).shape[:2]
     if n_rows < 2:
         raise ValueError(f"`history` must hold trainables of two batches or more, got {n_rows}.")

@@ -135,7 +135,7 @@ def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
     return arrays
 
 
-def grouped(
+def arrays_by_group(
     history: Mapping[Any, Any], groups: Mapping[str, Sequence[str]] | None
 ) -> dict[str, dict[str, Any]]:
     """Return the arrays of each group of a history by name; each array is its own group if `groups` is None.
@@ -265,7 +265,7 @@ def _distances(
 ) -> dict[str, Distance]:
     """Return distances of groups, from the squared lengths of each of their arrays."""
     distances = {}
-    for group, arrays in grouped(history, groups).items():
+    for group, arrays in arrays_by_group(history, groups).items():
         starts = {name: initial_values(array, name, initial) for name, array in arrays.items()}
         lengths = np.sqrt(sum(squared(array, starts[name]) for name, array in arrays.items()))
         norm = np.sqrt(sum(_squares(start, n_leading=1) for start in starts.values()))

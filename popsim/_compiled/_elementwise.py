@@ -86,7 +86,7 @@ def _shapes(*operands: Any, program: Any) -> list[ShapedArray]:
     return [ShapedArray(shape, variable.aval.dtype) for variable in program.outvars]
 
 
-def _differentiated(primals: Sequence[Any], tangents: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
+def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
     """Run a longer program, which makes the factors too, and multiply them by the tangents."""
     places = [place for place, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
     n_results = len(program.outvars)
@@ -135,7 +135,7 @@ def _zeros(program: Any) -> list[bool]:
     return [isinstance(source, Literal) and not source.val for source in sources]
 
 
-def _batched(operands: Sequence[Any], axes: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
+def _batch(operands: Sequence[Any], axes: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
     """Keep a batch that is on the last axis there; otherwise put it on the first."""
     mapped = [axis is not None for axis in axes]
     n_axes = max(jnp.ndim(operand) - is_mapped for operand, is_mapped in zip(operands, mapped, strict=True))
@@ -155,6 +155,6 @@ def _batched(operands: Sequence[Any], axes: Sequence[Any], *, program: Any) -> t
 
 elementwise_p.def_impl(_run)
 elementwise_p.def_abstract_eval(_shapes)
-ad.primitive_jvps[elementwise_p] = _differentiated
-batching.primitive_batchers[elementwise_p] = _batched
+ad.primitive_jvps[elementwise_p] = _differentiate
+batching.primitive_batchers[elementwise_p] = _batch
 mlir.register_lowering(elementwise_p, mlir.lower_fun(_run, multiple_results=True))

@@ -69,7 +69,7 @@ class Operations:
     operations: tuple[Operation, ...]
     outputs: tuple[Place | Known, ...]
 
-    def giving(self, outputs: Iterable[Place | Known]) -> "Operations":
+    def needed_for(self, outputs: Iterable[Place | Known]) -> "Operations":
         """Return the part that makes some of the values, with the same inputs."""
         outputs = tuple(outputs)
         needed, operations = set(outputs), []
@@ -86,7 +86,7 @@ def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
     Neither it nor its derivative has effects, and it has no branches, loops, callbacks, or functions of which
     users say what is repeated.
     """
-    for equation in _closed(program).jaxpr.eqns:
+    for equation in _as_closed(program).jaxpr.eqns:
         name = equation.primitive.name
         if equation.effects or name in (*CONTROL, *RECOMPUTED):
             return False
@@ -136,12 +136,12 @@ def operations_of(program: ClosedJaxpr | Jaxpr, *, inlined: Mapping[str, str] = 
         jitted functions; and the parameter that holds the program.
     """
     operations: list[Operation] = []
-    inputs = tuple(Place() for _ in _closed(program).jaxpr.invars)
+    inputs = tuple(Place() for _ in _as_closed(program).jaxpr.invars)
     outputs = _append(operations, program, inputs, inlined)
-    return Operations(inputs, tuple(operations), outputs).giving(outputs)
+    return Operations(inputs, tuple(operations), outputs).needed_for(outputs)
 
 
-def _closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+def _as_closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
     return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
 
 
@@ -152,7 +152,7 @@ def _append(
     inlined: Mapping[str, str],
 ) -> tuple[Place | Known, ...]:
     """Append the operations of a program that receives `inputs`; return its outputs."""
-    closed = _closed(program)
+    closed = _as_closed(program)
     places: dict[Any, Place | Known] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
     places.update(zip(closed.jaxpr.constvars, map(Known, closed.consts), strict=True))
 
@@ -201,4 +201,4 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
         place for operation in body.operations for place in operation.outputs if place in from_draws & used
     )
     remaining = Operations((*body.inputs, *handed), tuple(operations), body.outputs)
-    return body.giving(handed), remaining.giving(body.outputs)
+    return body.needed_for(handed), remaining.needed_for(body.outputs)

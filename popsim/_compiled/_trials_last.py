@@ -109,7 +109,7 @@ def _run_equation(
     if name == "scan":
         outputs = _scan(equation, inputs, n_trials, needed)
     elif name in RECOMPUTED:
-        outputs = _recomputed(equation, inputs, n_trials)
+        outputs = _run_checkpoint(equation, inputs, n_trials)
     elif name in RULES and any(value.has_trials for value in inputs):
         outputs = RULES[name](equation, inputs, n_trials)
     return _by_vmap(equation, inputs) if outputs is None else outputs
@@ -278,7 +278,7 @@ def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     return _bound(equation, *(all_trials(value, n_trials) for value in inputs))
 
 
-def _recomputed(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
+def _run_checkpoint(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """The operations of a function under `jax.checkpoint`, under it as well."""
     body = operations_of(equation.params["jaxpr"])
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
@@ -297,7 +297,7 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
     if is_recomputed:
         body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
     record_places = itertools.compress(body.outputs[n_state:], needed[n_state:])
-    body = body.giving((*body.outputs[:n_state], *record_places))
+    body = body.needed_for((*body.outputs[:n_state], *record_places))
     draws, body = split_draws(body, body.inputs[n_constants : n_constants + n_state])
 
     def draw(sequences: list[Value]) -> list[Value]:

@@ -118,7 +118,7 @@ def terms_paid_each_step(
     names = []
     for term in loss.terms:
         try:
-            before, after = _exchanged(term, model, trials, limits, as_key(key))
+            before, after = _exchange_steps(term, model, trials, limits, as_key(key))
         except AttributeError as error:
             raise ValueError(
                 f"`loss` must be about what an agent does: its term {term.name!r} asks for something "
@@ -134,7 +134,7 @@ def terms_paid_each_step(
 
 
 @jit
-def _exchanged(
+def _exchange_steps(
     term: AbstractLossTerm, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
 ) -> tuple[Float[Array, "course trial"], Float[Array, "course trial"]]:
     """Return a loss term of two trajectories of each trial, before and after they swap time steps."""
@@ -154,7 +154,7 @@ def _exchanged(
             for course_key in jax.random.split(key)
         ]
         is_first = jax.random.bernoulli(key_stream(key, "exchange"), 0.5, (shape[0],))
-        mixed = [_mixed(is_first, *courses), _mixed(is_first, *courses[::-1])]
+        mixed = [_mix(is_first, *courses), _mix(is_first, *courses[::-1])]
         before, after = (
             jnp.stack([term(states, trial, model) for states in two]) for two in (courses, mixed)
         )
@@ -164,7 +164,7 @@ def _exchanged(
     return jax.vmap(of_trial, out_axes=1)(trials, keys)
 
 
-def _mixed(is_first: Bool[Array, " time"], first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
+def _mix(is_first: Bool[Array, " time"], first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
     """Return the states of `first` where `is_first` is True, and those of `second` elsewhere."""
     return jax.tree.map(
         lambda x, y: jnp.where(is_first.reshape(-1, *[1] * (x.ndim - 1)), x, y), first, second
@@ -223,7 +223,7 @@ def advance_episode(
     - `episode`: the episode, with at least one step left.
     - `action`: commands of the plant, or outputs.
     """
-    state = _stepped(acting(model, action), episode)
+    state = _step_model(acting(model, action), episode)
     states = jax.tree.map(
         lambda all_, now: all_.at[episode.step].set(now), episode.states, model.record(state)
     )
@@ -244,10 +244,10 @@ def observation(model: AgentModel, episode: Episode) -> Float[Array, " observati
     if not isinstance(model, SensorimotorLoop):
         return network_input(_step_input(episode).inputs, {}, {})
     # The feedback of a step does not depend on its action, and XLA removes the rest of the step.
-    return network_input(_step_input(episode).inputs, _stepped(model, episode).feedback, model.scaling)
+    return network_input(_step_input(episode).inputs, _step_model(model, episode).feedback, model.scaling)
 
 
-def _stepped(model: AgentModel, episode: Episode) -> PyTree[Array]:
+def _step_model(model: AgentModel, episode: Episode) -> PyTree[Array]:
     key = jax.random.fold_in(key_stream(episode.key, "steps"), episode.step)
     return model.step(_step_input(episode), episode.state, key=key)
 

@@ -154,7 +154,7 @@ class InterventionPlan(eqx.Module):
         parameters = self._draw_parameters(trial, batch, key_stream(key, "parameters"))
         self.check_dt(trial.timeline.dt)
         shift = step_at(self.delay.sample(key=key_stream(key, "delay")), trial.timeline.dt)
-        active = acts & _shifted(self.window(trial.timeline), shift)
+        active = acts & _shift(self.window(trial.timeline), shift)
         schedule = InterventionSchedule(parameters, active)
         if self.name in trial.interventions:
             raise ValueError(
@@ -205,7 +205,7 @@ def _value(rule: Any, trial: Trial, batch: int | Int[Array, ""], key: Key[Array,
     return rule(batch) if isinstance(rule, AbstractBatchSchedule) else rule.sample(key=key)
 
 
-def _shifted(window: Bool[Array, " time"], n_steps: Int[Array, ""]) -> Bool[Array, " time"]:
+def _shift(window: Bool[Array, " time"], n_steps: Int[Array, ""]) -> Bool[Array, " time"]:
     """Shift a window by `n_steps` steps; steps shifted out of the trial are dropped."""
     source = jnp.arange(window.size) - n_steps
     return (source >= 0) & (source < window.size) & window[jnp.clip(source, 0, window.size - 1)]

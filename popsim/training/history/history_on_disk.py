@@ -261,7 +261,7 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
         path = within
     dataset = open_arrays(path, run_id=run_id)
     try:
-        return _labelled(dataset)
+        return _with_labels(dataset)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise CorruptDataError(
             f"the attributes of {path} must fit its arrays; it is damaged: {error}"
@@ -273,7 +273,7 @@ def _without_batches(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Mappin
     return rows[BATCH], {name: array for name, array in rows.items() if name != BATCH}
 
 
-def _labelled(dataset: Any) -> Any:
+def _with_labels(dataset: Any) -> Any:
     """Return the dataset with the labels in the attributes of the history."""
     attributes = dataset.attrs
     if "terms" in attributes:

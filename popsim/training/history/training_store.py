@@ -102,7 +102,7 @@ class TrainingStore:
         """
         self._parts = check_parts(self.folder)
         checkpoint = (
-            self._checkpoints.restore(lambda details: self._expected(details, state)) if restore else None
+            self._checkpoints.restore(lambda details: self._forms(details, state)) if restore else None
         )
         if checkpoint is None:
             self._start_over()
@@ -129,7 +129,7 @@ class TrainingStore:
         self._saved_step = checkpoint.step
         return with_named_state(state, checkpoint.arrays)
 
-    def _expected(self, details: dict[str, Any], state: TrainState) -> Mapping[str, jax.ShapeDtypeStruct]:
+    def _forms(self, details: dict[str, Any], state: TrainState) -> Mapping[str, jax.ShapeDtypeStruct]:
         different = differences(
             details["configuration"],
             self._configuration.up_to(details["step"]),

@@ -189,7 +189,7 @@ def _map_blocks_with_active(
 
     first = jax.eval_shape(members_at, order[:block], arrays)
     program, (_, record) = traced_once(jax.vmap(one_member), first)
-    records = jax.tree.map(lambda leaf: _unrecorded((n_members, *leaf.shape[1:]), leaf.dtype), record)
+    records = jax.tree.map(lambda leaf: _empty_record((n_members, *leaf.shape[1:]), leaf.dtype), record)
 
     def one_block(number, carry):
         block_places = jax.lax.dynamic_slice_in_dim(places, number * block, block)
@@ -199,7 +199,7 @@ def _map_blocks_with_active(
     return jax.lax.fori_loop(0, n_blocks, one_block, (arrays, records))
 
 
-def _unrecorded(shape: tuple[int, ...], dtype: Any) -> Array:
+def _empty_record(shape: tuple[int, ...], dtype: Any) -> Array:
     return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)
 
 

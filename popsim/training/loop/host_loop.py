@@ -121,10 +121,10 @@ class HostLoop:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
         has_ended = frozen_from != NOT_FROZEN
         if self.plan.population_updates.may_stop:
-            has_ended = has_ended | self._stopped(state)
+            has_ended = has_ended | self._is_stopped(state)
         return self.plan.training.population is None and bool(np.all(has_ended))
 
-    def _stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
+    def _is_stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
         """Which members were stopped by a population update."""
         return np.asarray(self.plan.layout.gather(state.loss_fn_state.stops)) != NOT_FROZEN
 
@@ -210,9 +210,9 @@ class HostLoop:
         batches = FinishedBatches(
             first=first,
             count=count,
-            records=self._filled(buffers.records, count),
+            records=self._filled_rows(buffers.records, count),
             kept=trainable_batches,
-            trainables=self._filled(buffers.trainables, trainable_batches.size),
+            trainables=self._filled_rows(buffers.trainables, trainable_batches.size),
             state=state,
             frozen_from=frozen_from,
             logs=ended or plan.batches.is_logged(first + count - 1),
@@ -221,7 +221,7 @@ class HostLoop:
         calls.record_call(count, time.perf_counter() - began)
         return state, batches
 
-    def _filled(self, buffer: PyTree, n_rows: int) -> PyTree:
+    def _filled_rows(self, buffer: PyTree, n_rows: int) -> PyTree:
         """Return views of the filled rows, of members that are no copies."""
         filled = np.s_[:n_rows] if self.plan.count is None else np.s_[:n_rows, : self.plan.count]
         return jax.tree.map(lambda rows: rows[filled], jax.device_get(buffer))
@@ -258,7 +258,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=self._stopped(batches.state),
+            stopped=self._is_stopped(batches.state),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - began,
         )

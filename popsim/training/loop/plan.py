@@ -38,7 +38,7 @@ from popsim.training.population_updates.hyperparameters import (
     hyperparameter_places,
     with_present_values,
 )
-from popsim.training.population_updates.labels import labelled
+from popsim.training.population_updates.labels import label_updates
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
@@ -314,7 +314,7 @@ def _population_updates(
     first = eqx.filter_eval_shape(
         lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
     )
-    updates, places = labelled(trainer.population_updates), {}
+    updates, places = label_updates(trainer.population_updates), {}
     for label, update in updates.items():
         argument = f"hyperparameters` of `{label}"
         places[label] = hyperparameter_places(

@@ -160,7 +160,7 @@ class PopulationUpdates:
         state, update_states = self._begin_anew(state, update_states, anew_by)
         anew = np.any([*anew_by.values()], axis=0)
         state = self._with_states(state, update_states)
-        return _stopped(state, self._single(stops & ~anew), batch + 1), self._rows(state, records)
+        return _stop_members(state, self._single(stops & ~anew), batch + 1), self._rows(state, records)
 
     def replace(
         self,
@@ -205,7 +205,7 @@ class PopulationUpdates:
             state = self._with_model(state, label, before, after, recorded, everyone)
             state, update_states = self._begin_anew(state, update_states, {label: after.began_anew})
             stops = self._single(after.stopped & ~before.stopped)
-            state = _stopped(self._with_states(state, update_states), stops, batch + 1)
+            state = _stop_members(self._with_states(state, update_states), stops, batch + 1)
         return state, self._rows(state, records)
 
     def _population(self, label: str, state: TrainState) -> Population:
@@ -307,7 +307,7 @@ class PopulationUpdates:
         stream = key_stream(self.key, update.recorded_as or f"population update {label}")
         key = jax.random.fold_in(stream, batch + 1)
         copies = {name: array.copy() for name, array in update_state.items()}  # which may be changed in place
-        returned = update(_copied(before), results, copies, batch=batch, key=key)
+        returned = update(_copy_population(before), results, copies, batch=batch, key=key)
         if not (isinstance(returned, tuple) and len(returned) == 3 and isinstance(returned[0], Population)):
             raise ValueError(
                 f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
@@ -370,13 +370,13 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray | jax.Array)
 
 
-def _copied(population: Population) -> Population:
+def _copy_population(population: Population) -> Population:
     """Return a population whose numpy arrays may be changed in place."""
     values = {name: array.copy() for name, array in population.hyperparameters.items()}
     return dataclasses.replace(population, hyperparameters=values, stopped=population.stopped.copy())
 
 
-def _stopped(state: TrainState, stops: Bool[np.ndarray, "*member"], from_batch: int) -> TrainState:
+def _stop_members(state: TrainState, stops: Bool[np.ndarray, "*member"], from_batch: int) -> TrainState:
     """Return the state with members stopped from a batch on."""
     if not np.any(stops):
         return state

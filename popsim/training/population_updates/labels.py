@@ -6,7 +6,7 @@ from typing import Any
 from popsim._checks import as_parts
 from popsim.training.population_updates.base import AbstractPopulationUpdate, metric_name_of
 
-__all__ = ["axis_of", "check_population_updates", "labelled", "prefix_of"]
+__all__ = ["axis_of", "check_population_updates", "label_updates", "prefix_of"]
 
 AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
 
@@ -20,7 +20,7 @@ def check_population_updates(updates: Any, *, has_metrics: bool) -> None:
     - `has_metrics`: whether the trainer has `validation_metrics`.
     """
     as_parts("population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)")
-    for label, update in labelled(updates).items():
+    for label, update in label_updates(updates).items():
         metric = metric_name_of(update)
         if metric is not None and not has_metrics:
             raise ValueError(
@@ -31,7 +31,7 @@ def check_population_updates(updates: Any, *, has_metrics: bool) -> None:
         raise ValueError("`population_updates` must have at most one that replaces members, got several.")
 
 
-def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
+def label_updates(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
     """Return updates by name: that of their class, with a number from the second of the same class on."""
     by_label: dict[str, AbstractPopulationUpdate] = {}
     for update in updates:

@@ -281,7 +281,7 @@ class MemberStep(eqx.Module):
         checked = (after.opt_state, gradient_carry)
         if self.starts_finite is not None:
             checked = eqx.filter(checked, self.starts_finite)
-        is_finite = all_finite((loss, next_loss, checked, _changed(state.model, model)))
+        is_finite = all_finite((loss, next_loss, checked, _changed_leaves(state.model, model)))
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
 
     def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
@@ -326,7 +326,7 @@ class MemberStep(eqx.Module):
         return jax.tree.map(lambda value: jnp.where(is_held, jnp.nan, value), record)
 
 
-def _changed(before: Any, after: Any) -> Any:
+def _changed_leaves(before: Any, after: Any) -> Any:
     """Return the leaves that were replaced."""
     return jax.tree.map(lambda old, new: None if new is old else new, before, after)
 

@@ -247,17 +247,17 @@ def adam(
     **Raises:** `ValueError` unless `learning_rate` is a positive number or a schedule, and `clip_norm`
     positive.
     """
-    return _clipped(optax.adam, learning_rate, clip_norm)
+    return _with_clipping(optax.adam, learning_rate, clip_norm)
 
 
 def sgd(
     learning_rate: ScheduleOrRate, *, clip_norm: float | PerMember | None = None
 ) -> optax.GradientTransformationExtraArgs:
     """Plain stochastic gradient descent; arguments and errors as for `adam`."""
-    return _clipped(optax.sgd, learning_rate, clip_norm)
+    return _with_clipping(optax.sgd, learning_rate, clip_norm)
 
 
-def _clipped(
+def _with_clipping(
     optimizer: Callable[..., optax.GradientTransformation],
     learning_rate: ScheduleOrRate,
     clip_norm: float | PerMember | None,

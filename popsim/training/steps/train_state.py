@@ -179,13 +179,13 @@ def optimizer_step(
     }
     with jax.numpy_dtype_promotion("standard"):  # optax fails under "strict"
         updates, opt_state = optimizer.update(
-            gradients, state.opt_state, state.params, **_taken_by(optimizer.update, offered)
+            gradients, state.opt_state, state.params, **_accepted_by(optimizer.update, offered)
         )
     _check_shapes(updates, state.params)
     params = optax.apply_updates(state.params, updates)
     if trained is not None:
         params = eqx.combine(eqx.filter(params, trained), state.params)
-        opt_state = _held_where_idle(optimizer, trained, opt_state, state.opt_state)
+        opt_state = _keep_where_idle(optimizer, trained, opt_state, state.opt_state)
     return dataclasses.replace(state, params=params, opt_state=opt_state)
 
 
@@ -198,7 +198,7 @@ def _beside_others(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
     return value_fn
 
 
-def _taken_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
+def _accepted_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
     """Return the offered arguments that an optimizer accepts; `optax.contrib.sam` accepts those it names."""
     parameters = inspect.signature(update).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
@@ -215,7 +215,7 @@ def _check_shapes(updates: PyTree[Array], params: PyTree[Array]) -> None:
             )
 
 
-def _held_where_idle(
+def _keep_where_idle(
     optimizer: optax.GradientTransformation, trained: PyTree[bool], new: PyTree, old: PyTree
 ) -> PyTree:
     """Return the new optimizer state, with the old state of parameters that are not trained."""

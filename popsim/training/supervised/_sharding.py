@@ -59,7 +59,7 @@ class StepShardings(eqx.Module):
 
     def place_state(self, state: TrainState) -> TrainState:
         """Return the state moved to its devices; arrays already there are not copied."""
-        return self._map_state(_placed, state)
+        return self._map_state(_place, state)
 
     def place_inputs(self, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
         """Return the inputs moved to their devices; arrays already there are not copied.
@@ -72,14 +72,14 @@ class StepShardings(eqx.Module):
                 f"got {sorted(self.inputs)}."
             )
         return {
-            name: _map_sharded(_placed, f"input_kwarg_shardings[{name!r}]", self.inputs.get(name), value)
+            name: _map_sharded(_place, f"input_kwarg_shardings[{name!r}]", self.inputs.get(name), value)
             for name, value in inputs.items()
         }
 
     def constrain(self, state: TrainState, outputs: PyTree) -> tuple[TrainState, PyTree]:
         """Return the results of a step with sharding constraints, to be called in the compiled step."""
-        state = self._map_state(_constrained, state)
-        return state, _map_sharded(_constrained, "aux_output_shardings", self.outputs, outputs)
+        state = self._map_state(_constrain, state)
+        return state, _map_sharded(_constrain, "aux_output_shardings", self.outputs, outputs)
 
     def _map_state(self, function: Callable[[Any, Sharding], Any], state: TrainState) -> TrainState:
         parts = {
@@ -154,9 +154,9 @@ def _shardings_of_leaves(
     return tuple(by_number[number] for number in range(structure.num_leaves))
 
 
-def _placed(leaf: Any, sharding: Sharding) -> jax.Array:
+def _place(leaf: Any, sharding: Sharding) -> jax.Array:
     if is_traced(leaf):
-        return _constrained(leaf, sharding)
+        return _constrain(leaf, sharding)
     if isinstance(leaf, jax.Array) and _lies(leaf, sharding):
         return leaf
     return jax.device_put(leaf, sharding)
@@ -169,7 +169,7 @@ def _lies(leaf: jax.Array, sharding: Sharding) -> bool:
     return leaf_sharding == sharding or (same_mesh and leaf_sharding.is_equivalent_to(sharding, leaf.ndim))
 
 
-def _constrained(leaf: Any, sharding: Sharding) -> jax.Array:
+def _constrain(leaf: Any, sharding: Sharding) -> jax.Array:
     explicit = isinstance(sharding, NamedSharding) and AxisType.Explicit in sharding.mesh.axis_types
     return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(leaf, sharding)
 
