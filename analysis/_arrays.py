@@ -167,11 +167,11 @@ def different_labels(
 
     - `labels`: integers, names, or numbers such as directions.
     """
-    found, which = np.unique(np.asarray(labels), return_inverse=True)
-    if not np.issubdtype(found.dtype, np.floating) or not np.isfinite(found).all():
-        return found, which
-    begins = np.diff(found, prepend=-np.inf) > ALIKE * np.abs(found).max(initial=0)
-    return found[begins], (np.cumsum(begins) - 1)[which]
+    labels_in_order, label_index = np.unique(np.asarray(labels), return_inverse=True)
+    if not np.issubdtype(labels_in_order.dtype, np.floating) or not np.isfinite(labels_in_order).all():
+        return labels_in_order, label_index
+    begins = np.diff(labels_in_order, prepend=-np.inf) > ALIKE * np.abs(labels_in_order).max(initial=0)
+    return labels_in_order[begins], (np.cumsum(begins) - 1)[label_index]
 
 
 ROUNDING = 1e-6

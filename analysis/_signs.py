@@ -25,8 +25,10 @@ def sign_factors(values: Shaped[np.ndarray, "..."], axis: int | tuple[int, ...])
     **Returns:** with the axes of `values`, of length 1 along `axis`; 1 where all values are zero.
     """
     axes = tuple(sorted(place % values.ndim for place in np.atleast_1d(axis)))
-    others = tuple(place for place in range(values.ndim) if place not in axes)
-    samples = values.transpose(*others, *axes).reshape(*(values.shape[place] for place in others), -1)
+    sample_axes = tuple(place for place in range(values.ndim) if place not in axes)
+    samples = values.transpose(*sample_axes, *axes).reshape(
+        *(values.shape[place] for place in sample_axes), -1
+    )
     size = np.abs(samples)
     largest = size.max(axis=-1, keepdims=True)
     samples, size = (part / np.where(largest > 0, largest, 1.0) for part in (samples, size))

@@ -18,12 +18,12 @@ def trial_time_last(
 
     **Raises:** `ValueError` if these axes do not match the numbers of trials and time steps.
     """
-    wanted = (n_trials(trials), trials.timeline.n_steps)
+    sizes = (n_trials(trials), trials.timeline.n_steps)
     axis = time_axis % values.ndim if -values.ndim <= time_axis < values.ndim else 0
-    found = values.shape[max(axis - 1, 0) : axis + 1]
-    if found != wanted:
+    lengths = values.shape[max(axis - 1, 0) : axis + 1]
+    if lengths != sizes:
         raise ValueError(
-            f"`values` must have {wanted[0]} trials and {wanted[1]} time steps before and at `time_axis`, "
+            f"`values` must have {sizes[0]} trials and {sizes[1]} time steps before and at `time_axis`, "
             f"{time_axis}, got shape {values.shape}."
         )
     return jnp.moveaxis(values, (axis - 1, axis), (-2, -1))

@@ -95,7 +95,7 @@ def hash_of(value: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def drawn(figures: Mapping[str, Any]) -> dict[str, Any]:
+def numbers_in(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the numbers in figures: of their lines, points, areas and images."""
     numbers: dict[str, Any] = {}
     for name, figure in figures.items():
@@ -118,7 +118,7 @@ def of_run(run: Any) -> dict[str, Any]:
             if array.dtype.kind in "fiub"
         },
         "summary": {name: value for name, value in run.summary.items() if name != "run_id"},
-        "figures": drawn(run.experiment.draw_figures(run)),
+        "figures": numbers_in(run.experiment.draw_figures(run)),
         "states": eqx.filter(run.evaluate().states, eqx.is_array),
     }
 
@@ -285,7 +285,7 @@ def analyses() -> Any:
     activity = rng.normal(size=(2, 8, 30, 6)).cumsum(axis=2)
     side = np.repeat([0, 1], 4)
     ensemble = popsim.make_ensemble(small_training.build, 2, key=KEY)
-    found = dynamics.find_fixed_points(ensemble, rng.normal(size=(2, 4, 5)))
+    search = dynamics.find_fixed_points(ensemble, rng.normal(size=(2, 4, 5)))
     return {
         "components": tuple(population.principal_components(activity)),
         "rotations": tuple(population.rotations(activity, dt=0.01)),
@@ -293,7 +293,7 @@ def analyses() -> Any:
         "interval": tuple(statistics.mean_interval(activity[:, 0, -1])),
         "resampled": tuple(statistics.bootstrap_members(activity[:, 0, -1], key=KEY)),
         "similarity": similarity.linear_cka(activity[0], activity[1]),
-        "fixed points": [found.fixed.of_member(member).state for member in range(2)],
+        "fixed points": [search.fixed.of_member(member).state for member in range(2)],
     }
 
 

@@ -75,29 +75,29 @@ def counts(compiled: jax.stages.Compiled) -> Counts:
     **Raises:** `ValueError` if there are not two loops over time in the loop over batches.
     """
     text = compiled.as_text() or ""
-    found = _computations(text)
-    bodies = {name: found[name] for name in re.findall(r"body=%?([\w.\-]+)", text)}
+    computations = _computations(text)
+    bodies = {name: computations[name] for name in re.findall(r"body=%?([\w.\-]+)", text)}
     batch = max(bodies, key=lambda name: len(_work(bodies[name])))
     inner = [match for line in bodies[batch] for match in re.findall(r"body=%?([\w.\-]+)", line)]
-    over_time = [name for name in inner if _multiplies(name, found)]
+    over_time = [name for name in inner if _multiplies(name, computations)]
     if len(over_time) != 2:
         raise ValueError(f"two loops over time were expected, got {len(over_time)}.")
-    forward, backward = (_count(bodies[name], found) for name in over_time)
-    return Counts(forward, backward, _count(bodies[batch], found))
+    forward, backward = (_count(bodies[name], computations) for name in over_time)
+    return Counts(forward, backward, _count(bodies[batch], computations))
 
 
 def _computations(text: str) -> dict[str, list[str]]:
     """The lines of each computation of a program."""
-    found, current = {}, None
+    computations, current = {}, None
     for line in text.splitlines():
         start = COMPUTATION.match(line)
         if start:
-            current = found[start.group(1)] = []
+            current = computations[start.group(1)] = []
         elif line.startswith("}"):
             current = None
         elif current is not None and " = " in line:
             current.append(line.strip())
-    return found
+    return computations
 
 
 def _kind(line: str) -> str:
@@ -109,20 +109,22 @@ def _work(lines: list[str]) -> list[str]:
     return [line for line in lines if _kind(line) not in NOT_WORK]
 
 
-def _called(line: str) -> str:
+def _callee(line: str) -> str:
     match = re.search(r"calls=%?([\w.\-]+)", line)
     return match.group(1) if match else ""
 
 
-def _multiplies(name: str, found: dict[str, list[str]]) -> bool:
+def _multiplies(name: str, computations: dict[str, list[str]]) -> bool:
     """Whether a computation, or one fused into it, has a matrix product."""
-    lines = found.get(name, [])
-    return any(_kind(line) in ("dot", "custom-call") or _multiplies(_called(line), found) for line in lines)
+    lines = computations.get(name, [])
+    return any(
+        _kind(line) in ("dot", "custom-call") or _multiplies(_callee(line), computations) for line in lines
+    )
 
 
-def _count(lines: list[str], found: dict[str, list[str]]) -> Count:
-    own = _work(lines)
-    return Count(len(own), sum(len(_work(found.get(_called(line), []))) for line in own))
+def _count(lines: list[str], computations: dict[str, list[str]]) -> Count:
+    work = _work(lines)
+    return Count(len(work), sum(len(_work(computations.get(_callee(line), []))) for line in work))
 
 
 def main() -> None:
@@ -131,9 +133,9 @@ def main() -> None:
     parser.add_argument("--body", choices=("point-mass", "arm26"), default="point-mass")
     parser.add_argument("--members", type=int, default=1)
     parser.add_argument("--plain-jax", action="store_true", help="without the engine of popsim")
-    given = parser.parse_args()
-    work = argparse.Namespace(**vars(given), trials=64, steps=100, units=50)
-    with plain_jax() if given.plain_jax else contextlib.nullcontext():
+    arguments = parser.parse_args()
+    work = argparse.Namespace(**vars(arguments), trials=64, steps=100, units=50)
+    with plain_jax() if arguments.plain_jax else contextlib.nullcontext():
         compiled = compiled_training(work)
     for name, count in counts(compiled)._asdict().items():
         print(f"{name:10}{count.operations:6} operations {count.fused:6} fused")

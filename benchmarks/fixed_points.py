@@ -62,10 +62,10 @@ def measure(ensemble: popsim.NetworkModel, starts: np.ndarray, n_at_once: int, l
     """Find the points with so many searches at once, print how long it took, and return the seconds."""
     search = dynamics.FixedPointSearch(n_at_once=n_at_once)
     began, began_processor = time.perf_counter(), time.process_time()
-    found = dynamics.find_fixed_points(ensemble, starts, search=search)
+    points = dynamics.find_fixed_points(ensemble, starts, search=search)
     wall, processor = time.perf_counter() - began, time.process_time() - began_processor
     print(f"{label:44} {wall:8.1f} s {processor:8.1f} s of processor", flush=True)
-    print(f"  points by unstable directions: {found.fixed.counts().tolist()}, slow: {len(found.slow)}")
+    print(f"  points by unstable directions: {points.fixed.counts().tolist()}, slow: {len(points.slow)}")
     return wall
 
 

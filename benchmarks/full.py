@@ -41,8 +41,8 @@ def origin() -> Row:
 
 def run_git(*arguments: str) -> str:
     """What git says of this checkout."""
-    said = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
-    return said.stdout.strip()
+    process = subprocess.run(["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return process.stdout.strip()
 
 
 def prove_tests(modules: Iterable[str]) -> tuple[list[Row], bool]:
@@ -68,8 +68,8 @@ def rows_of_tests(results: Path, begun: Row) -> Iterator[Row]:
         outcomes[module]["skipped" if kinds == {"skipped"} else "failed" if kinds else "passed"] += 1
         seconds[module] += float(case.attrib["time"])
     for module, counts in sorted(outcomes.items()):
-        said = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
-        yield module, said, f"{seconds[module] / 60:.1f}", *begun
+        text = ", ".join(f"{n} {outcome}" for outcome, n in counts.items())
+        yield module, text, f"{seconds[module] / 60:.1f}", *begun
 
 
 def prove_faults(script: str) -> tuple[list[Row], bool]:
@@ -81,13 +81,13 @@ def prove_faults(script: str) -> tuple[list[Row], bool]:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             lines.append(line)
-    made = f"{(time.perf_counter() - start) / 60:.1f}", *begun
+    stamp = f"{(time.perf_counter() - start) / 60:.1f}", *begun
     counted = json.loads(lines[-1]) if lines and lines[-1].startswith("{") else {}
     rows = [
-        (script, what, ", ".join(f"{column} {value}" for column, value in counts.items()), *made)
-        for what, counts in counted.items()
+        (script, damage, ", ".join(f"{column} {value}" for column, value in counts.items()), *stamp)
+        for damage, counts in counted.items()
     ]
-    return rows or [(script, "", f"ended with {process.returncode}", *made)], process.returncode == 0
+    return rows or [(script, "", f"ended with {process.returncode}", *stamp)], process.returncode == 0
 
 
 def read_page() -> dict[str, list[Row]]:
@@ -103,7 +103,7 @@ def read_page() -> dict[str, list[Row]]:
 
 def write_page(rows: dict[str, list[Row]]) -> None:
     """Write docs/proofs.md."""
-    said = {
+    introductions = {
         "tests": "What `pytest -m full` came to, by module of `tests/`. Minutes are those of the tests.",
         "faults": "What the scripts of `benchmarks/faults` counted, line by line; see [benchmarks]"
         "(../benchmarks/README.md#faults).",
@@ -115,7 +115,7 @@ def write_page(rows: dict[str, list[Row]]) -> None:
     )
     for kind, head in HEADS.items():
         table = [head + STAMP, ("---",) * len(head + STAMP), *sorted(rows[kind], key=lambda row: row[0])]
-        text += f"\n{said[kind]}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in table)
+        text += f"\n{introductions[kind]}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in table)
     PAGE.write_text(text)
 
 
@@ -136,18 +136,18 @@ def main() -> None:
         parser.error(f"no test module or script of faults: {', '.join(unknown)}")
     if not names:
         write_page({kind: [] for kind in HEADS})
-    kept = True
+    all_passed = True
     if modules or not names:
         rows, passed = prove_tests(modules)
         put("tests", rows)
-        kept &= passed
+        all_passed &= passed
     for script in SCRIPTS:
         if script in names or not names:
             print(f"\n{script}", flush=True)
             rows, passed = prove_faults(script)
             put("faults", rows)
-            kept &= passed
-    sys.exit(not kept)
+            all_passed &= passed
+    sys.exit(not all_passed)
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def counted(waited: list[float]) -> Iterator[None]:
 
 def seconds_of(experiment: CenterOut, n_batches: int, folder: Path | None) -> float:
     """Seconds to train `n_batches`."""
-    kept = {"chkpt_dir": folder, "checkpoint_seconds": arguments.checkpoint_seconds} if folder else {}
-    trainer = experiment.build_trainer(devices=training_devices(None), **kept)
+    options = {"chkpt_dir": folder, "checkpoint_seconds": arguments.checkpoint_seconds} if folder else {}
+    trainer = experiment.build_trainer(devices=training_devices(None), **options)
     logged = np.arange(experiment.log_step - 1, n_batches, experiment.log_step)
     began = time.perf_counter()
     trainer(
@@ -85,9 +85,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder, counted(waited := []):
             disk.append(seconds_of(experiment, arguments.batches, Path(folder)))
         waits.append(sum(waited))
-    ratio = statistics.median(own / other for own, other in zip(disk, memory, strict=True))
+    ratio = statistics.median(
+        with_folder / without for with_folder, without in zip(disk, memory, strict=True)
+    )
     print(f"in memory {memory}, kept {disk} seconds: ratio {ratio:.4f}")
-    fraction = statistics.median(own / other for own, other in zip(waits, disk, strict=True))
+    fraction = statistics.median(waiting / total for waiting, total in zip(waits, disk, strict=True))
     print(f"training waited {waits} seconds for the folder: {100 * fraction:.2f} % of its time")
 
 

@@ -38,19 +38,19 @@ def make_cells(path: Path, n_cells: int) -> None:
     for number in range(1, n_cells):
         cell = opened.folder.cell(number)
         shutil.copytree(first.path, cell.path)
-        own = describe_experiment(sweep.cell(number).experiment)
+        description = describe_experiment(sweep.cell(number).experiment)
         part_of = {"sweep": opened.sweep_id, "cell": number}
-        write_sealed_json(cell.description, {**described, **own, "part_of": part_of})
+        write_sealed_json(cell.description, {**described, **description, "part_of": part_of})
         digest = hashlib.sha256(cell.description.read_bytes()).hexdigest()
         write_sealed_json(opened.folder.entry(number), {**note, "cell": number, "run": digest})
 
 
-def measure(path: str, what: str) -> None:
+def measure(path: str, mode: str) -> None:
     """Open the sweep and use it; print times and memory as JSON."""
     began = time.perf_counter()
     opened = open_sweep(path)
-    told = {"open": time.perf_counter() - began, "finished": opened.counts["finished"]}
-    if what == "use":
+    figures = {"open": time.perf_counter() - began, "finished": opened.counts["finished"]}
+    if mode == "use":
         some = range(0, opened.n_members, opened.n_members // 10)
         for name, use in (
             ("summary", opened.summary),
@@ -59,10 +59,10 @@ def measure(path: str, what: str) -> None:
         ):
             began = time.perf_counter()
             use()
-            told[name] = time.perf_counter() - began
+            figures[name] = time.perf_counter() - began
     status = Path("/proc/self/status").read_text()  # `getrusage` also counts the process that started it
-    told["MB"] = int(status.partition("VmHWM:")[2].split()[0]) / 1000
-    print(json.dumps(told))
+    figures["MB"] = int(status.partition("VmHWM:")[2].split()[0]) / 1000
+    print(json.dumps(figures))
 
 
 def main() -> None:
@@ -73,21 +73,23 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=10_000)
     parser.add_argument("--folder", help="where to make them; by default a temporary folder")
     parser.add_argument("--open", nargs=2, metavar=("PATH", "WHAT"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.open:
-        measure(*given.open)
+    arguments = parser.parse_args()
+    if arguments.open:
+        measure(*arguments.open)
         return
-    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         path = Path(folder) / "sweep"
         began = time.perf_counter()
-        make_cells(path, given.cells)
-        print(f"{given.cells} cells made in {time.perf_counter() - began:.0f} s", flush=True)
+        make_cells(path, arguments.cells)
+        print(f"{arguments.cells} cells made in {time.perf_counter() - began:.0f} s", flush=True)
 
-        def opened(how: str, what: str = "open") -> None:
-            command = [sys.executable, __file__, "--open", str(path), what]
+        def opened(how: str, mode: str = "open") -> None:
+            command = [sys.executable, __file__, "--open", str(path), mode]
             ran = subprocess.run(command, capture_output=True, text=True, check=True)
-            told = json.loads(ran.stdout)
-            print(f"{how}: " + ", ".join(f"{name} {value:.3g}" for name, value in told.items()), flush=True)
+            figures = json.loads(ran.stdout)
+            print(
+                f"{how}: " + ", ".join(f"{name} {value:.3g}" for name, value in figures.items()), flush=True
+            )
 
         opened("from the notes of the cells")
         opened("with the index", "use")

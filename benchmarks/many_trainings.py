@@ -106,14 +106,14 @@ def main() -> None:
     )
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--n", type=int, help="trainings of each way")
-    asked = parser.parse_args()
-    if asked.way:
-        print(json.dumps(measured(asked.way, asked.n)))
+    arguments = parser.parse_args()
+    if arguments.way:
+        print(json.dumps(measured(arguments.way, arguments.n)))
         return
     usages = {}
     for way in WAYS:
         command = [sys.executable, __file__, "--way", way]
-        command += [] if asked.n is None else ["--n", str(asked.n)]
+        command += [] if arguments.n is None else ["--n", str(arguments.n)]
         usages[way] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         tenth, last = usages[way][:10][-1], usages[way][-1]
         print(

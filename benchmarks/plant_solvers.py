@@ -52,14 +52,14 @@ STIFF = [(diffrax.Heun, 8), (diffrax.Heun, 16), (diffrax.Bosh3, 4), (diffrax.Bos
 
 @eqx.filter_jit
 def end_points(plant, commands, simulate):
-    return jax.lax.map(lambda own: simulate(plant, own, dt=DT).hand.position[-1], commands)
+    return jax.lax.map(lambda command: simulate(plant, command, dt=DT).hand.position[-1], commands)
 
 
 def milliseconds_a_step(plant, commands) -> float:
     """The quickest of some runs of a batch of trials."""
     run = eqx.filter_jit(
         lambda plant, commands: jax.vmap(
-            lambda own: plants.simulate_plant(plant, own, dt=DT).hand.position[-1]
+            lambda command: plants.simulate_plant(plant, command, dt=DT).hand.position[-1]
         )(commands)
     )
     run(plant, commands).block_until_ready()
@@ -86,8 +86,8 @@ def main() -> None:
         for solver, n_substeps in SOLVERS + (STIFF if name.startswith(("arm26, compliant", "chain")) else []):
             with jax.enable_x64(True):
                 plant = build(solver=solver(), n_substeps=n_substeps)
-                found = end_points(plant, jnp.asarray(draws), plants.simulate_plant)
-            missed = 1e3 * np.linalg.norm(np.asarray(found - exact), axis=1)
+                ends = end_points(plant, jnp.asarray(draws), plants.simulate_plant)
+            missed = 1e3 * np.linalg.norm(np.asarray(ends - exact), axis=1)
             batch = jnp.asarray(np.resize(draws, (N_TRIALS, *draws.shape[1:])), jnp.float32)
             took = milliseconds_a_step(build(solver=solver(), n_substeps=n_substeps), batch)
             print(

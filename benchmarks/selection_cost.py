@@ -50,7 +50,7 @@ def main() -> None:
 
             counts = []
             for n_batches in (2, N_BATCHES):
-                own = {batch: told for batch, told in stops.items() if batch < n_batches}
+                callbacks = {batch: numbers for batch, numbers in stops.items() if batch < n_batches}
                 trainer(
                     task,
                     ensemble,
@@ -60,14 +60,14 @@ def main() -> None:
                     ensembled=True,
                     log_step=10**6,
                     disable_tqdm=True,
-                    batch_callbacks=own,
+                    batch_callbacks=callbacks,
                     on_begin=begin,
                     key=jax.random.key(turn),
                 )
                 counts.append(time.process_time() - began["at"])
             if turn:
                 spent[name].append((counts[1] - counts[0]) / (N_BATCHES - 2))
-    batch, both = (statistics.median(own) for own in spent.values())
+    batch, both = (statistics.median(costs) for costs in spent.values())
     selection = both - batch
     print(f"a batch {1e3 * batch:.1f} ms, a selection {1e3 * selection:.1f} ms: {selection / batch:.2f}")
 

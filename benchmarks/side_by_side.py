@@ -98,12 +98,12 @@ class Running:
 def running(contestant: Contestant, n_turns: int, cores: Sequence[int] | None) -> Iterator[Running]:
     """A process in a folder of its own, which ends with the context."""
     with tempfile.TemporaryDirectory() as folder:
-        own = Running(contestant, n_turns, cores, folder)
+        runner = Running(contestant, n_turns, cores, folder)
         try:
-            yield own
+            yield runner
         finally:
-            own.process.kill()
-            own.process.communicate()
+            runner.process.kill()
+            runner.process.communicate()
 
 
 def take_turns(
@@ -121,23 +121,23 @@ def take_turns(
     **Raises:** `ContestantError` if one of them fails.
     """
     with contextlib.ExitStack() as ends:
-        own = [ends.enter_context(running(one, n_turns + 1, cores)) for one in contestants]
-        for one in own:
-            one.turn()
-            one.next_turn()
-        turns = {one.contestant.name: [] for one in own}
+        runners = [ends.enter_context(running(contestant, n_turns + 1, cores)) for contestant in contestants]
+        for runner in runners:
+            runner.turn()
+            runner.next_turn()
+        turns = {runner.contestant.name: [] for runner in runners}
         for _ in range(n_turns):
-            for one in own:
-                cost = one.next_turn()
-                scale = 1e3 / one.contestant.batches
-                turns[one.contestant.name].append(Turn(scale * cost.cpu, scale * cost.wall, cost.memory))
+            for runner in runners:
+                cost = runner.next_turn()
+                scale = 1e3 / runner.contestant.batches
+                turns[runner.contestant.name].append(Turn(scale * cost.cpu, scale * cost.wall, cost.memory))
     return turns
 
 
 def first_call(contestant: Contestant) -> Turn:
     """The cost of a training of two batches, from building the task to the end, with all that compiles."""
-    with running(contestant, 0, (CORES[0],)) as own:
-        return own.turn()
+    with running(contestant, 0, (CORES[0],)) as runner:
+        return runner.turn()
 
 
 def medians(turns: Mapping[str, Sequence[Turn]], *, by: str = "cpu") -> dict[str, dict[str, float]]:
@@ -148,22 +148,22 @@ def medians(turns: Mapping[str, Sequence[Turn]], *, by: str = "cpu") -> dict[str
     - `turns`: the turns of each contestant.
     - `by`: "cpu" or "wall", of which ratios are taken.
     """
-    found = {}
-    for name, own in turns.items():
-        found[name] = {
-            "CPU ms": statistics.median(turn.cpu for turn in own),
-            "wall ms": statistics.median(turn.wall for turn in own),
-            "MB": max(turn.memory for turn in own),
+    by_name = {}
+    for name, turns_of_name in turns.items():
+        by_name[name] = {
+            "CPU ms": statistics.median(turn.cpu for turn in turns_of_name),
+            "wall ms": statistics.median(turn.wall for turn in turns_of_name),
+            "MB": max(turn.memory for turn in turns_of_name),
         }
         if BASE in turns:
-            pairs = zip(own, turns[BASE], strict=True)
-            ratios = [getattr(one, by) / getattr(base, by) for one, base in pairs]
-            found[name] |= {
+            pairs = zip(turns_of_name, turns[BASE], strict=True)
+            ratios = [getattr(sample, by) / getattr(base, by) for sample, base in pairs]
+            by_name[name] |= {
                 "to plain JAX": statistics.median(ratios),
                 "least": min(ratios),
                 "most": max(ratios),
             }
-    return found
+    return by_name
 
 
 def this_python(name: str, options: Mapping[str, object], batches: int = 1) -> Contestant:

@@ -25,12 +25,12 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         cells.append([row.case, row.who, *(_number(row.values.get(name)) for name in columns)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    left = [f"{case:{widths[0]}}  {who:{widths[1]}}" for case, who, *_ in cells]
-    right = [
+    labels = [f"{case:{widths[0]}}  {who:{widths[1]}}" for case, who, *_ in cells]
+    numbers = [
         "".join(f"{cell:>{width + 2}}" for cell, width in zip(line[2:], widths[2:], strict=True))
         for line in cells
     ]
-    return "\n".join(f"{a}{b}" for a, b in zip(left, right, strict=True))
+    return "\n".join(f"{a}{b}" for a, b in zip(labels, numbers, strict=True))
 
 
 def _number(value: float | None) -> str:
@@ -73,18 +73,18 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Measure, print each table as soon as it stands, and write the results."""
-    given = parser().parse_args()
-    works = {"gpu": accelerator} if given.gpu else {name: WORKS[name] for name in given.works}
+    arguments = parser().parse_args()
+    works = {"gpu": accelerator} if arguments.gpu else {name: WORKS[name] for name in arguments.works}
     rows = []
     for name, measure in works.items():
         try:
-            measured = measure(given)
+            measured = measure(arguments)
         except ContestantError as error:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         print(f"\n{name}: {' '.join((measure.__doc__ or '').split())}\n{table(measured)}", flush=True)
         rows += measured
-        write(rows, given.out)
+        write(rows, arguments.out)
     if not rows:
         sys.exit(1)
 
@@ -94,8 +94,8 @@ def write(rows: Sequence[Row], folder: Path | None) -> None:
     if folder is None:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    found = {"machine": machine(), "rows": [vars(row) for row in rows]}
-    (folder / "speed.json").write_text(json.dumps(found, indent=1))
+    results = {"machine": machine(), "rows": [vars(row) for row in rows]}
+    (folder / "speed.json").write_text(json.dumps(results, indent=1))
     draw(rows).savefig(folder / "speed.png", dpi=150)
 
 

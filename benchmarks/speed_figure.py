@@ -17,8 +17,8 @@ def draw(rows: Sequence[Row]) -> Figure:
     panels = [(_draw_ratios, ratios, "to plain JAX")] if ratios else []
     panels += [(_draw_growth, grown, name) for name in GROWTH if grown]
     figure = Figure(figsize=(4.8 * max(1, len(panels)), 3.8), layout="constrained")
-    for place, (draw_panel, own, name) in enumerate(panels):
-        draw_panel(figure.add_subplot(1, len(panels), place + 1), own, name)
+    for place, (draw_panel, panel_rows, name) in enumerate(panels):
+        draw_panel(figure.add_subplot(1, len(panels), place + 1), panel_rows, name)
     return figure
 
 
@@ -26,9 +26,11 @@ def _draw_ratios(ax: Axes, rows: Sequence[Row], name: str) -> None:
     """A point for each row with the range of its turns; plain JAX is the line at one."""
     cases = list(dict.fromkeys((row.work, row.case) for row in rows))
     for who in dict.fromkeys(row.who for row in rows):
-        own = [row for row in rows if row.who == who]
-        middle, least, most = (np.array([row.values[key] for row in own]) for key in (name, "least", "most"))
-        places = [cases.index((row.work, row.case)) for row in own]
+        contestant_rows = [row for row in rows if row.who == who]
+        middle, least, most = (
+            np.array([row.values[key] for row in contestant_rows]) for key in (name, "least", "most")
+        )
+        places = [cases.index((row.work, row.case)) for row in contestant_rows]
         ax.errorbar(middle, places, xerr=(middle - least, most - middle), fmt="o", label=who)
     ax.axvline(1.0, color="0.5", linewidth=0.8)
     ax.set(xscale="log", xlabel="time of a batch, of plain JAX's", yticks=range(len(cases)))
@@ -40,9 +42,9 @@ def _draw_ratios(ax: Axes, rows: Sequence[Row], name: str) -> None:
 def _draw_growth(ax: Axes, rows: Sequence[Row], name: str) -> None:
     """A line for each quantity that grows; the slope of its larger half is in the key."""
     for who in dict.fromkeys(row.who for row in rows):
-        own = sorted((row for row in rows if row.who == who), key=lambda row: row.values["size"])
-        size, cost = (np.array([row.values[key] for row in own]) for key in ("size", name))
-        label = f"{who}: slope {slope(size, cost):.2f}" if len(own) > 1 else who
+        quantity_rows = sorted((row for row in rows if row.who == who), key=lambda row: row.values["size"])
+        size, cost = (np.array([row.values[key] for row in quantity_rows]) for key in ("size", name))
+        label = f"{who}: slope {slope(size, cost):.2f}" if len(quantity_rows) > 1 else who
         ax.plot(size / size[0], cost, "o-", label=label)
     ax.set(xscale="log", yscale="log", xlabel="size, of the smallest", ylabel=GROWTH[name])
     ax.legend(frameon=False, fontsize="small")

@@ -58,11 +58,11 @@ def main() -> None:
             )
             weights[name] = np.asarray(trained.network.readout.weight)
             spent[name].append((at[1] - at[0]) / (LAST - FIRST))
-    whole = spent["no updates"]
-    for name, own in spent.items():
-        ratios = [one / other for one, other in zip(own, whole, strict=True)]
+    baseline = spent["no updates"]
+    for name, costs in spent.items():
+        ratios = [cost / base for cost, base in zip(costs, baseline, strict=True)]
         print(
-            f"{name}: {1e3 * statistics.median(own):.1f} ms, {statistics.median(ratios):.3f} of no updates "
+            f"{name}: {1e3 * statistics.median(costs):.1f} ms, {statistics.median(ratios):.3f} of no updates "
             f"({min(ratios):.3f} to {max(ratios):.3f})"
         )
     trains = np.arange(N_MEMBERS) % 4 == 0

@@ -65,9 +65,9 @@ class IntegrateInContext(popsim.AbstractTask):
 
     def trial(self, *, batch, key):
         coherence = popsim.distributions.Choice(COHERENCES)
-        drawn = [coherence.sample(key=popsim.key_stream(key, stream)) for stream in STREAMS]
+        coherences = [coherence.sample(key=popsim.key_stream(key, stream)) for stream in STREAMS]
         context = jax.random.randint(popsim.key_stream(key, "context"), (), 0, len(STREAMS))
-        return self.shown(jnp.stack(drawn), context, key=popsim.key_stream(key, "evidence"))
+        return self.shown(jnp.stack(coherences), context, key=popsim.key_stream(key, "evidence"))
 
     def validation_trials(self):
         pairs = jnp.asarray([(c, d, k) for c in COHERENCES for d in COHERENCES for k in range(len(STREAMS))])
@@ -106,13 +106,18 @@ class Choices:
 
     def in_context(self, context: int) -> "Choices":
         """Those of one context."""
-        own = self.contexts == context
-        return Choices(self.coherences[own], self.contexts[own], self.chose_right[:, own], self.ideal[own])
+        is_context = self.contexts == context
+        return Choices(
+            self.coherences[is_context],
+            self.contexts[is_context],
+            self.chose_right[:, is_context],
+            self.ideal[is_context],
+        )
 
     def fits(self, context: int) -> PsychometricFit:
         """The psychometric curve of each member in one context."""
-        own = self.in_context(context)
-        return fit_psychometric(own.coherences, own.chose_right)
+        choices = self.in_context(context)
+        return fit_psychometric(choices.coherences, choices.chose_right)
 
     def slopes(self) -> np.ndarray:
         """Slopes [context, member, 2] for the stream that is to be judged and for the other one."""
@@ -123,8 +128,10 @@ class Choices:
         """The share of choices to the right [context, stream, member, coherence]."""
         shares = np.empty((2, len(STREAMS), len(self.chose_right), len(COHERENCES)))
         for context, stream in np.ndindex(2, len(STREAMS)):
-            own = self.in_context(context)
-            shares[context, stream] = choice_fractions(own.coherences[:, stream], own.chose_right).fraction
+            choices = self.in_context(context)
+            shares[context, stream] = choice_fractions(
+                choices.coherences[:, stream], choices.chose_right
+            ).fraction
         return shares
 
 
@@ -202,8 +209,8 @@ def other_slope_rows(choices: Choices, *, name: str = "") -> list[Row]:
     for context, stream in enumerate(STREAMS):
         fit = choices.fits(context)
         for i, (slopes, errors) in enumerate(zip(fit.slopes, fit.slope_errors, strict=True)):
-            found = (str(i), slopes[1 - context], STEEPEST_OTHER, float(errors[1 - context]) / STEEPEST_OTHER)
-            rows.append(Row(f"{name}{stream}, other slope", *found, gate=(-1.0, 1.0)))
+            cells = (str(i), slopes[1 - context], STEEPEST_OTHER, float(errors[1 - context]) / STEEPEST_OTHER)
+            rows.append(Row(f"{name}{stream}, other slope", *cells, gate=(-1.0, 1.0)))
     return rows
 
 
@@ -211,12 +218,12 @@ def accuracy_rows(choices: Choices, *, name: str = "") -> list[Row]:
     """How often each member is right, beside the ideal observer."""
     rows = []
     for context, stream in enumerate(STREAMS):
-        own = choices.in_context(context)
-        judged = own.coherences[:, context]
+        context_choices = choices.in_context(context)
+        judged = context_choices.coherences[:, context]
         best = reference.Evidence(round(STIMULUS / DT), NOISE).accuracy(judged)
         error = (best * (1 - best) / len(judged)) ** 0.5 / best
         gate = (LOWEST_ACCURACY, 1 + 3 * error)
-        for i, correct in enumerate(np.mean(own.chose_right == (judged > 0), axis=1)):
+        for i, correct in enumerate(np.mean(context_choices.chose_right == (judged > 0), axis=1)):
             rows.append(Row(f"{name}{stream}, accuracy", str(i), correct, best, error, gate))
     return rows
 
@@ -272,7 +279,7 @@ def main() -> int:
     print_table(rows, "found", "reference")
     ideal, highest = steep[0].reference, max(row.gate[1] for row in steep if row.gate is not None)
     gate = ((LOWEST_SLOPE * ideal, highest * ideal), (-STEEPEST_OTHER, STEEPEST_OTHER), ideal)
-    slopes = {name: own.slopes() for name, own in tested.items()}
+    slopes = {name: tested_choices.slopes() for name, tested_choices in tested.items()}
     print(*draw_figure(options.out, STREAMS, (COHERENCES, choices.shares_right()), slopes, gate), sep="\n")
     return exit_code(rows)
 

@@ -172,8 +172,8 @@ def random_rows(fine: Course) -> list[Row]:
     halves = half_times(fine)[N_ALIGNED:]
     scaled = halves * STRENGTHS
     print("random members: s t_half of the modes", *(f"s={s:g}" for s in STRENGTHS))
-    for member, own in enumerate(scaled):
-        print(f"  {N_ALIGNED + member:>2}", *(f"{value:.3f}" for value in own))
+    for member, member_times in enumerate(scaled):
+        print(f"  {N_ALIGNED + member:>2}", *(f"{value:.3f}" for value in member_times))
     ordered = np.all(np.diff(halves) > 0, axis=1)
     rows = [Row("random, members in order", "all", ordered.sum(), N_RANDOM, gate=(1, 1))]
     means, errors = scaled.mean(axis=0), scaled.std(axis=0, ddof=1) / N_RANDOM**0.5

@@ -97,12 +97,12 @@ class FlipFlop(popsim.AbstractTask):
     def validation_trials(self):
         """The eight triples of bits, set at the first step and held."""
         bits = 1.0 - 2.0 * ((jnp.arange(2**N_BITS)[:, None] >> jnp.arange(N_BITS)) & 1)
-        return jax.vmap(lambda own: self.pulsed(jnp.zeros((self.n_steps, N_BITS)).at[0].set(own)))(bits)
+        return jax.vmap(lambda triple: self.pulsed(jnp.zeros((self.n_steps, N_BITS)).at[0].set(triple)))(bits)
 
     def pulsed(self, pulses: Float[Array, "time bit"]) -> popsim.Trial:
         """The trial with these pulses, +1, -1 or 0 for none."""
-        held = jax.lax.associative_scan(lambda old, new: jnp.where(new == 0, old, new), pulses)
-        targets = popsim.OutputTarget(held, jnp.ones(self.n_steps))
+        bits = jax.lax.associative_scan(lambda old, new: jnp.where(new == 0, old, new), pulses)
+        targets = popsim.OutputTarget(bits, jnp.ones(self.n_steps))
         return popsim.Trial((), {"pulses": pulses}, targets, popsim.Timeline(dt=DT, n_steps=self.n_steps))
 
 
@@ -181,8 +181,8 @@ def drift_rows(name: str, memory: Memory) -> list[Row]:
     """By how much a held output moves at most: soon after the pulse, which is only reported, and settled."""
     rows = []
     for when, start in (("soon", N_SOON), ("settled", N_SETTLING)):
-        held = memory.outputs[:, :, start : start + N_HELD]
-        drifts = np.abs(held - held[:, :, :1]).max(axis=(1, 2, 3))
+        outputs = memory.outputs[:, :, start : start + N_HELD]
+        drifts = np.abs(outputs - outputs[:, :, :1]).max(axis=(1, 2, 3))
         rows += [
             at_most(f"{name}, drift {when}", str(i), drift, LARGEST_DRIFT) for i, drift in enumerate(drifts)
         ]
@@ -195,17 +195,23 @@ def cell_rows(
     """The rows of one kind of network, and what the networks put out in trials and when they hold."""
     task, holding = FlipFlop(), FlipFlop(n_steps=N_SETTLING + N_HELD)
     keys = jax.random.split(popsim.key_stream(jax.random.key(seed), "test"), N_TESTED)
-    drawn = jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+    trials = jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
     untrained = build_ensemble(cell, size.n_members, seed)
-    memory, before = (respond(ensemble, task, drawn, seed) for ensemble in (trained, untrained))
+    memory, before = (respond(ensemble, task, trials, seed) for ensemble in (trained, untrained))
     triples = holding.validation_trials()
-    held, held_before = (respond(ensemble, holding, triples, seed) for ensemble in (trained, untrained))
-    rows = error_rows(cell, memory, size.largest_error) + held_rows(cell, held) + drift_rows(cell, held)
+    holding_memory, held_before = (
+        respond(ensemble, holding, triples, seed) for ensemble in (trained, untrained)
+    )
+    rows = (
+        error_rows(cell, memory, size.largest_error)
+        + held_rows(cell, holding_memory)
+        + drift_rows(cell, holding_memory)
+    )
     other_trial = dataclasses.replace(memory, bits=np.roll(memory.bits, 1, axis=0))
     controls = error_rows(f"{cell}, untrained", before, size.largest_error)
     controls += held_rows(f"{cell}, untrained", held_before)
     controls += error_rows(f"{cell}, other trial", other_trial, size.largest_error)
-    return rows + as_control(controls), {"trials": memory, "holding": held}
+    return rows + as_control(controls), {"trials": memory, "holding": holding_memory}
 
 
 def analyse(options: argparse.Namespace, size: Size) -> int:

@@ -58,10 +58,10 @@ def find(ensemble: popsim.NetworkModel, seed: int) -> Rest:
     starts = dynamics.mixtures_of_states(
         hidden, N_STARTS, key=popsim.key_stream(jax.random.key(seed), "starts")
     )
-    found = dynamics.find_fixed_points(ensemble, starts)
-    n_slow = np.bincount(found.slow.member, minlength=found.slow.n_members)
-    print(f"slow points: {n_slow.tolist()}, searches that ended elsewhere: {found.n_lost.tolist()}")
-    points = found.fixed
+    search = dynamics.find_fixed_points(ensemble, starts)
+    n_slow = np.bincount(search.slow.member, minlength=search.slow.n_members)
+    print(f"slow points: {n_slow.tolist()}, searches that ended elsewhere: {search.n_lost.tolist()}")
+    points = search.fixed
     outputs = read_out(ensemble, points.state[:, None].astype(hidden.dtype), points.member)
     return Rest(points, outputs[:, 0], hidden)
 
@@ -69,55 +69,57 @@ def find(ensemble: popsim.NetworkModel, seed: int) -> Rest:
 def read_out(ensemble: popsim.NetworkModel, hidden: np.ndarray, member: np.ndarray) -> np.ndarray:
     """What networks put out at states [point, time, unit], those of a point by the member named for it."""
     networks = jax.tree.map(lambda leaf: leaf[member], ensemble.network)
-    outputs = eqx.filter_vmap(lambda network, own: jax.vmap(network.read_out)(own))(networks, hidden)
+    outputs = eqx.filter_vmap(lambda network, states: jax.vmap(network.read_out)(states))(networks, hidden)
     return np.asarray(outputs, float)
 
 
-def largest_drifts(ensemble: popsim.NetworkModel, rest: Rest) -> np.ndarray:
+def largest_drifts(ensemble: popsim.NetworkModel, resting: Rest) -> np.ndarray:
     """By how much an output moves at most in steps without a pulse from the stable points [member]."""
-    drifts = np.full(rest.points.n_members, np.nan)
-    for i in range(rest.points.n_members):
-        own = rest.points.of_member(i)
-        own = own.where(own.is_stable)
-        if len(own):
+    drifts = np.full(resting.points.n_members, np.nan)
+    for i in range(resting.points.n_members):
+        points = resting.points.of_member(i)
+        points = points.where(points.is_stable)
+        if len(points):
             alone = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], ensemble)
-            followed = dynamics.rollout(alone, own.state[None], N_HELD)[0]
-            outputs = read_out(ensemble, followed.astype(rest.hidden.dtype), own.member)
-            held = rest.outputs[(rest.points.member == i) & rest.points.is_stable]
-            drifts[i] = np.abs(outputs - held[:, None]).max()
+            followed = dynamics.rollout(alone, points.state[None], N_HELD)[0]
+            outputs = read_out(ensemble, followed.astype(resting.hidden.dtype), points.member)
+            outputs_at_rest = resting.outputs[(resting.points.member == i) & resting.points.is_stable]
+            drifts[i] = np.abs(outputs - outputs_at_rest[:, None]).max()
     return drifts
 
 
-def n_corners(rest: Rest, member: int) -> int:
+def n_corners(resting: Rest, member: int) -> int:
     """How many triples of bits a member puts out at its stable points."""
-    is_own = (rest.points.member == member) & rest.points.is_stable
-    return len({tuple(signs) for signs in np.sign(rest.outputs[is_own]).astype(int).tolist()})
+    is_own = (resting.points.member == member) & resting.points.is_stable
+    return len({tuple(signs) for signs in np.sign(resting.outputs[is_own]).astype(int).tolist()})
 
 
-def memory_rows(name: str, rest: Rest) -> list[Row]:
+def memory_rows(name: str, resting: Rest) -> list[Row]:
     """The stable points of each member, and the triples of bits that it puts out there."""
     rows = []
-    for i in range(rest.points.n_members):
-        n_stable = np.count_nonzero(rest.points.of_member(i).is_stable)
+    for i in range(resting.points.n_members):
+        n_stable = np.count_nonzero(resting.points.of_member(i).is_stable)
         rows.append(within(f"{name}, stable points", str(i), float(n_stable), 2.0**N_BITS, 0.0))
-        rows.append(within(f"{name}, triples of bits", str(i), float(n_corners(rest, i)), 2.0**N_BITS, 0.0))
+        rows.append(
+            within(f"{name}, triples of bits", str(i), float(n_corners(resting, i)), 2.0**N_BITS, 0.0)
+        )
     return rows
 
 
-def topology_rows(name: str, rest: Rest) -> list[Row]:
+def topology_rows(name: str, resting: Rest) -> list[Row]:
     """All points of each member, which are only reported, and the share of members that have the ideal 27."""
-    counts = rest.points.counts()
+    counts = resting.points.counts()
     counts = np.pad(counts, ((0, 0), (0, max(0, len(IDEAL) - counts.shape[1]))))
     ideal = np.pad(IDEAL, (0, counts.shape[1] - len(IDEAL)))
-    for i, own in enumerate(counts):
-        print(f"{name}, member {i}: {own.tolist()} points with 0, 1, 2, ... unstable directions")
+    for i, numbers in enumerate(counts):
+        print(f"{name}, member {i}: {numbers.tolist()} points with 0, 1, 2, ... unstable directions")
     fraction = float(np.mean((counts == ideal).all(axis=1)))
     return [Row(f"{name}, share with {IDEAL}", "all", fraction, LEAST_SHARE, gate=(1.0, 1 / LEAST_SHARE))]
 
 
-def index_rows(name: str, rest: Rest) -> list[Row]:
+def index_rows(name: str, resting: Rest) -> list[Row]:
     """The sum of the indices of the points of each member."""
-    sums = [float(rest.points.of_member(i).index.sum()) for i in range(rest.points.n_members)]
+    sums = [float(resting.points.of_member(i).index.sum()) for i in range(resting.points.n_members)]
     return [within(f"{name}, sum of indices", str(i), total, 1.0, 0.0) for i, total in enumerate(sums)]
 
 
@@ -134,13 +136,13 @@ def cell_rows(
     cell: str, trained: popsim.NetworkModel, untrained: popsim.NetworkModel, size: Size, seed: int
 ) -> tuple[list[Row], Rest]:
     """The rows of one kind of network, and where its trained members rest."""
-    rest, before = find(trained, seed), find(untrained, seed)
-    drifts = largest_drifts(trained, rest)
-    rows = error_rows(cell, trained, size, seed) + index_rows(cell, rest) + memory_rows(cell, rest)
-    rows += topology_rows(cell, rest)
+    resting, before = find(trained, seed), find(untrained, seed)
+    drifts = largest_drifts(trained, resting)
+    rows = error_rows(cell, trained, size, seed) + index_rows(cell, resting) + memory_rows(cell, resting)
+    rows += topology_rows(cell, resting)
     rows += [at_most(f"{cell}, drift", str(i), drift, LARGEST_DRIFT) for i, drift in enumerate(drifts)]
     controls = memory_rows(f"{cell}, untrained", before) + topology_rows(f"{cell}, untrained", before)
-    return rows + index_rows(f"{cell}, untrained", before) + as_control(controls), rest
+    return rows + index_rows(f"{cell}, untrained", before) + as_control(controls), resting
 
 
 def analyse(options: argparse.Namespace, size: Size) -> int:
@@ -150,21 +152,25 @@ def analyse(options: argparse.Namespace, size: Size) -> int:
     rows: list[Row] = []
     portraits = {}
     for cell in CELLS:
-        new_rows, rest = cell_rows(cell, trained[cell], untrained[cell], size, options.seed)
+        new_rows, resting = cell_rows(cell, trained[cell], untrained[cell], size, options.seed)
         rows += new_rows
-        first = rest.points.of_member(0)
+        first = resting.points.of_member(0)
         portraits[cell] = Portrait(
-            rest.hidden[0, :N_DRAWN], first.state, first.n_unstable, first.eigenvalues, rest.points.counts()
+            resting.hidden[0, :N_DRAWN],
+            first.state,
+            first.n_unstable,
+            first.eigenvalues,
+            resting.points.counts(),
         )
-    found = network_distances(trained, FlipFlop(), options.seed)
+    distances = network_distances(trained, FlipFlop(), options.seed)
     before = network_distances(untrained, FlipFlop(), options.seed)
-    rows += distance_rows("trained", found, options.seed)
+    rows += distance_rows("trained", distances, options.seed)
     rows += [without_gate(row) for row in distance_rows("untrained", before, options.seed)]
     print_table(rows, "found", "expected")
 
     def draw_map(ax: Axes) -> None:
-        chart, test = found.chart, found.test
-        draw_network_map(ax, chart.positions, found.cells, chart.fraction, test.statistic, test.p)
+        chart, test = distances.chart, distances.test
+        draw_network_map(ax, chart.positions, distances.cells, chart.fraction, test.statistic, test.p)
 
     print(*draw_figure(options.out, portraits, IDEAL, draw_map), sep="\n")
     return exit_code(rows)

@@ -72,13 +72,13 @@ def train(
     ensemble: popsim.SensorimotorLoop,
     optimizer: optax.GradientTransformation,
     strength: float,
-    kept: np.ndarray,
+    saved_batches: np.ndarray,
 ) -> popsim.SensorimotorLoop:
-    """Train all members in a field (N s/m), and save the history with the weights after the batches `kept`.
+    """Train all members in a field (N s/m), and save the history with the weights after some batches.
 
     J is given in cm²: in m² no gradient is as large as the clip norm.
     """
-    n_batches = int(kept[-1]) + 1
+    n_batches = int(saved_batches[-1]) + 1
     scheduled = {"curl field": strength, "force noise": FORCE_NOISE}
     plans = [popsim.interventions.InterventionPlan(name, parameter) for name, parameter in scheduled.items()]
     trained, history = TaskTrainer(optimizer)(
@@ -89,7 +89,7 @@ def train(
         where_train=lambda model: model.network,
         ensembled=True,
         log_step=n_batches,
-        save_model_trainables=kept,
+        save_model_trainables=saved_batches,
         disable_tqdm=not sys.stderr.isatty(),
         key=popsim.key_stream(jax.random.key(options.seed), name),
     )
@@ -102,12 +102,12 @@ def train_all(options: argparse.Namespace) -> None:
     """Train without a field and, from there, in each of the fields."""
     n_initial, n_adaptation = QUICK_BATCHES if options.quick else N_BATCHES
     optimizer = adam(optax.cosine_decay_schedule(INITIAL_RATE, n_initial), clip_norm=1.0)
-    last, kept = np.array([n_initial - 1]), np.arange(KEPT_EVERY - 1, n_adaptation, KEPT_EVERY)
+    last, saved_batches = np.array([n_initial - 1]), np.arange(KEPT_EVERY - 1, n_adaptation, KEPT_EVERY)
     trained = train(options, "initial", build_untrained(options.seed), optimizer, 0.0, last)
     for name, adaptation in chosen(options).items():
         rate = optax.cosine_decay_schedule(ADAPTATION_RATE, n_adaptation, alpha=0.1)
         optimizer = adam(rate, clip_norm=1.0)
-        rows = kept[-1:] if adaptation.must_fail else kept
+        rows = saved_batches[-1:] if adaptation.must_fail else saved_batches
         train(options, name, trained, optimizer, adaptation.trained_in, rows)
 
 
@@ -178,12 +178,16 @@ def deviations(paths: np.ndarray) -> np.ndarray:
 
 def phase_rows(name: str, course: Course) -> list[Row]:
     """The deviation of each member in each phase beside that of the optimal controllers."""
-    own = {"naive": course.in_field[0], "adapted": course.in_field[-1], "after-effect": course.caught[-1]}
+    positions = {
+        "naive": course.in_field[0],
+        "adapted": course.in_field[-1],
+        "after-effect": course.caught[-1],
+    }
     rows = []
     for phase, tolerance in TOLERANCES.items():
         expected = float(deviations(course.optimal[phase]))
-        for member, found in enumerate(deviations(own[phase])):
-            rows.append(within(f"{name}, {phase} (cm)", str(member), found, expected, tolerance))
+        for member, deviation in enumerate(deviations(positions[phase])):
+            rows.append(within(f"{name}, {phase} (cm)", str(member), deviation, expected, tolerance))
     return rows
 
 
@@ -204,9 +208,9 @@ def learning_rows(name: str, in_field: np.ndarray, course: Course) -> list[Row]:
     errors = np.abs(deviations(in_field) - deviations(course.optimal["adapted"]))
     n = SMOOTHED_OVER // KEPT_EVERY
     rows = []
-    for member, own in enumerate(errors.T):
-        smooth = np.convolve(own, np.full(n, 1 / n), mode="valid")
-        rise = np.max(smooth - np.minimum.accumulate(smooth)) / own.max()
+    for member, member_errors in enumerate(errors.T):
+        smooth = np.convolve(member_errors, np.full(n, 1 / n), mode="valid")
+        rise = np.max(smooth - np.minimum.accumulate(smooth)) / member_errors.max()
         rows.append(at_most(f"{name}, error rises", str(member), float(rise), 0.05))
     return rows
 
@@ -230,8 +234,8 @@ def initial_rows(options: argparse.Namespace) -> list[Row]:
     rows += as_control(cost_rows("untrained, J (m²)", costs[:N_MEMBERS], *gate))
     _, removed = evaluate(dataclasses.replace(trained, interventions=()), None)
 
-    def same_bits(name: str, others: np.ndarray) -> Row:
-        return Row(f"{name}, same bits", "all", np.sum(others == removed), removed.size, gate=(1, 1))
+    def same_bits(name: str, trial_costs: np.ndarray) -> Row:
+        return Row(f"{name}, same bits", "all", np.sum(trial_costs == removed), removed.size, gate=(1, 1))
 
     rows += [same_bits("field not in trial", evaluate(trained, None)[1])]
     rows += [same_bits("field not active", evaluate(trained, 3.0, active=False)[1])]

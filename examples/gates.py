@@ -90,10 +90,16 @@ def cost_rows(
     """
     if gate_members:
         gate = optimum_gate(highest)
-        return [Row(condition, str(i), own.mean(), optimum, 0.0, gate) for i, own in enumerate(costs)]
+        return [
+            Row(condition, str(i), member_costs.mean(), optimum, 0.0, gate)
+            for i, member_costs in enumerate(costs)
+        ]
     errors = costs.std(axis=1, ddof=1) / costs.shape[1] ** 0.5 / optimum
     error = float(np.sum(errors**2) ** 0.5 / len(errors))
-    rows = [Row(condition, str(i), own.mean(), optimum, errors[i]) for i, own in enumerate(costs)]
+    rows = [
+        Row(condition, str(i), member_costs.mean(), optimum, errors[i])
+        for i, member_costs in enumerate(costs)
+    ]
     return [*rows, Row(condition, "mean", costs.mean(), optimum, error, optimum_gate(highest, error))]
 
 
@@ -118,6 +124,6 @@ def print_table(rows: Sequence[Row], value: str, reference: str) -> None:
 def exit_code(rows: Sequence[Row]) -> int:
     """0 if gates were checked and all passed, and every negative control failed its gate; else 1."""
     checked = [row for row in rows if row.gate is not None]
-    held = [row.passed for row in checked if not row.must_fail]
+    outcomes = [row.passed for row in checked if not row.must_fail]
     controls = [row.passed for row in checked if row.must_fail]
-    return 0 if held and all(held) and not any(controls) else 1
+    return 0 if outcomes and all(outcomes) and not any(controls) else 1

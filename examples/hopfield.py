@@ -121,15 +121,15 @@ def store(
 def recall(networks, patterns: Array, n_steps: int, key: Key[Array, ""]) -> np.ndarray:
     """The units [network, pattern, unit] after some steps from each pattern of each network."""
     task, last = Recall(n_units=networks.weights.shape[-1], n_steps=n_steps), []
-    for i, own in enumerate(patterns):
-        model, trials = popsim.member(networks, i), jax.vmap(task.start_at)(own)
+    for i, stored in enumerate(patterns):
+        model, trials = popsim.member(networks, i), jax.vmap(task.start_at)(stored)
         last.append(popsim.evaluate(model, task, trials=trials, member_id=i, key=key).states[:, -1])
     return np.stack(last)
 
 
 def weight_error(networks: Hopfield, patterns: Array) -> float:
     """The largest error of a weight, relative to the largest weight."""
-    expected = np.stack([reference.hebbian_weights(own) for own in np.asarray(patterns, float)])
+    expected = np.stack([reference.hebbian_weights(stored) for stored in np.asarray(patterns, float)])
     return float(np.abs(networks.weights - expected).max() / np.abs(expected).max())
 
 
@@ -167,18 +167,20 @@ def main() -> int:
     rows = []
     for n_patterns in N_PATTERNS:
         rows += one_step_rows(popsim.key_stream(key, f"{n_patterns} patterns"), n_patterns=n_patterns)
-    drawn = [row for row in rows if row.condition.endswith("wrong")]
-    kept = one_step_rows(popsim.key_stream(key, "diagonal"), n_patterns=N_PATTERNS[-1], zero_diagonal=False)
-    rows += as_control(kept)
+    wrong_rows = [row for row in rows if row.condition.endswith("wrong")]
+    with_diagonal = one_step_rows(
+        popsim.key_stream(key, "diagonal"), n_patterns=N_PATTERNS[-1], zero_diagonal=False
+    )
+    rows += as_control(with_diagonal)
     overlaps = {load: large_overlaps(load, popsim.key_stream(key, f"load {load}")) for load in LARGE_LOADS}
     for load, gate in LARGE_LOADS.items():
-        for i, own in enumerate(overlaps[load].mean(axis=1)):
-            rows.append(Row(f"load {load:g}, overlap", str(i), own, 1.0))
+        for i, overlap in enumerate(overlaps[load].mean(axis=1)):
+            rows.append(Row(f"load {load:g}, overlap", str(i), overlap, 1.0))
         rows.append(Row(f"load {load:g}, overlap", "mean", overlaps[load].mean(), 1.0, gate=gate))
     print(f"stored and recalled in {time.perf_counter() - began:.0f} s")
     print_table(rows, "found", "reference")
     loads = np.array(N_PATTERNS) / N_UNITS
-    print(*draw_figure(options.out, loads, drawn, N_UNITS, overlaps), sep="\n")
+    print(*draw_figure(options.out, loads, wrong_rows, N_UNITS, overlaps), sep="\n")
     return exit_code(rows)
 
 

@@ -65,11 +65,11 @@ def accelerations(plant: plants.AbstractPlant) -> Float[np.ndarray, "direction s
     return np.asarray(moved) / DT
 
 
-def rows_of(name: str, found: np.ndarray, mobility: np.ndarray) -> list[Row]:
+def rows_of(name: str, response: np.ndarray, mobility: np.ndarray) -> list[Row]:
     """How far accelerations are from the formula, their largest and smallest, and their main axis."""
     expected = FORCES @ mobility.T
-    error = np.max(np.linalg.norm(found - expected, axis=1) / np.linalg.norm(expected, axis=1))
-    fitted = np.linalg.lstsq(FORCES, found, rcond=None)[0].T
+    error = np.max(np.linalg.norm(response - expected, axis=1) / np.linalg.norm(expected, axis=1))
+    fitted = np.linalg.lstsq(FORCES, response, rcond=None)[0].T
     small, large = np.linalg.eigvalsh((fitted + fitted.T) / 2)
     own_small, own_large = np.linalg.eigvalsh(mobility)
     axis = np.rad2deg(reference.main_axis((fitted + fitted.T) / 2))
@@ -98,17 +98,19 @@ def control_rows() -> list[Row]:
 def main() -> int:
     """Push all arms, print the table, draw the figure."""
     options = parse_options(__file__, __doc__ or "")
-    rows, drawn = [], {}
+    rows, arms = [], {}
     with jax.enable_x64(True):
         for name, (limb, build) in ARMS.items():
-            drawn[name] = (accelerations(build()), limb_mobility(limb))
-            rows += rows_of(name, *drawn[name])
+            arms[name] = (accelerations(build()), limb_mobility(limb))
+            rows += rows_of(name, *arms[name])
         rows += control_rows()
     for limb, by_hand in reference.EIGENVALUES.items():
-        for own, known in zip(np.linalg.eigvalsh(limb_mobility(limb))[::-1], by_hand, strict=True):
-            rows.append(within(f"{limb}, formula (1/kg)", "", own, known, 1e-3))
+        for eigenvalue, reference_value in zip(
+            np.linalg.eigvalsh(limb_mobility(limb))[::-1], by_hand, strict=True
+        ):
+            rows.append(within(f"{limb}, formula (1/kg)", "", eigenvalue, reference_value, 1e-3))
     print_table(rows, "found", "reference")
-    print(*draw_figure(options.out, FORCES, drawn, SHOULDER, ELBOW), sep="\n")
+    print(*draw_figure(options.out, FORCES, arms, SHOULDER, ELBOW), sep="\n")
     return exit_code(rows)
 
 

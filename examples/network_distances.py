@@ -62,25 +62,25 @@ def network_distances(
     return NetworkDistances(distances, np.array(cells), member_map(distances), test)
 
 
-def distance_rows(name: str, found: NetworkDistances, seed: int) -> list[Row]:
+def distance_rows(name: str, measured: NetworkDistances, seed: int) -> list[Row]:
     """The distance between kinds relative to that within them, its p, and the same of mixed groups.
 
     They have a gate where so many networks can be relabelled in so many ways that p can pass.
     """
-    mixed = np.arange(len(found.cells)) % 2
+    mixed = np.arange(len(measured.cells)) % 2
     key = popsim.key_stream(jax.random.key(seed), "mixed groups")
     rows = [
-        *_separation_rows(name, found.distances, found.cells, found.test),
+        *_separation_rows(name, measured.distances, measured.cells, measured.test),
         *as_control(
             _separation_rows(
                 f"{name}, mixed",
-                found.distances,
+                measured.distances,
                 mixed,
-                group_permutation_test(found.distances, mixed, key=key),
+                group_permutation_test(measured.distances, mixed, key=key),
             )
         ),
     ]
-    smallest = np.mean(found.test.null >= found.test.null.max() - 1e-12)
+    smallest = np.mean(measured.test.null >= measured.test.null.max() - 1e-12)
     return rows if smallest <= LARGEST_P else [without_gate(row) for row in rows]
 
 

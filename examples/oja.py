@@ -83,9 +83,9 @@ def build_ensemble(components: np.ndarray, seed: int) -> LinearUnits:
 
     Those would follow noise, and not the closed form, to one sign or the other of where they end.
     """
-    others = np.random.default_rng([seed, 1]).standard_normal((N_MEMBERS, N_INPUTS - 2))
-    others *= (1 - 2 * OVERLAP**2) ** 0.5 / np.linalg.norm(others, axis=1, keepdims=True)
-    along = np.hstack([np.full((N_MEMBERS, 2), OVERLAP), others])
+    directions = np.random.default_rng([seed, 1]).standard_normal((N_MEMBERS, N_INPUTS - 2))
+    directions *= (1 - 2 * OVERLAP**2) ** 0.5 / np.linalg.norm(directions, axis=1, keepdims=True)
+    along = np.hstack([np.full((N_MEMBERS, 2), OVERLAP), directions])
     starts = START * along @ components.T
     return LinearUnits({name: jnp.asarray(starts[:, None], jnp.float32) for name in RULES})
 
@@ -130,7 +130,7 @@ def read_course(options: argparse.Namespace, name: str) -> Course:
     saved = open_history(options.out / name)
     times = RATE * (saved.trainables_batch.values + 1.0)
     components = principal_components(options.seed)
-    found = {
+    weights = {
         unit: saved[f"trainables.weights.{unit}"].values[:, :, 0].astype(float) @ components for unit in RULES
     }
     covariance, shift = np.diag(VARIANCES), np.zeros((N_INPUTS, N_INPUTS))
@@ -143,9 +143,9 @@ def read_course(options: argparse.Namespace, name: str) -> Course:
         "covariance": covariance * (1 - 1 / n_inputs),
         "uncentred Hebb": covariance + shift,
     }
-    expected = {unit: reference.hebb_course(K, found[unit][0], times) for unit, K in matrices.items()}
-    expected["Oja"] = reference.oja_course(covariance, found["Oja"][0], times)
-    return Course(times, found, expected)
+    expected = {unit: reference.hebb_course(K, weights[unit][0], times) for unit, K in matrices.items()}
+    expected["Oja"] = reference.oja_course(covariance, weights["Oja"][0], times)
+    return Course(times, weights, expected)
 
 
 def cosine_rows(name: str, weights: np.ndarray, component: int) -> list[Row]:

@@ -127,71 +127,75 @@ def build_trainer(rule: str, rate: float) -> TaskTrainer:
     return TaskTrainer(NO_GRADIENT, model_update_funcs=(update,))
 
 
-def train(own: Condition, seed: int, weight: float = 1.0) -> np.ndarray:
+def train(condition: Condition, seed: int, weight: float = 1.0) -> np.ndarray:
     """The errors |W - W*|² [member, sample] of an ensemble, before the first sample and after each."""
     rng = np.random.default_rng(seed)
     target = rng.standard_normal((SETTING.n_outputs, SETTING.n_inputs)) / SETTING.n_inputs**0.5
     task = build_task(target, weight)
-    ensemble = build_ensemble(target, rng.standard_normal((own.n_members, *target.shape)))
-    _, history = build_trainer(own.rule, own.rate)(
+    ensemble = build_ensemble(target, rng.standard_normal((condition.n_members, *target.shape)))
+    _, history = build_trainer(condition.rule, condition.rate)(
         task,
         ensemble,
-        own.n_samples,
+        condition.n_samples,
         batch_size=1,
         where_train=lambda model: model.weights,
         ensembled=True,
-        log_step=own.n_samples,
+        log_step=condition.n_samples,
         save_model_trainables=True,
         disable_tqdm=not sys.stderr.isatty(),
-        key=popsim.key_stream(jax.random.key(seed), f"{own.rule} at {own.relative_rate * weight}"),
+        key=popsim.key_stream(
+            jax.random.key(seed), f"{condition.rule} at {condition.relative_rate * weight}"
+        ),
     )
     weights = np.concatenate([ensemble.weights[None], history.model_trainables.weights])
     return np.sum((weights - np.asarray(task.target)) ** 2, axis=(2, 3), dtype=float).T
 
 
-def decay(errors: np.ndarray, own: Condition) -> float:
+def decay(errors: np.ndarray, condition: Condition) -> float:
     """1 - f from the mean error: e_{t+1} - e_t = c - (1 - f) e_t, summed over all samples."""
     mean = errors.mean(axis=0)
-    _, floor = reference.decay_and_floor(own.rule, own.rate, SETTING)
-    return float((mean[0] - mean[-1] + floor * own.n_samples) / mean[:-1].sum())
+    _, floor = reference.decay_and_floor(condition.rule, condition.rate, SETTING)
+    return float((mean[0] - mean[-1] + floor * condition.n_samples) / mean[:-1].sum())
 
 
-def decay_error(errors: np.ndarray, own: Condition, n_groups: int = 20) -> float:
+def decay_error(errors: np.ndarray, condition: Condition, n_groups: int = 20) -> float:
     """The standard error of `decay`, by leaving out one of `n_groups` groups of members at a time."""
     groups = np.arange(len(errors)) % n_groups
-    left = np.array([decay(errors[groups != group], own) for group in range(n_groups)])
-    return float(np.sqrt((n_groups - 1) * left.var()))
+    decays = np.array([decay(errors[groups != group], condition) for group in range(n_groups)])
+    return float(np.sqrt((n_groups - 1) * decays.var()))
 
 
-def standard_errors(errors: np.ndarray, own: Condition) -> np.ndarray:
+def standard_errors(errors: np.ndarray, condition: Condition) -> np.ndarray:
     """Of the mean error at each time.
 
     Where the error grows, few members carry the mean. A sample without them has too low a mean, and too
     small a spread to tell by; so the spread is that of more networks, simulated by the reference.
     """
-    if own.relative_rate > 1:
-        simulated = reference.simulated_errors(own.rule, own.rate, SETTING, own.n_samples, 20_000, seed=0)
+    if condition.relative_rate > 1:
+        simulated = reference.simulated_errors(
+            condition.rule, condition.rate, SETTING, condition.n_samples, 20_000, seed=0
+        )
         return simulated.std(axis=0, ddof=1) / len(errors) ** 0.5
     return errors.std(axis=0, ddof=1) / len(errors) ** 0.5
 
 
-def learn(own: Condition, seed: int, weight: float = 1.0) -> Learning:
+def learn(condition: Condition, seed: int, weight: float = 1.0) -> Learning:
     """Train an ensemble, and say how it learned beside how it should have."""
-    errors = train(own, seed, weight)
-    factor, _ = reference.decay_and_floor(own.rule, own.rate, SETTING)
+    errors = train(condition, seed, weight)
+    factor, _ = reference.decay_and_floor(condition.rule, condition.rate, SETTING)
     return Learning(
         errors=errors,
-        standard_errors=standard_errors(errors, own),
-        expected=own.expected,
-        decay=decay(errors, own),
-        decay_error=decay_error(errors, own),
+        standard_errors=standard_errors(errors, condition),
+        expected=condition.expected,
+        decay=decay(errors, condition),
+        decay_error=decay_error(errors, condition),
         expected_decay=1 - factor,
     )
 
 
-def curve_rows(name: str, found: Learning, times: np.ndarray) -> list[Row]:
+def curve_rows(name: str, learning: Learning, times: np.ndarray) -> list[Row]:
     """The mean error of the ensemble at the times of the gates, beside its expectation."""
-    curves = (found.errors.mean(axis=0), found.expected, found.standard_errors)
+    curves = (learning.errors.mean(axis=0), learning.expected, learning.standard_errors)
     return [within_errors(f"{name}, t={t}", "mean", *(float(curve[t]) for curve in curves)) for t in times]
 
 
@@ -199,11 +203,11 @@ def comparison_rows(learned: dict[str, Learning]) -> list[Row]:
     """How much faster each rule is than the next one, and that too high a rate makes the error grow."""
     gradient, node, weight, growing = learned.values()
     rows = []
-    for name, one, other in (("gradient / node", gradient, node), ("node / weight", node, weight)):
-        error = np.hypot(one.decay_error / one.decay, other.decay_error / other.decay)
-        expected = one.expected_decay / other.expected_decay
-        found = one.decay / other.decay
-        rows.append(within_errors(f"1 - f, {name}", "mean", found, expected, error * found))
+    for name, faster, slower in (("gradient / node", gradient, node), ("node / weight", node, weight)):
+        error = np.hypot(faster.decay_error / faster.decay, slower.decay_error / slower.decay)
+        expected = faster.expected_decay / slower.expected_decay
+        ratio = faster.decay / slower.decay
+        rows.append(within_errors(f"1 - f, {name}", "mean", ratio, expected, error * ratio))
     rows[0] = dataclasses.replace(rows[0], gate=(0.95, 1.05))
     last, error = float(growing.errors[:, -1].mean()), float(growing.standard_errors[-1])
     return [*rows, Row("2.5x rate, last / first", "mean", last, 1.0, error, (1 + 3.5 * error, np.inf))]
@@ -213,14 +217,14 @@ def main() -> int:
     """Train by each rule, print the table, draw the figure."""
     options = parse_options(__file__, __doc__ or "")
     rows, learned = [], {}
-    for name, own in CONDITIONS.items():
+    for name, condition in CONDITIONS.items():
         began = time.perf_counter()
-        learned[name] = learn(own, options.seed)
-        rows += curve_rows(name, learned[name], own.gate_times)
+        learned[name] = learn(condition, options.seed)
+        rows += curve_rows(name, learned[name], condition.gate_times)
         spread = np.quantile(learned[name].errors[:, -1], [0, 0.1, 0.5, 0.9, 1])
         print(
-            f"{name}: {own.n_members} members, {time.perf_counter() - began:.1f} s; quantiles 0, 0.1, 0.5, "
-            f"0.9, 1 of the last error",
+            f"{name}: {condition.n_members} members, {time.perf_counter() - began:.1f} s; "
+            "quantiles 0, 0.1, 0.5, 0.9, 1 of the last error",
             ", ".join(f"{value:.3g}" for value in spread),
             flush=True,
         )

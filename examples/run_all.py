@@ -75,8 +75,8 @@ def run_script(script: Path, seed: int, out: Path, *, quick: bool) -> ScriptResu
 
 def has_short_form(script: Path) -> bool:
     """Whether a script says of itself that it can be run with `--quick`."""
-    asked = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True)
-    return "--quick" in asked.stdout
+    process = subprocess.run([sys.executable, str(script), "--help"], capture_output=True, text=True)
+    return "--quick" in process.stdout
 
 
 def counted(printed: str) -> tuple[int, int]:

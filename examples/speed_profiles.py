@@ -223,9 +223,9 @@ def shape_rows(name: str, speeds: np.ndarray, optimal: np.ndarray) -> list[Row]:
     slopes, fits = reference.line(DISTANCES, speeds.max(axis=-1).mean(axis=-1))
     best_slope, _ = reference.line(DISTANCES, optimal.max(axis=-1))
     rows = []
-    for member, own in enumerate(speeds):
-        at, i = float(np.mean(reference.peak_time(own))), str(member)
-        peak = float(np.mean(reference.peak_by_mean(own)))
+    for member, profiles in enumerate(speeds):
+        at, i = float(np.mean(reference.peak_time(profiles))), str(member)
+        peak = float(np.mean(reference.peak_by_mean(profiles)))
         rows += [
             within(f"{name}, peak / mean", i, peak, best, 0.02),
             Row(f"{name}, time of peak", i, at, best_time, gate=(1 - late, 1 + late)),
@@ -236,7 +236,9 @@ def shape_rows(name: str, speeds: np.ndarray, optimal: np.ndarray) -> list[Row]:
     return sorted(rows, key=lambda row: row.condition)
 
 
-def run(name: str, other: str, n_members: int, n_batches: int, seed: int) -> tuple[list[Row], np.ndarray]:
+def run(
+    name: str, other_name: str, n_members: int, n_batches: int, seed: int
+) -> tuple[list[Row], np.ndarray]:
     """Train and test on one plant: its rows and those of its controls, and the speeds."""
     reach, key = REACHES[name], popsim.key_stream(jax.random.key(seed), name)
     check_dynamics(reach)
@@ -248,7 +250,7 @@ def run(name: str, other: str, n_members: int, n_batches: int, seed: int) -> tup
     rows += shape_rows(name, speeds, optimal)
     controls = cost_rows(f"{name}, untrained, J / g²", costs_before, optimum, HIGHEST_COST, gate_members=True)
     controls += chosen(shape_rows(f"{name}, untrained", before, optimal), "RMSE")
-    swapped = shape_rows(f"{name} as {other}", speeds, optimal_speeds(REACHES[other]))
+    swapped = shape_rows(f"{name} as {other_name}", speeds, optimal_speeds(REACHES[other_name]))
     controls += chosen(swapped, "peak / mean", "RMSE", "peak by distance")
     return rows + as_control(controls), speeds
 
@@ -263,18 +265,18 @@ def main() -> int:
     options = parse_options(__file__, __doc__ or "", short_form="two members, fewer batches")
     n_members, n_batches = QUICK_SIZES if options.quick else SIZES
     rows, speeds = [], {}
-    for name, other in zip(REACHES, reversed(REACHES), strict=True):
+    for name, other_name in zip(REACHES, reversed(REACHES), strict=True):
         began = time.perf_counter()
-        new_rows, speeds[name] = run(name, other, n_members, n_batches, options.seed)
+        new_rows, speeds[name] = run(name, other_name, n_members, n_batches, options.seed)
         rows += new_rows
         print(f"{name}: {n_batches} batches, {time.perf_counter() - began:.0f} s", flush=True)
     optimal = {name: optimal_speeds(reach) for name, reach in REACHES.items()}
-    known = {"least effort": reference.MIN_EFFORT, "least jerk": reference.MIN_JERK}
-    for (name, own), (course, constant) in zip(optimal.items(), known.items(), strict=True):
-        rows.append(Row(f"{name}, optimum by {course}", "", reference.peak_by_mean(own)[0], constant))
+    constants = {"least effort": reference.MIN_EFFORT, "least jerk": reference.MIN_JERK}
+    for (name, profiles), (course, constant) in zip(optimal.items(), constants.items(), strict=True):
+        rows.append(Row(f"{name}, optimum by {course}", "", reference.peak_by_mean(profiles)[0], constant))
     print_table(rows, "found", "reference")
     dt = REACHES["point mass"].dt
-    print(*draw_figure(options.out, speeds, optimal, DISTANCES, dt, known), sep="\n")
+    print(*draw_figure(options.out, speeds, optimal, DISTANCES, dt, constants), sep="\n")
     return exit_code(rows)
 
 

@@ -74,16 +74,17 @@ def train(
     ensemble: popsim.SensorimotorLoop,
     optimizer: optax.GradientTransformation,
     where_train: Callable[[Any], Any],
-    kept: np.ndarray,
+    saved_batches: np.ndarray,
 ) -> popsim.SensorimotorLoop:
     """Train all members, in the field unless `name` is "initial", and save the history.
 
-    J is given in cm². The weights are saved before training and after the batches `kept`.
+    J is given in cm². The weights are saved before training and after the batches `saved_batches`.
     """
-    strength, n_batches = (0.0 if name == "initial" else STRENGTH), int(kept[-1]) + 1
+    strength, n_batches = (0.0 if name == "initial" else STRENGTH), int(saved_batches[-1]) + 1
     scheduled = {"curl field": strength, "force noise": FORCE_NOISE}
     plans = [
-        popsim.interventions.InterventionPlan(given, parameter) for given, parameter in scheduled.items()
+        popsim.interventions.InterventionPlan(intervention, parameter)
+        for intervention, parameter in scheduled.items()
     ]
     trained, history = TaskTrainer(optimizer)(
         popsim.tasks.WithInterventions(build_task(REACH, weight=1e4), plans),
@@ -93,7 +94,7 @@ def train(
         where_train=where_train,
         ensembled=True,
         log_step=n_batches,
-        save_model_trainables=kept,
+        save_model_trainables=saved_batches,
         disable_tqdm=not sys.stderr.isatty(),
         key=popsim.key_stream(jax.random.key(options.seed), f"weight change, {name}"),
     )
@@ -108,15 +109,15 @@ def train_all(options: argparse.Namespace, size: Size) -> None:
     last = np.array([size.n_initial - 1])
     trained = train(options, "initial", untrained(options, size), start, lambda m: m.network, last)
     save_model(options.out / "initial.safetensors", trained, overwrite=True)
-    kept = np.arange(KEPT_EVERY - 1, size.n_adaptation, KEPT_EVERY)
+    saved_batches = np.arange(KEPT_EVERY - 1, size.n_adaptation, KEPT_EVERY)
     for name, optimizer in optimizers(options, size).items():
-        train(options, name, trained, optimizer, lambda m: m.network.cell.weight_hh, kept)
+        train(options, name, trained, optimizer, lambda m: m.network.cell.weight_hh, saved_batches)
 
 
 def optimizers(options: argparse.Namespace, size: Size) -> Mapping[str, optax.GradientTransformation]:
     """How the networks adapt; in the short form by gradient descent only."""
-    own = {"SGD": sgd(size.rate)}
-    return own if options.quick else own | {"Adam": adam(ADAM_RATE)}
+    by_name = {"SGD": sgd(size.rate)}
+    return by_name if options.quick else by_name | {"Adam": adam(ADAM_RATE)}
 
 
 def read_initial(
@@ -125,8 +126,8 @@ def read_initial(
     """The networks that had learned to reach, and their recurrent weights [member, row, column] before and
     after that."""
     template = eqx.filter_eval_shape(untrained, options, size)
-    own = open_history(options.out / "initial")[f"trainables.{RECURRENT}"].values.astype(float)
-    return load_model(options.out / "initial.safetensors", template), own[0], own[-1]
+    recurrent = open_history(options.out / "initial")[f"trainables.{RECURRENT}"].values.astype(float)
+    return load_model(options.out / "initial.safetensors", template), recurrent[0], recurrent[-1]
 
 
 def costs_in_field(ensemble: popsim.SensorimotorLoop, change: np.ndarray) -> np.ndarray:
@@ -141,7 +142,7 @@ def kept_shares(
 ) -> np.ndarray:
     """Of the improvement of the cost by a change, the share that each part of it brings [part, member]."""
     changes = [np.zeros_like(change), change, *parts]
-    before, after, *between = (costs_in_field(ensemble, own).mean(axis=1) for own in changes)
+    before, after, *between = (costs_in_field(ensemble, part).mean(axis=1) for part in changes)
     return np.stack([(before - cost) / (before - after) for cost in between])
 
 
@@ -163,36 +164,42 @@ def in_other_order(weights: np.ndarray, seed: int) -> np.ndarray:
 def dimension_rows(name: str, change: np.ndarray) -> list[Row]:
     """The participation ratio of each member beside half of that of a matrix without structure."""
     half = trainables.gaussian_participation_ratio(*change.shape[1:]) / 2
-    found = trainables.participation_ratio_of_singular_values(np.linalg.svd(change, compute_uv=False))
-    return [at_most(f"{name}, PR(dW)", str(i), float(own), half) for i, own in enumerate(found)]
+    ratios = trainables.participation_ratio_of_singular_values(np.linalg.svd(change, compute_uv=False))
+    return [at_most(f"{name}, PR(dW)", str(i), float(ratio), half) for i, ratio in enumerate(ratios)]
 
 
 def kept_rows(name: str, shares: np.ndarray) -> list[Row]:
     """The share of the improvement that a part of the change brings to each member."""
     gate = (LEAST_KEPT, 2 - LEAST_KEPT)
-    return [Row(f"{name}, share kept", str(i), float(own), 1.0, gate=gate) for i, own in enumerate(shares)]
+    return [
+        Row(f"{name}, share kept", str(i), float(share), 1.0, gate=gate) for i, share in enumerate(shares)
+    ]
 
 
 def size_rows(name: str, change: np.ndarray, initial: np.ndarray) -> list[Row]:
     """|dW| of each member beside that of learning to reach."""
-    own, first = (np.linalg.norm(x, axis=(1, 2)) for x in (change, initial))
-    return [at_most(f"{name}, |dW|", str(i), float(own[i]), float(first[i])) for i in range(len(own))]
+    sizes, first = (np.linalg.norm(x, axis=(1, 2)) for x in (change, initial))
+    return [at_most(f"{name}, |dW|", str(i), float(sizes[i]), float(first[i])) for i in range(len(sizes))]
 
 
 def reference_rows(change: np.ndarray) -> list[Row]:
     """The measures of popsim beside those of the reference."""
     n_rows, n_columns = change.shape[1:]
     closed = trainables.gaussian_participation_ratio(n_rows, n_columns)
-    drawn = reference.gaussian_participation_ratio((n_rows, n_columns))
-    found = trainables.participation_ratio_of_singular_values(np.linalg.svd(change, compute_uv=False)).mean()
+    sampled = reference.gaussian_participation_ratio((n_rows, n_columns))
+    by_singular_values = trainables.participation_ratio_of_singular_values(
+        np.linalg.svd(change, compute_uv=False)
+    ).mean()
     parts = (
         trainables.low_rank_approximation(change, QUARTER),
         reference.strongest_directions(change, QUARTER),
     )
     difference = float(np.abs(parts[0] - parts[1]).max() / np.abs(change).max())
     return [
-        within("Gaussian PR", "", closed, drawn, 0.01),
-        within("PR(dW) by traces", "mean", found, reference.participation_ratio(change).mean(), 1e-6),
+        within("Gaussian PR", "", closed, sampled, 0.01),
+        within(
+            "PR(dW) by traces", "mean", by_singular_values, reference.participation_ratio(change).mean(), 1e-6
+        ),
         at_most("truncation, difference", "worst", difference, 1e-6),
     ]
 
@@ -219,9 +226,11 @@ def read_change(
 
 def gated_rows(name: str, change: Change, initial: np.ndarray) -> list[Row]:
     """What is asked of an adaptation: its dimensions, what a quarter of them does, and its size."""
-    own = change.change
-    rows = dimension_rows(name, own) + size_rows(name, own, initial)
-    rows += dimension_rows(f"{name}, candidates", own[:, -own.shape[-1] :])  # gates change little
+    weight_change = change.change
+    rows = dimension_rows(name, weight_change) + size_rows(name, weight_change, initial)
+    rows += dimension_rows(
+        f"{name}, candidates", weight_change[:, -weight_change.shape[-1] :]
+    )  # gates change little
     return rows + kept_rows(f"{name}, rank {QUARTER}", change.kept[list(RANKS).index(QUARTER)])
 
 
@@ -250,19 +259,19 @@ def analyse(options: argparse.Namespace, size: Size) -> int:
     ensemble, before, start = read_initial(options, size)
     names = list(optimizers(options, size))
     changes = {name: read_change(options, name, ensemble, start) for name in names}
-    own = changes["SGD"].change
+    change = changes["SGD"].change
     _, optimum = controllers.controlled_reach(REACH, targets()[0], field=STRENGTH, expected=STRENGTH)
     gate = (optimum, size.highest_cost, True)
-    rows = cost_rows("SGD, J (m²)", costs_in_field(ensemble, own), *gate)
-    rows += as_control(cost_rows("no adaptation, J (m²)", costs_in_field(ensemble, 0 * own), *gate))
+    rows = cost_rows("SGD, J (m²)", costs_in_field(ensemble, change), *gate)
+    rows += as_control(cost_rows("no adaptation, J (m²)", costs_in_field(ensemble, 0 * change), *gate))
     rows += gated_rows("SGD", changes["SGD"], start - before)
-    rows += control_rows(options, ensemble, own, before, start)
-    rows += reference_rows(own)
+    rows += control_rows(options, ensemble, change, before, start)
+    rows += reference_rows(change)
     if "Adam" in changes:
-        other = changes["Adam"].change
-        beside = cost_rows("Adam, J (m²)", costs_in_field(ensemble, other), *gate)
-        beside += gated_rows("Adam", changes["Adam"], start - before)
-        rows += [dataclasses.replace(row, gate=None) for row in beside]
+        adam_change = changes["Adam"].change
+        adam_rows = cost_rows("Adam, J (m²)", costs_in_field(ensemble, adam_change), *gate)
+        adam_rows += gated_rows("Adam", changes["Adam"], start - before)
+        rows += [dataclasses.replace(row, gate=None) for row in adam_rows]
     print_table(rows, "found", "reference")
     if "Adam" not in changes:
         print("Not reported (--quick): Adam")

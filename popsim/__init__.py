@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from typing import TYPE_CHECKING
 
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 
 if TYPE_CHECKING:
     from popsim import (
@@ -162,7 +162,7 @@ def __getattr__(name: str):
     if not name.startswith("_") and importlib.util.find_spec(f"popsim.{name}"):
         return importlib.import_module(f"popsim.{name}")
     raise AttributeError(
-        f"module 'popsim' has no attribute {name!r}.{perhaps(name, __all__)}",
+        f"module 'popsim' has no attribute {name!r}.{suggestion(name, __all__)}",
         name=name,
         obj=sys.modules[__name__],
     )

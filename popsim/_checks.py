@@ -19,7 +19,7 @@ from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
 from popsim._precision import lost_in_precision
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
@@ -41,7 +41,7 @@ def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: 
     signature = inspect.signature(function)
     for name in kwargs:
         if name not in signature.parameters:
-            raise TypeError(f"{call} has no argument `{name}`.{perhaps(name, signature.parameters)}")
+            raise TypeError(f"{call} has no argument `{name}`.{suggestion(name, signature.parameters)}")
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
@@ -128,10 +128,10 @@ def _check_int_fits(name: str, value: int | np.integer) -> None:
         raise ValueError(f"`{name}` must be below 2**31, got {value}.")
 
 
-def check_index(name: str, value: Any, count: int, what: str = "a member") -> None:
+def check_index(name: str, value: Any, count: int, role: str = "a member") -> None:
     """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
     if not is_int(value) or not 0 <= value < count:
-        raise ValueError(f"`{name}` must be {what}, 0 to {count - 1}, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be {role}, 0 to {count - 1}, got {shown(value)}.")
 
 
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
@@ -265,18 +265,18 @@ def steps_of_window(name: str, seconds: float, dt: float) -> int:
     return step_at(seconds, dt)
 
 
-def check_same_dt(dt: float, own: float, owner: str, advice: str = "") -> None:
+def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:
     """Raise `ValueError` unless a time step equals the expected one to within 1e-9 s.
 
     **Arguments:**
 
     - `dt`: the time step, in seconds.
-    - `own`: the expected time step, in seconds.
+    - `expected`: the expected time step, in seconds.
     - `owner`: the object that expects it, for the error message.
     - `advice`: what to do otherwise, a sentence.
     """
-    if abs(dt - own) > 1e-9:
-        raise ValueError(f"`dt` must be that of the {owner}, {own} s, got {dt} s. {advice}".rstrip())
+    if abs(dt - expected) > 1e-9:
+        raise ValueError(f"`dt` must be that of the {owner}, {expected} s, got {dt} s. {advice}".rstrip())
 
 
 def check_fraction(name: str, value: Any) -> None:
@@ -359,18 +359,18 @@ def kind_of(value: Any) -> str:
     return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
-def check_like(name: str, what: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
+def check_like(name: str, role: str, expected: PyTree[Array], returned: PyTree[Array]) -> None:
     """Raise `ValueError` unless a method returned what has the structure and shapes of another PyTree.
 
     **Arguments:**
 
     - `name`: the name of the method.
-    - `what`: the name of the other PyTree, such as "the state".
+    - `role`: the name of the other PyTree, such as "the state".
     - `expected`, `returned`: the other PyTree, and what the method returned.
     """
-    own, other = (_kind_and_shapes(tree) for tree in (returned, expected))
-    if own != other:
-        raise ValueError(f"{name} must return what is like {what}, {other}, got {own}.")
+    returned_kind, expected_kind = (_kind_and_shapes(tree) for tree in (returned, expected))
+    if returned_kind != expected_kind:
+        raise ValueError(f"{name} must return what is like {role}, {expected_kind}, got {returned_kind}.")
 
 
 def _kind_and_shapes(tree: PyTree[Array]) -> str:
@@ -379,7 +379,7 @@ def _kind_and_shapes(tree: PyTree[Array]) -> str:
     return f"{'an array' if isinstance(tree, jax.Array) else kind_of(tree)} of {shapes}"
 
 
-def known(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:
+def concrete_value(function: Callable[..., Array], *trees: Any) -> np.ndarray | None:
     """Return the value of a function of concrete arguments, even inside `jit`; None if they are traced.
 
     Inside `jit`, operations on concrete arrays are traced too, so checks that compute use this function.
@@ -425,8 +425,8 @@ def _control_group_limits(root: Path) -> Iterator[int]:
             continue
         top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
         name = "memory.limit_in_bytes" if controllers else "memory.max"
-        own = top / path.strip("/")
-        for folder in (own, *own.parents):
+        group_folder = top / path.strip("/")
+        for folder in (group_folder, *group_folder.parents):
             if not folder.is_relative_to(top):
                 break
             with contextlib.suppress(OSError, ValueError):  # "max", or not visible inside a container

@@ -22,7 +22,7 @@ class NotDrawn(NamedTuple):
 
 
 def try_to_draw(
-    what: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
+    subject: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
 ) -> Drawn | NotDrawn:
     """Return what a function draws, or warn in one line that it failed, and return why.
 
@@ -30,7 +30,7 @@ def try_to_draw(
 
     **Arguments:**
 
-    - `what`: what is drawn, such as "the figure 'loss'".
+    - `subject`: what is drawn, such as "the figure 'loss'".
     - `draw`: the function; figures that it opened before it failed are closed.
     - `passes`: the errors that are raised, because nothing could be written.
     """
@@ -42,7 +42,7 @@ def try_to_draw(
     except Exception as error:
         _close({*_open_figures()} - {*before})
         why = " ".join(f"{type(error).__name__}: {error}".split())
-        failed = NotDrawn(what, why if len(why) <= MOST_LETTERS else f"{why[:MOST_LETTERS]} ...")
+        failed = NotDrawn(subject, why if len(why) <= MOST_LETTERS else f"{why[:MOST_LETTERS]} ...")
         warn_caller(f"{failed}.")
         return failed
 
@@ -51,8 +51,8 @@ def close_figures(figures: Mapping[str, Any]) -> None:
     """Close the figures of drawings, which a user's code may have returned in another form."""
     if (pyplot := sys.modules.get("matplotlib.pyplot")) is None:
         return
-    for drawn in figures.values():
-        if isinstance(figure := getattr(drawn, "figure", None), pyplot.Figure):
+    for drawing in figures.values():
+        if isinstance(figure := getattr(drawing, "figure", None), pyplot.Figure):
             pyplot.close(figure)
 
 

@@ -77,12 +77,14 @@ def source_of_class(kind: type) -> str:
 def _text(part: _Source) -> str:
     text = _source(part.code)
     has_source = text and part.code.co_name != "<lambda>"
-    return text if has_source or is_installed(part.module) else _compiled(part.code)
+    return text if has_source or is_installed(part.module) else _code_text(part.code)
 
 
-def _compiled(code: types.CodeType) -> str:
+def _code_text(code: types.CodeType) -> str:
     """Return compiled code as a text, the same in every process."""
-    constants = [_compiled(value) if isinstance(value, types.CodeType) else value for value in code.co_consts]
+    constants = [
+        _code_text(value) if isinstance(value, types.CodeType) else value for value in code.co_consts
+    ]
     texts = [repr(sorted(value, key=repr) if isinstance(value, frozenset) else value) for value in constants]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {texts}"
 
@@ -104,7 +106,7 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
     if isinstance(value, (jax.Array, np.ndarray, np.generic)):
         yield from _array_parts(value)
         return
-    if not isinstance(value, type) and callable(wrapped := _wrapped(value)):
+    if not isinstance(value, type) and callable(wrapped := _wrapped_function(value)):
         yield from _all_parts((wrapped,), around)
         return
     yield _name(type(value)).encode()
@@ -131,11 +133,11 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
         yield from _object_parts(value, around)
 
 
-def _wrapped(value: Any) -> Any:
+def _wrapped_function(value: Any) -> Any:
     """Return the function wrapped by `jax.jit` and the like, whose own type differs between versions."""
-    known = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
+    plain_kinds = (types.FunctionType, types.MethodType, types.ModuleType, functools.partial)
     is_users = not is_installed(type(value).__module__)  # its attributes count
-    if isinstance(value, known) or dataclasses.is_dataclass(value) or is_users:
+    if isinstance(value, plain_kinds) or dataclasses.is_dataclass(value) or is_users:
         return None
     return getattr(value, "__wrapped__", None)
 
@@ -213,11 +215,11 @@ def _object_parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Sour
     elif getattr(value, "__dict__", None):
         attributes = vars(value)
     else:
-        attributes = {"copy": _copied(value), "__name__": getattr(value, "__name__", None)}
+        attributes = {"copy": _reduction(value), "__name__": getattr(value, "__name__", None)}
     yield from _parts(attributes, within)
 
 
-def _copied(value: Any) -> Any:
+def _reduction(value: Any) -> Any:
     try:
         return value.__reduce_ex__(2)
     except TypeError:
@@ -251,6 +253,6 @@ def public_module(module: str) -> str:
     return package if package == "popsim" else module
 
 
-def _name(thing: Any) -> str:
-    module = public_module(getattr(thing, "__module__", None) or "")
-    return f"{module}.{getattr(thing, '__qualname__', getattr(thing, '__name__', ''))}"
+def _name(value: Any) -> str:
+    module = public_module(getattr(value, "__module__", None) or "")
+    return f"{module}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"

@@ -41,8 +41,8 @@ def members_to_check(columns: Columns, n_members: int) -> list[int]:
         return first
     extremes = {int(pick(table)) for table in tables if table.size for pick in (_lowest, _highest)}
     n_others = max(N_CHECKED - len(extremes), 2)
-    others = np.linspace(0, len(first) - 1, n_others).astype(int)
-    return sorted(extremes | {first[index] for index in others})
+    places = np.linspace(0, len(first) - 1, n_others).astype(int)
+    return sorted(extremes | {first[index] for index in places})
 
 
 def _lowest(table: Shaped[np.ndarray, "member value"]) -> np.intp:

@@ -41,7 +41,7 @@ def named_parts(name: str, value: Any, most: int = MOST_PARTS) -> dict[str, str]
     """
     parts = {}
     for path, text, _ in _parts(name, value, 0):
-        parts[path] = _shortened(text)
+        parts[path] = _shorten(text)
         if len(parts) == most:
             break
     return parts
@@ -82,7 +82,7 @@ def _beginning(text: str) -> str:
     return printable(text[:LONGEST])
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]} {fingerprint(text)[:8]}"
 
 
@@ -171,7 +171,7 @@ def compared_parts(then: Mapping[str, Any], now: Mapping[str, Any]) -> Compared:
 
     **Raises:** `ValueError` if the first is none.
     """
-    parts_then, code_then = _checked(then)
+    parts_then, code_then = _parts_and_code(then)
     parts_now, code_now = now["parts"], now["code"]
     is_same_version = then.get("versions") == now["versions"]
     different, unknown = [], []
@@ -208,7 +208,7 @@ def _names(paths: list[str]) -> str:
     return names + (f" and {more} more" if more > 0 else "")
 
 
-def _checked(described: Any) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+def _parts_and_code(described: Any) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Return the parts and the code of a description that may be forged."""
     parts, code = (described.get(name) if isinstance(described, dict) else None for name in ("parts", "code"))
     if (

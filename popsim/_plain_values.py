@@ -117,7 +117,7 @@ def _plain_key(name: str, key: Any) -> str | int:
 
 def _plain_array(name: str, value: Any, depth: int) -> Any:
     """Return what has the interface of an array as a number, text, or tuples of these."""
-    refusal = f"`{name}` must be a plain value, which is {PLAIN}, got {_shown(value)}."
+    refusal = f"`{name}` must be a plain value, which is {PLAIN}, got {_describe(value)}."
     if not hasattr(value, "__array__"):
         raise ValueError(refusal)
     try:
@@ -144,7 +144,7 @@ def _plain_array(name: str, value: Any, depth: int) -> Any:
     return plain_value(name, scalar, depth=depth + 1)  # an array of objects
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     """Return what a value is, on one line and in less than a hundred letters."""
     try:
         return f"{type(value).__name__} {' '.join(repr(value).split())[:80]}"

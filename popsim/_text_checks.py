@@ -8,9 +8,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 
-def perhaps(given: str, known: Collection[str]) -> str:
+def suggestion(name: str, names: Collection[str]) -> str:
     """Return a sentence suggesting similarly spelt names, with a leading space; empty if there are none."""
-    nearest = difflib.get_close_matches(given, known, n=3)
+    nearest = difflib.get_close_matches(name, names, n=3)
     return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
@@ -46,15 +46,15 @@ def check_path(name: str, path: str | Path) -> None:
         text = " ".join(repr(path).split())[:200]
         raise ValueError(f"`{name}` must be a path, got {text}.")
     check_text(name, text)
-    if wanted := _lacks(text):
-        raise ValueError(f"`{name}` must be a path {wanted}, got {_shortened(text)}.")
+    if need := _lacks(text):
+        raise ValueError(f"`{name}` must be a path {need}, got {_shorten_path(text)}.")
     try:
         real = os.path.realpath(text)
     except OSError as error:  # the current folder was deleted
         raise ValueError(f"`{name}` must be a path that can be found, got {text!r}: {error}.") from None
-    if wanted := _lacks(real) or _is_too_long(real):
-        leads = f"got {_shortened(text)}, which is {_shortened(real)}"
-        raise ValueError(f"`{name}` must lead to a path {wanted}, {leads}.")
+    if need := _lacks(real) or _is_too_long(real):
+        leads = f"got {_shorten_path(text)}, which is {_shorten_path(real)}"
+        raise ValueError(f"`{name}` must lead to a path {need}, {leads}.")
 
 
 def as_path(name: str, path: str | Path) -> Path:
@@ -112,5 +112,5 @@ def _is_too_long(path: str) -> str:
     return f"of at most {longest} bytes" if 0 < longest < len(path.encode()) else ""
 
 
-def _shortened(path: str) -> str:
+def _shorten_path(path: str) -> str:
     return repr(path) if len(path) <= 2 * _NAME_BYTES else f"{path[:_NAME_BYTES]!r} ..."

@@ -159,15 +159,16 @@ def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> No
     check_finite(lower_name, lower)
     check_finite(upper_name, upper)
     _check_same_shape(lower_name, lower, upper_name, upper)
-    own, other = (given.values if is_per_member(given) else given for given in (lower, upper))
-    if not is_traced(own, other) and np.any(np.asarray(own) > np.asarray(other)):
-        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {shown(own)}, got {shown(other)}.")
+    low, high = (bound.values if is_per_member(bound) else bound for bound in (lower, upper))
+    if not is_traced(low, high) and np.any(np.asarray(low) > np.asarray(high)):
+        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {shown(low)}, got {shown(high)}.")
 
 
-def _check_same_shape(name: str, own: Any, other_name: str, other: Any) -> None:
+def _check_same_shape(name: str, values: Any, other_name: str, other_values: Any) -> None:
     """Raise `ValueError` unless two parameters have the same shape; for a `PerMember`, per member."""
     shape, other_shape = (
-        given.values.shape[1:] if is_per_member(given) else given.shape for given in (own, other)
+        parameter.values.shape[1:] if is_per_member(parameter) else parameter.shape
+        for parameter in (values, other_values)
     )
     if shape != other_shape:
         raise ValueError(f"`{other_name}` must have the shape of `{name}`, {shape}, got {other_shape}.")

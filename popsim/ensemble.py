@@ -145,9 +145,9 @@ class Members:
         **Raises:** `ValueError` if there is no such member.
         """
         check_index("index", index, self.n_members)
-        own = slice(index, index + 1)
-        settings = {name: values[own] for name, values in self.settings.items()}
-        return Members(self.ids[own], settings, (1,) * len(self.shape))
+        place = slice(index, index + 1)
+        settings = {name: values[place] for name, values in self.settings.items()}
+        return Members(self.ids[place], settings, (1,) * len(self.shape))
 
     def _numbers(self, name: str) -> Shaped[np.ndarray, "member ..."]:
         if name not in self.settings:
@@ -289,15 +289,15 @@ def build_members(
     check_instance("members", members, Members, "the Members of a popsim.member_grid(5, tau=[0.05, 0.1])")
     if isinstance(settings, str):
         raise ValueError(f"`settings` must be a list of names, such as [{settings!r}], got {settings!r}.")
-    taken = members.numbers(list(members.settings) if settings is None else settings)
-    _check_build(build, (), {"key": key, **taken})
+    columns = members.numbers(list(members.settings) if settings is None else settings)
+    _check_build(build, (), {"key": key, **columns})
 
     def build_one(key: Key[Array, ""], **values: Array) -> ModelType:
         return build(key=key, **values)
 
-    check_builds(build_one, key, members.ids, taken)
-    ensemble = _build_from_settings(build, key, members.ids, taken)
-    warn_if_key_is_ignored(build_one, key, members.ids, taken)
+    check_builds(build_one, key, members.ids, columns)
+    ensemble = _build_from_settings(build, key, members.ids, columns)
+    warn_if_key_is_ignored(build_one, key, members.ids, columns)
     return ensemble
 
 
@@ -317,7 +317,7 @@ def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
         raise ValueError(f"`build` must take {expected}: {error}.{hint}") from error
 
 
-def _checked(model: Any) -> Any:
+def _check_module(model: Any) -> Any:
     """Return what `build` returned, if it is a model or another module."""
     if not isinstance(model, eqx.Module):
         raise ValueError(f"`build` must return a model, got {kind_of(model)}.")
@@ -337,7 +337,7 @@ def _build_from_keys(
 ) -> ModelType:
     keys = _member_keys(key, first_member + jnp.arange(n_members))
     check_draws_from_key("`build`", build, keys[0])
-    return eqx.filter_vmap(lambda key: _checked(build(key)))(keys)
+    return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
 
 
 @jit_quickly
@@ -349,8 +349,8 @@ def _build_from_settings(
 ) -> ModelType:
     keys = _member_keys(key, ids)
 
-    def build_one(key: Key[Array, ""], own: dict[str, Array]) -> ModelType:
-        return _checked(build(key=key, **own))
+    def build_one(key: Key[Array, ""], member_settings: dict[str, Array]) -> ModelType:
+        return _check_module(build(key=key, **member_settings))
 
     check_draws_from_key(
         "`build`", build_one, keys[0], {name: values[0] for name, values in settings.items()}

@@ -58,8 +58,8 @@ def evaluate(
     key = as_key(key)
     check_task(task)
     check_model("model", model)
-    for name, given in (("task", task), ("model", model)):
-        check_of_one_member(name, given)
+    for name, value in (("task", task), ("model", model)):
+        check_of_one_member(name, value)
     if trials is None:
         trials = checked_validation_trials(task)
     else:
@@ -140,10 +140,12 @@ def validation_trials(task: AbstractTask, n_members: int) -> Trial:
 
     **Raises:** `ValueError` if a `PerMember` of the task does not have one value per member.
     """
-    own = member_values(task, n_members, "task")
+    values_of_members = member_values(task, n_members, "task")
     if not differs_between_members(task):
         return checked_validation_trials(of_member(task, 0))
-    return jax.vmap(lambda values: checked_validation_trials(with_member_values(task, values)))(own)
+    return jax.vmap(lambda values: checked_validation_trials(with_member_values(task, values)))(
+        values_of_members
+    )
 
 
 @jit_quickly
@@ -170,11 +172,11 @@ def _evaluate_ensemble(
     arrays, static = eqx.partition(ensemble, eqx.is_array)
 
     def one_member(of_member):
-        arrays, own, own_trials, member_id = of_member
+        arrays, values, own_trials, member_id = of_member
         model = eqx.combine(arrays, static)
-        given = own_trials if each_its_own else trials
-        return _evaluate(model, with_member_values(task, own), given, key, member_id)
+        member_trials = own_trials if each_its_own else trials
+        return _evaluate(model, with_member_values(task, values), member_trials, key, member_id)
 
-    own = member_values(task, member_ids.shape[0], "task")
-    members = (arrays, own, trials if each_its_own else None, member_ids)
+    values_of_members = member_values(task, member_ids.shape[0], "task")
+    members = (arrays, values_of_members, trials if each_its_own else None, member_ids)
     return map_members(one_member, members, member_batch_size)

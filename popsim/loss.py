@@ -180,8 +180,8 @@ class Loss(eqx.Module):
             with naming_errors(f"term {term.name!r} of `loss`", "(states, trial, model)"):
                 value = term(states, trial, model)
             if not eqx.is_array_like(value) or np.shape(value) != ():
-                given = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__
-                raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {given}.")
+                value_kind = f"shape {np.shape(value)}" if eqx.is_array_like(value) else type(value).__name__
+                raise ValueError(f"term {term.name!r} of `loss` must be a scalar, got {value_kind}.")
             values[term.name] = weights[term.name] * value
         return LossValues(values)
 
@@ -194,7 +194,7 @@ class Loss(eqx.Module):
         return Loss(self.terms, weights)
 
     def __mul__(self, weight: Weight) -> "Loss":
-        return Loss(self.terms, {name: weight * own for name, own in self.weights.items()})
+        return Loss(self.terms, {name: weight * term_weight for name, term_weight in self.weights.items()})
 
     def __rmul__(self, weight: Weight) -> "Loss":
         return self * weight
@@ -212,7 +212,8 @@ class Loss(eqx.Module):
     def __repr__(self) -> str:
         """Return the terms by name, each on a line with its weight in numbers."""
         lines = (
-            f"  {term.name!r}: {_shown(self.weights[term.name])} * {_shown(term)}," for term in self.terms
+            f"  {term.name!r}: {_one_line(self.weights[term.name])} * {_one_line(term)},"
+            for term in self.terms
         )
         return "\n".join(("Loss(", *lines, ")"))
 
@@ -222,7 +223,7 @@ def _is_start_of_sum(value: Any) -> bool:
     return isinstance(value, int) and value == 0
 
 
-def _shown(part: Any) -> str:
+def _one_line(part: Any) -> str:
     """Return a weight or a term on one line, without fields that have their defaults."""
     if eqx.is_array(part) and not is_traced(part) and part.ndim == 0:
         return f"{float(part):.6g}"

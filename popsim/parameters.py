@@ -125,16 +125,16 @@ def _constant_fields(module: eqx.Module) -> frozenset[str]:
     fields = [field.name for field in dataclasses.fields(module)]
     if not hasattr(type(module), "constants") and "constants" not in fields:
         return frozenset()
-    given: Any = module.constants  # pyright: ignore[reportAttributeAccessIssue]
-    if isinstance(given, str) and given == "all":
+    names: Any = module.constants  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(names, str) and names == "all":
         return frozenset(fields)
-    if not isinstance(given, COLLECTIONS) or not all(isinstance(n, str) and n in fields for n in given):
+    if not isinstance(names, COLLECTIONS) or not all(isinstance(n, str) and n in fields for n in names):
         raise ValueError(
             f"`constants` of {type(module).__name__} must be 'all', or some of the names of its fields, "
-            f"{fields}, got {given!r}. If it means something else there, give it another name: popsim reads "
+            f"{fields}, got {names!r}. If it means something else there, give it another name: popsim reads "
             "`constants` of all modules of a model."
         )
-    return frozenset(given)
+    return frozenset(names)
 
 
 def _picked_leaves(leaves: list[Any], structure: Any, learned: list[bool], where: Callable) -> list[bool]:
@@ -147,13 +147,13 @@ def _picked_leaves(leaves: list[Any], structure: Any, learned: list[bool], where
     }
 
     def pick(traced: dict[int, Any]) -> list[bool]:
-        own = jax.tree.unflatten(structure, [traced.get(place, leaf) for place, leaf in enumerate(leaves)])
+        tree = jax.tree.unflatten(structure, [traced.get(place, leaf) for place, leaf in enumerate(leaves)])
         parts: dict[int, tuple[Any, range]] = {}
-        _collect_parts(own, 0, parts)
+        _collect_parts(tree, 0, parts)
         picked = [False] * len(leaves)
-        for place, by_itself in _picks(where(own), parts):
+        for place, by_itself in _picks(where(tree), parts):
             if by_itself and isinstance(leaves[place], float | complex) and not floating[place]:
-                path, number = jax.tree.leaves_with_path(own)[place]
+                path, number = jax.tree.leaves_with_path(tree)[place]
                 raise ValueError(
                     f"the Python number {number} at {jax.tree_util.keystr(path)}, of which there is one for "
                     f"all members and which is not trained: store it as jnp.asarray({number})."

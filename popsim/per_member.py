@@ -55,15 +55,15 @@ class PerMember(eqx.Module):
 
     def __check_init__(self):
         if self.values.ndim == 0 or self.values.shape[0] == 0:
-            given = self.values if self.values.ndim == 0 else "none"
-            raise ValueError(f"`values` of PerMember must be one for each member, got {given}.")
+            description = self.values if self.values.ndim == 0 else "none"
+            raise ValueError(f"`values` of PerMember must be one for each member, got {description}.")
 
     def __mul__(self, factor: Any) -> Any:
         if is_per_member(factor):
             return self._times_member_by_member(factor)
         if eqx.is_array_like(factor):
-            own = _as_floating(self.values)
-            return PerMember(jax.vmap(jnp.multiply, (0, None))(own, jnp.asarray(factor, own.dtype)))
+            numbers = _as_floating(self.values)
+            return PerMember(jax.vmap(jnp.multiply, (0, None))(numbers, jnp.asarray(factor, numbers.dtype)))
         if callable(factor) and not hasattr(factor, "__rmul__"):  # loss terms, also callable, have `__rmul__`
             return ScaledLearningRate(factor, self)
         return NotImplemented
@@ -71,14 +71,14 @@ class PerMember(eqx.Module):
     def __rmul__(self, factor: Any) -> Any:
         return self * factor
 
-    def _times_member_by_member(self, other: "PerMember") -> "PerMember":
-        if self.values.shape[0] != other.values.shape[0]:
+    def _times_member_by_member(self, factor: "PerMember") -> "PerMember":
+        if self.values.shape[0] != factor.values.shape[0]:
             raise ValueError(
                 "two PerMember can be multiplied if they hold values of the same members, "
-                f"got {self.values.shape[0]} and {other.values.shape[0]}."
+                f"got {self.values.shape[0]} and {factor.values.shape[0]}."
             )
-        own = _as_floating(self.values)
-        return PerMember(jax.vmap(jnp.multiply)(own, other.values.astype(own.dtype)))
+        numbers = _as_floating(self.values)
+        return PerMember(jax.vmap(jnp.multiply)(numbers, factor.values.astype(numbers.dtype)))
 
 
 class ScaledLearningRate(eqx.Module):
@@ -164,8 +164,10 @@ def member_values(tree: PyTree, n_members: int, name: str) -> PyTree[Array]:
 
 def with_member_values(tree: Tree, values: PyTree[Array]) -> Tree:
     """Replace each `PerMember` in a PyTree by one member's slice of `member_values`."""
-    own = iter(jax.tree.leaves(values))
-    return jax.tree.map(lambda node: next(own) if is_per_member(node) else node, tree, is_leaf=is_per_member)
+    slices = iter(jax.tree.leaves(values))
+    return jax.tree.map(
+        lambda node: next(slices) if is_per_member(node) else node, tree, is_leaf=is_per_member
+    )
 
 
 def without_member_axes(tree: PyTree) -> PyTree:
@@ -175,7 +177,7 @@ def without_member_axes(tree: PyTree) -> PyTree:
     )
 
 
-def beside(mask: Bool[Any, "*member"], values: Shaped[Any, "..."]) -> Bool[Any, "..."]:
+def aligned_mask(mask: Bool[Any, "*member"], values: Shaped[Any, "..."]) -> Bool[Any, "..."]:
     """Return a mask of members with further axes of length 1, to stand beside values of theirs."""
     return mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim))
 
@@ -191,7 +193,7 @@ def of_member(tree: Tree, index: int) -> Tree:
     **Raises:** `ValueError` if a `PerMember` has no value for that member.
     """
 
-    def own(node: Any) -> Any:
+    def value_of(node: Any) -> Any:
         if not is_per_member(node):
             return node
         count = node.values.shape[0]
@@ -199,7 +201,7 @@ def of_member(tree: Tree, index: int) -> Tree:
             raise ValueError(f"`index` must be a member, 0 to {count - 1}, got {index!r}.")
         return node.values[index]
 
-    return jax.tree.map(own, tree, is_leaf=is_per_member)
+    return jax.tree.map(value_of, tree, is_leaf=is_per_member)
 
 
 def _as_floating(values: Shaped[Array, "..."]) -> Float[Array, "..."]:

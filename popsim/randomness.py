@@ -57,12 +57,12 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
             _check_implementation(name, jax.random.key_impl(key))
             return key
-        given = f"an array of shape {key.shape} and type {key.dtype}"
+        description = f"an array of shape {key.shape} and type {key.dtype}"
         if key.shape == (4,) and key.dtype == np.uint32:
-            given += ', as of a PRNGKey(0, impl="rbg"), whose draws depend on how keys are mapped'
+            description += ', as of a PRNGKey(0, impl="rbg"), whose draws depend on how keys are mapped'
     else:
-        given = shown(key)
-    raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {given}.")
+        description = shown(key)
+    raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {description}.")
 
 
 def _check_implementation(name: str, implementation: Any) -> None:

@@ -131,9 +131,9 @@ class PiecewiseSchedule(AbstractBatchSchedule):
         if not self.starts or self.starts[0] != 0 or np.any(np.diff(self.starts) <= 0):
             raise ValueError(f"`starts` must begin with batch 0 and rise, got {self.starts}.")
         values: Any = self.values
-        given = np.shape(values.values[0] if is_per_member(values) else values)[:1]
-        if given != (len(self.starts),):
-            raise ValueError(f"`values` must be one for each of {len(self.starts)} phases, got {given}.")
+        axis = np.shape(values.values[0] if is_per_member(values) else values)[:1]
+        if axis != (len(self.starts),):
+            raise ValueError(f"`values` must be one for each of {len(self.starts)} phases, got {axis}.")
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         return self.values[self.phase(batch)]

@@ -14,9 +14,9 @@ from popsim._checks import (
     check_finite,
     check_non_negative,
     check_positive,
+    concrete_value,
     is_number,
     kind_of,
-    known,
     shown,
 )
 from popsim._plain_values import plain_number
@@ -110,8 +110,11 @@ class SensoryChannel(eqx.Module):
         if self.own_delay is not None:
             check_one_or_each("own_delay", self.own_delay)
             check_non_negative("own_delay", self.own_delay)
-            if (own := known(jnp.max, self.own_delay)) is not None and own > self.delay * (1 + 1e-6):
-                raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(own)} s.")
+            longest = concrete_value(jnp.max, self.own_delay)
+            if longest is not None and longest > self.delay * (1 + 1e-6):
+                raise ValueError(
+                    f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(longest)} s."
+                )
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:

@@ -147,17 +147,26 @@ class TaskDescription:
     def _sections(self) -> Iterator[list[Row]]:
         """Yield the sections of the table; the first row holds its title and the column titles."""
         for title, signals in (("inputs", self.inputs), ("targets", self.targets)):
-            rows = [(one.name, _shape(one.shape), _range(one.low, one.high)) for one in signals]
+            rows = [
+                (signal.name, _shape(signal.shape), _range(signal.low, signal.high)) for signal in signals
+            ]
             yield [(title, "at a step", "range"), *rows]
         epochs = [(e.name, _percent(e.fraction), _or_dash(e.start), _or_dash(e.length)) for e in self.epochs]
         yield [("epochs", "in trials", "start (s)", "length (s)"), *epochs]
         events = [(e.name, _percent(e.fraction), _or_dash(e.start)) for e in self.events]
         yield [("events", "in trials", "at (s)"), *events]
-        conditions = [(one.name, _shape(one.shape), _values(one)) for one in self.conditions]
+        conditions = [
+            (condition.name, _shape(condition.shape), _values(condition)) for condition in self.conditions
+        ]
         yield [("conditions", "in a trial", "values"), *conditions]
         interventions = [
-            (one.name, _percent(one.fraction), _or_dash(one.active), _parameters(one))
-            for one in self.interventions
+            (
+                intervention.name,
+                _percent(intervention.fraction),
+                _or_dash(intervention.active),
+                _parameters(intervention),
+            )
+            for intervention in self.interventions
         ]
         yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
 
@@ -228,7 +237,9 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
             ]
         ),
         conditions=tuple(_condition(name, labels) for name, labels in trials.conditions.items()),
-        interventions=tuple(_intervention(name, one, dt) for name, one in trials.interventions.items()),
+        interventions=tuple(
+            _intervention(name, schedule, dt) for name, schedule in trials.interventions.items()
+        ),
     )
 
 
@@ -249,7 +260,7 @@ def sample_trials(
     check_positive_int("n_trials", n_trials)
     check_instance("batch", batch, (int, np.integer, np.ndarray, jax.Array), "the number of a batch")
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key_stream(key, "specification"), np.arange(n_trials))
-    trials = jax.vmap(lambda own: task.trial(batch=batch, key=own))(keys)
+    trials = jax.vmap(lambda trial_key: task.trial(batch=batch, key=trial_key))(keys)
     if not isinstance(trials, Trial):
         raise ValueError(f"`trial` of `task` must return a Trial, got {kind_of(trials)}.")
     return trials
@@ -269,14 +280,14 @@ def _name(path: Any) -> str:
 
 def _epoch(name: str, bounds: Int[np.ndarray, "trial 2"], dt: float) -> EpochDescription:
     length = bounds[:, 1] - bounds[:, 0]
-    there = length > 0
-    start = _spread(dt * bounds[there, 0])
-    return EpochDescription(name, float(there.mean()), start, _spread(dt * length[there]))
+    occurs = length > 0
+    start = _spread(dt * bounds[occurs, 0])
+    return EpochDescription(name, float(occurs.mean()), start, _spread(dt * length[occurs]))
 
 
 def _in_order(named: list[NamedTime]) -> tuple[NamedTime, ...]:
     """Sort by mean start; those that never happened are last."""
-    return tuple(sorted(named, key=lambda one: np.inf if one.start is None else one.start.mean))
+    return tuple(sorted(named, key=lambda time: np.inf if time.start is None else time.start.mean))
 
 
 def _event(

@@ -197,10 +197,10 @@ def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
     for path, leaf in jax.tree.leaves_with_path(tree):
         shape = getattr(leaf, "shape", None)
         if shape is None or len(shape) == 0 or shape[0] != n_steps:
-            given = f"an array of shape {shape}" if shape is not None else repr(leaf)
+            leaf_kind = f"an array of shape {shape}" if shape is not None else repr(leaf)
             raise ValueError(
                 f"`{name}{jax.tree_util.keystr(path)}` of a trial must lead with the {n_steps} time "
-                f"steps of its timeline, got {given}. "
+                f"steps of its timeline, got {leaf_kind}. "
                 "(Stacked trials: see schedule_intervention, or equinox.tree_at.)"
             )
 
@@ -266,7 +266,7 @@ def label_trial(trial: Trial, conditions: Mapping[str, Array]) -> Trial:
     twice = sorted(set(conditions) & set(trial.conditions))
     if twice:
         raise ValueError(f"`conditions` of a trial must have different names, got {twice} more than once.")
-    return eqx.tree_at(lambda own: own.conditions, trial, trial.conditions | dict(conditions))
+    return eqx.tree_at(lambda tree: tree.conditions, trial, trial.conditions | dict(conditions))
 
 
 def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
@@ -276,11 +276,11 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     """
     check_positive_int("n_repeats", n_repeats)
     check_trials("trials", trials)
-    return _repeated(trials, n_repeats)
+    return _repeat(trials, n_repeats)
 
 
 @jit_quickly
-def _repeated(trials: Trial, n_repeats: int) -> Trial:
+def _repeat(trials: Trial, n_repeats: int) -> Trial:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
 
 
@@ -289,10 +289,10 @@ def check_hand_targets(trial: Trial, cursor: HandState) -> None:
     if not isinstance(trial.targets, HandState):
         raise ValueError(f"`targets` of a trial must be a HandState, got {kind_of(trial.targets)}.")
     for name in ("position", "velocity"):
-        own, expected = getattr(trial.targets, name).shape, getattr(cursor, name).shape
-        if own != expected:
+        shape, expected = getattr(trial.targets, name).shape, getattr(cursor, name).shape
+        if shape != expected:
             raise ValueError(
-                f"`targets.{name}` of a trial must have the shape of the cursor's, {expected}, got {own}."
+                f"`targets.{name}` of a trial must have the shape of the cursor's, {expected}, got {shape}."
             )
 
 

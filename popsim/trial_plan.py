@@ -83,7 +83,7 @@ def longest_time(epochs: Sequence[Epoch]) -> float | None:
     return longest
 
 
-def _drawn(epoch: Epoch, *, key: Key[Array, ""]) -> Float[Array, ""] | None:
+def _draw_duration(epoch: Epoch, *, key: Key[Array, ""]) -> Float[Array, ""] | None:
     return None if epoch.duration is None else epoch.duration.sample(key=key)
 
 
@@ -146,9 +146,9 @@ class TrialPlan(eqx.Module):
         check_fraction("catch_probability", self.catch_probability)
         names = [epoch.name for epoch in self.epochs]
         events = [epoch.event for epoch in self.epochs if epoch.event is not None]
-        for kind, given in (("names", names), ("events", events)):
-            if not names or len(set(given)) < len(given):
-                raise ValueError(f"`epochs` must be at least one, and have different {kind}, got {given}.")
+        for kind, labels in (("names", names), ("events", events)):
+            if not names or len(set(labels)) < len(labels):
+                raise ValueError(f"`epochs` must be at least one, and have different {kind}, got {labels}.")
         if any(epoch.duration is None for epoch in self.epochs[:-1]):
             raise ValueError(f"`epochs` must have durations, all but the last, got {names} without.")
         self._check_durations()
@@ -213,8 +213,8 @@ class TrialPlan(eqx.Module):
 
     def _timeline(self, durations: Sequence[Float[Array, ""] | None], is_catch: Bool[Array, ""]) -> Timeline:
         dtype = jnp.result_type(*[each for each in durations if each is not None] or [float])
-        rest = jnp.asarray(self.duration, dtype)  # long enough to end after the trial
-        seconds = jnp.stack([rest if each is None else each for each in durations])
+        remainder = jnp.asarray(self.duration, dtype)  # long enough to end after the trial
+        seconds = jnp.stack([remainder if each is None else each for each in durations])
         ends = jnp.minimum(step_at(jnp.cumsum(seconds), self.dt), self.n_steps)
         starts = jnp.concatenate([jnp.zeros(1, ends.dtype), ends[:-1]])
         bounds = jnp.stack([starts, ends], axis=-1)

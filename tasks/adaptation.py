@@ -98,11 +98,11 @@ class PhaseStrength(AbstractBatchSchedule):
 
     def __call__(self, batch: int | Int[Array, ""]) -> Float[Array, "*shape"]:
         phase = self.phases.phase(batch)
-        own = self.phases.values[phase]
+        strength = self.phases.values[phase]
         before = self.phases.values[jnp.maximum(phase - 1, 0)]
-        since = jnp.asarray(batch, own.dtype) - jnp.asarray(self.phases.starts, own.dtype)[phase]
-        left = jnp.clip(1.0 - (since + 1.0) / self.ramp, 0.0, 1.0)
-        return own + left * (before - own)
+        since = jnp.asarray(batch, strength.dtype) - jnp.asarray(self.phases.starts, strength.dtype)[phase]
+        share_before = jnp.clip(1.0 - (since + 1.0) / self.ramp, 0.0, 1.0)
+        return strength + share_before * (before - strength)
 
 
 class ProbabilityWhileStrong(AbstractBatchSchedule):
@@ -185,14 +185,14 @@ def adaptation_plan(
     is_graded = ramp is not None or not {value for _, _, value in phases} <= {0.0, 1.0}
     return InterventionPlan(
         name,
-        _graded(parameters, null, strength, is_graded),
+        _grade(parameters, null, strength, is_graded),
         window=window,
         probability=ProbabilityWhileStrong(strength, catch_share),
         unless=unless,
     )
 
 
-def _graded(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded: bool) -> PyTree:
+def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded: bool) -> PyTree:
     def graded(full: Any, nothing: Any) -> Any:
         if not is_graded:
             return full
@@ -331,8 +331,8 @@ class ChannelToTarget:
     def __call__(self, trial: Trial) -> ForceChannelParameters:
         """Return the channel of one trial."""
         start, target = trial.init.position, trial.targets.position[-1]
-        beside = start.at[0].add(1.0)
-        target = jnp.where(jnp.all(target == start), beside, target)
+        any_target = start.at[0].add(1.0)
+        target = jnp.where(jnp.all(target == start), any_target, target)
         return ForceChannelParameters.between(start, target, stiffness=self.stiffness, damping=self.damping)
 
 

@@ -39,7 +39,7 @@ class AbstractGoTask(AbstractTask):
     """A noisy stimulus, then a choice: after the go cue, one output of several is correct.
 
     Inputs are "fixation", 1 until the go cue, "stimulus" and those of `answered`. A subclass supplies the
-    fields, `epochs`, `drawn`, `nominal` and `trial_of`.
+    fields, `epochs`, `draw_conditions`, `nominal` and `trial_of`.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
@@ -59,7 +59,7 @@ class AbstractGoTask(AbstractTask):
         """Return the epochs between "fixation" and "decision"."""
 
     @abc.abstractmethod
-    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         """Draw the conditions of a training trial."""
 
     @abc.abstractmethod
@@ -67,7 +67,7 @@ class AbstractGoTask(AbstractTask):
         """Return the conditions of the validation trials, arrays with axis (trial,)."""
 
     @abc.abstractmethod
-    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
         """Return the trial of a timeline and of conditions, by `answered`."""
 
     @property
@@ -78,7 +78,7 @@ class AbstractGoTask(AbstractTask):
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         timeline = self.plan.draw(key=key_stream(key, "timeline"))
-        return self.trial_of(timeline, self.drawn(key=key), key=key)
+        return self.trial_of(timeline, self.draw_conditions(key=key), key=key)
 
     def validation_trials(self) -> Trial:
         return trials_of_conditions(self.trial_of, self.nominal(), shared=(self.plan.nominal(),))
@@ -173,14 +173,14 @@ class PerceptualDecision(AbstractGoTask):
         shown = Epoch("stimulus", self.stimulus, event="stimulus on")
         return shown, Epoch("delay", self.delay, event="stimulus off")
 
-    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         return (self.coherence.sample(key=key_stream(key, "coherence")),)
 
     def nominal(self) -> tuple[Array, ...]:
         return (nominal_values(self.coherence),)
 
-    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        (coherence,) = drawn
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        (coherence,) = draws
         choice = sign_or_coin(coherence, key=key_stream(key, "coin"))
         streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
         stimulus = jnp.broadcast_to(streams, (timeline.n_steps, self.n_streams))

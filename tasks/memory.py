@@ -80,7 +80,7 @@ class DelayedResponse(AbstractGoTask):
         shown = Epoch("stimulus", self.stimulus, event="stimulus on")
         return shown, Epoch("delay", self.delay, event="stimulus off")
 
-    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         is_anti = jax.random.bernoulli(key_stream(key, "rule"), self.anti_probability)
         direction = jax.random.randint(key_stream(key, "direction"), (), 0, self.n_directions)
         return is_anti.astype(int), direction
@@ -88,10 +88,10 @@ class DelayedResponse(AbstractGoTask):
     def nominal(self) -> tuple[Array, ...]:
         return all_combinations(len(RULES), self.n_directions)
 
-    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        rule, direction = drawn
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        rule, direction = draws
         n = self.n_directions
-        told = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
+        rule_input = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
         return self.answered(
             timeline,
             jnp.broadcast_to(ring_activity(direction, n), (timeline.n_steps, n)),
@@ -99,7 +99,7 @@ class DelayedResponse(AbstractGoTask):
             (direction + rule * (n // 2)) % n,
             {"rule": rule, "stimulus": direction},
             n_choices=n,
-            inputs={"rule": told},
+            inputs={"rule": rule_input},
             key=key,
         )
 
@@ -165,7 +165,7 @@ class DelayedMatchToSample(AbstractGoTask):
             Epoch("test", self.test, event="test on"),
         )
 
-    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         sample = jax.random.randint(key_stream(key, "sample"), (), 0, self.n_directions)
         match = jax.random.bernoulli(key_stream(key, "match"), self.match_probability)
         further = jax.random.randint(key_stream(key, "other"), (), 1, self.n_directions)
@@ -175,8 +175,8 @@ class DelayedMatchToSample(AbstractGoTask):
         sample, is_other = all_combinations(self.n_directions, 2)
         return sample, (sample + is_other * (self.n_directions // 2)) % self.n_directions
 
-    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        sample, test = drawn
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        sample, test = draws
         is_sample, is_test = timeline.in_epoch("sample"), timeline.in_epoch("test")
         stimulus = ring_activity(jnp.where(is_sample, sample, test), self.n_directions)
         match = sample == test
@@ -241,15 +241,15 @@ class DelayedComparison(AbstractGoTask):
             Epoch("f2", self.f2, event="f2 on"),
         )
 
-    def drawn(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+    def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
         pair = jax.random.randint(key_stream(key, "pair"), (), 0, self.pairs.shape[0])
         return pair, jax.random.randint(key_stream(key, "order"), (), 0, 2)
 
     def nominal(self) -> tuple[Array, ...]:
         return all_combinations(self.pairs.shape[0], 2)
 
-    def trial_of(self, timeline: Timeline, drawn: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        pair, order = drawn
+    def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
+        pair, order = draws
         f1, f2 = self.pairs[pair, order], self.pairs[pair, 1 - order]
         is_first, is_second = timeline.in_epoch("f1"), timeline.in_epoch("f2")
         stimulus = (jnp.where(is_first, f1, f2) / jnp.max(self.pairs))[:, None]

@@ -62,11 +62,11 @@ class TrialLayout:
             for name, channels in _flat_inputs(trial).items():
                 inputs[name] = max(inputs.get(name, 0), channels.shape[1])
             for name, value in _conditions(trial).items():
-                own = (value.shape, value.dtype)
-                if conditions.setdefault(name, own) != own:
+                kind = (value.shape, value.dtype)
+                if conditions.setdefault(name, kind) != kind:
                     raise ValueError(
                         f"`conditions[{name!r}]` must be alike in all tasks, "
-                        f"got {conditions[name]} and {own}."
+                        f"got {conditions[name]} and {kind}."
                     )
         _check_choices(tasks)
         return cls(
@@ -87,35 +87,33 @@ class TrialLayout:
         Missing epochs are empty, missing events never come, and missing conditions are NaN, or -1 for
         integers.
         """
-        given, conditions = _flat_inputs(trial), _conditions(trial)
-        values = self._padded(trial.targets.values, self.n_outputs)
+        channels, conditions = _flat_inputs(trial), _conditions(trial)
+        values = self._pad(trial.targets.values, self.n_outputs)
         counts = jnp.pad(trial.targets.counts, (0, self.n_steps - trial.timeline.n_steps))
         return Trial(
             init=(),
-            inputs={name: self._padded(given.get(name), width) for name, width in self.inputs.items()},
+            inputs={name: self._pad(channels.get(name), width) for name, width in self.inputs.items()},
             targets=OutputTarget(values, counts, is_choice=self.is_choice),
             timeline=self._timeline(trial.timeline),
             conditions={
-                name: conditions.get(name, _missing(shape, dtype))
+                name: conditions.get(name, _missing_value(shape, dtype))
                 for name, (shape, dtype) in self.conditions.items()
             },
         )
 
-    def _padded(
-        self, channels: Float[Array, "time channels"] | None, width: int
-    ) -> Float[Array, "steps width"]:
+    def _pad(self, channels: Float[Array, "time channels"] | None, width: int) -> Float[Array, "steps width"]:
         if channels is None:
             return jnp.zeros((self.n_steps, width))
         n_steps, n_channels = channels.shape
         return jnp.pad(channels, ((0, self.n_steps - n_steps), (0, width - n_channels)))
 
-    def _timeline(self, own: Timeline) -> Timeline:
+    def _timeline(self, timeline: Timeline) -> Timeline:
         empty = jnp.full(2, self.n_steps)
         return Timeline(
             self.dt,
             self.n_steps,
-            epochs={name: own.epochs.get(name, empty) for name in self.epochs},
-            events={name: own.events.get(name, jnp.asarray(NEVER)) for name in self.events},
+            epochs={name: timeline.epochs.get(name, empty) for name in self.epochs},
+            events={name: timeline.events.get(name, jnp.asarray(NEVER)) for name in self.events},
         )
 
 
@@ -133,7 +131,7 @@ def _conditions(trial: Trial) -> dict[str, Array]:
     return {name: value.astype(int) if value.dtype == bool else value for name, value in arrays.items()}
 
 
-def _missing(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
+def _missing_value(shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.floating) else -1, dtype)
 
 
@@ -215,12 +213,14 @@ class MultiTask(AbstractTask):
         check_shares(self.shares, len(self.tasks))
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        drawn = {
+        trials = {
             name: task.trial(batch=batch, key=key_stream(key, f"task {name}"))
             for name, task in zip(self.names, self.tasks, strict=True)
         }
-        layout = TrialLayout.of(drawn)
-        fitted = [self._told(layout.fit(trial), index) for index, trial in enumerate(drawn.values())]
+        layout = TrialLayout.of(trials)
+        fitted = [
+            self._with_task_input(layout.fit(trial), index) for index, trial in enumerate(trials.values())
+        ]
         log_shares = jnp.log(self.shares(batch))
         index = jax.random.categorical(key_stream(key, "which task"), log_shares)
         return jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *fitted)
@@ -230,21 +230,21 @@ class MultiTask(AbstractTask):
         firsts = [jax.tree.map(lambda leaf: leaf[0], trials) for trials in stacked]
         layout = TrialLayout.of(dict(zip(self.names, firsts, strict=True)))
         fitted = [
-            jax.vmap(lambda trial, index=index: self._told(layout.fit(trial), index))(trials)
+            jax.vmap(lambda trial, index=index: self._with_task_input(layout.fit(trial), index))(trials)
             for index, trials in enumerate(stacked)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *fitted)
 
-    def _told(self, trial: Trial, index: int) -> Trial:
+    def _with_task_input(self, trial: Trial, index: int) -> Trial:
         """Return the trial with the input and the condition "task"."""
         for kind, named in (("an input", trial.inputs), ("a condition", trial.conditions)):
             if TASK in named:
                 raise ValueError(f"`tasks` must not have {kind} of the name {TASK!r}, got {sorted(named)}.")
         one_hot = jax.nn.one_hot(index, len(self.tasks))
-        told = jnp.broadcast_to(one_hot, (trial.timeline.n_steps, len(self.tasks)))
+        task_input = jnp.broadcast_to(one_hot, (trial.timeline.n_steps, len(self.tasks)))
         return dataclasses.replace(
             trial,
-            inputs=trial.inputs | {TASK: told},
+            inputs=trial.inputs | {TASK: task_input},
             conditions=trial.conditions | {TASK: jnp.asarray(index)},
         )
 

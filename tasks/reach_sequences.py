@@ -27,7 +27,7 @@ from popsim.tasks.trial_parts import (
     middle_of,
     random_direction,
     reach_loss,
-    wrapped,
+    wrap_angle,
 )
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -143,7 +143,7 @@ class SequentialReaches(AbstractTask):
             targets=HandState(goal, jnp.zeros_like(goal)),
             timeline=timeline,
             conditions={
-                **{f"direction {i}": direction_of(there - here) for i, (here, there) in ways},
+                **{f"direction {i}": direction_of(end - start) for i, (start, end) in ways},
                 "catch": ~timeline.happens("go cue 1"),
             },
         )
@@ -253,9 +253,9 @@ class TargetJump(AbstractTask):
     ) -> Trial:
         center = self.workspace.center
         jumps = timeline.happens("target jump")
-        along, left = jnp.where(jumps, displacement, 0.0)
+        along, leftward = jnp.where(jumps, displacement, 0.0)
         first = at_direction(center, direction, distance)
-        second = at_direction(at_direction(first, direction, along), direction + 0.5 * jnp.pi, left)
+        second = at_direction(at_direction(first, direction, along), direction + 0.5 * jnp.pi, leftward)
         target = jnp.where(timeline.since("target jump")[:, None], second, first)
         return Trial(
             init=HandState(center, jnp.zeros_like(center)),
@@ -263,10 +263,10 @@ class TargetJump(AbstractTask):
             targets=HandState(target, jnp.zeros_like(target)),
             timeline=timeline,
             conditions={
-                "direction": wrapped(direction),
+                "direction": wrap_angle(direction),
                 "jump": jumps,
                 "jump along": along,
-                "jump left": left,
+                "jump left": leftward,
             },
         )
 

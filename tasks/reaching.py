@@ -25,7 +25,7 @@ from popsim.tasks.trial_parts import (
     random_direction,
     reach_loss,
     reach_trial,
-    wrapped,
+    wrap_angle,
 )
 from popsim.trial import Trial
 from popsim.trial_plan import Epoch, TrialPlan
@@ -217,7 +217,7 @@ class DelayedReaches(AbstractTask):
             targets=HandState(goal, jnp.zeros_like(goal)),
             timeline=timeline,
             conditions={
-                "direction": wrapped(direction),
+                "direction": wrap_angle(direction),
                 "distance": distance,
                 "catch": ~timeline.happens("go cue"),
             },

@@ -146,9 +146,9 @@ class RandomWalk(AbstractTargetPath):
         def onward(carry, step):
             angle, turning, drive = carry
             passed, push = step
-            kept = jnp.exp(-passed / self.correlation_time)
-            then = drive + (turning - drive) * kept
-            pushed = kept * drive + jnp.sqrt(1 - kept**2) * spread * push
+            decay = jnp.exp(-passed / self.correlation_time)
+            then = drive + (turning - drive) * decay
+            pushed = decay * drive + jnp.sqrt(1 - decay**2) * spread * push
             carry = angle + 0.5 * passed * (turning + then), then, pushed
             return carry, carry[:2]
 

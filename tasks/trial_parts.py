@@ -124,7 +124,7 @@ def reach_trial(
     "direction" is the direction from start to target, in rad in (-pi, pi]. It is computed from the two
     positions unless `direction` is given.
     """
-    direction = direction_of(target - start) if direction is None else wrapped(direction)
+    direction = direction_of(target - start) if direction is None else wrap_angle(direction)
     shown = jnp.broadcast_to(target, (n_steps, *target.shape))
     return Trial(
         init=HandState(start, jnp.zeros_like(start)),
@@ -189,11 +189,11 @@ def random_direction(n_directions: int | None, *, key: Key[Array, ""]) -> Float[
 
 
 def direction_of(toward: Float[Array, " space"]) -> Float[Array, ""]:
-    """Return the `wrapped` direction of a vector in the plane of the first two axes, in rad."""
-    return wrapped(jnp.arctan2(toward[1], toward[0]))
+    """Return the `wrap_angle` direction of a vector in the plane of the first two axes, in rad."""
+    return wrap_angle(jnp.arctan2(toward[1], toward[0]))
 
 
-def wrapped(angle: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
+def wrap_angle(angle: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """Return an angle wrapped to (-pi, pi] (rad), the range of all direction labels.
 
     Angles within 1e-5 rad of ±pi map to pi, so that rounding does not give one target two labels.
@@ -233,17 +233,17 @@ def trials_of_conditions(
     compiled once. `conditions` are arrays with a leading axis of trials; `shared` does not vary.
     """
     keys = jax.random.split(seed_key(0), len(jax.tree.leaves(conditions)[0]))
-    return _stacked(trial, shared, conditions, keys)
+    return _stack_trials(trial, shared, conditions, keys)
 
 
 @jit
-def _stacked(
+def _stack_trials(
     trial: Callable[..., Trial],
     shared: tuple,
     conditions: tuple[PyTree[Array], ...],
     keys: Key[Array, " trial"],
 ) -> Trial:
-    return jax.vmap(lambda given, key: trial(*shared, *given, key=key))(conditions, keys)
+    return jax.vmap(lambda labels, key: trial(*shared, *labels, key=key))(conditions, keys)
 
 
 def with_noise(

@@ -51,7 +51,7 @@ def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
     if loss is not None:
         return loss
     same = [eqx.tree_equal(task.loss, tasks[0].loss) for task in tasks]
-    if not all(is_traced(one) or one for one in same):
+    if not all(is_traced(is_same) or is_same for is_same in same):
         raise ValueError("`loss` must be given where `tasks` have not the same loss.")
     return tasks[0].loss
 
@@ -60,8 +60,8 @@ def check_same_trials(tasks: Sequence[AbstractTask]) -> None:
     """Raise `ValueError` unless the trials of all tasks have the same structure and shapes."""
 
     def outline(task: AbstractTask) -> list:
-        own = without_member_axes(task)
-        trial = eqx.filter_eval_shape(lambda: own.trial(batch=0, key=seed_key(0)))
+        member_task = without_member_axes(task)
+        trial = eqx.filter_eval_shape(lambda: member_task.trial(batch=0, key=seed_key(0)))
         leaves = jax.tree.leaves_with_path(trial)
         described = [f"{jax.tree_util.keystr(path)}: {leaf.dtype}{list(leaf.shape)}" for path, leaf in leaves]
         if isinstance(trial.targets, OutputTarget):
@@ -82,10 +82,10 @@ def check_shares(shares: AbstractBatchSchedule, n_tasks: int) -> None:
     """Raise `ValueError` unless each phase has one non-negative number per task, and a positive one."""
     if has_per_member(shares):
         return
-    given = shares.values if isinstance(shares, PiecewiseSchedule) else shares(0)[None]
-    if is_traced(given):
+    numbers = shares.values if isinstance(shares, PiecewiseSchedule) else shares(0)[None]
+    if is_traced(numbers):
         return
-    for number in np.asarray(given):
+    for number in np.asarray(numbers):
         if number.shape != (n_tasks,) or np.any(number < 0) or not np.any(number > 0):
             raise ValueError(
                 f"`shares` must be one number for each of {n_tasks} tasks, none below zero and one above, "
@@ -217,8 +217,8 @@ class Mixture(AbstractTask):
         log_shares = jnp.log(self.shares(batch))
         index = jax.random.categorical(key_stream(key, "task"), log_shares)
         trials = [task.trial(batch=batch, key=key_stream(key, "trial")) for task in self.tasks]
-        drawn = jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *trials)
-        return label_trial(drawn, {"task": index})
+        trial_of_task = jax.tree.map(lambda *leaves: jnp.stack(leaves)[index], *trials)
+        return label_trial(trial_of_task, {"task": index})
 
     def validation_trials(self) -> Trial:
         return validation_trials_of_all(self.tasks, "task")
@@ -298,10 +298,10 @@ class ParameterCurriculum(AbstractWrapper):
             picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
             raise ValueError(f"`where` must pick a floating-point array of the task, got {picked!r}.")
-        given = jax.eval_shape(lambda: without_member_axes(self.schedule)(0)).shape
-        if given != picked.shape:
+        shape = jax.eval_shape(lambda: without_member_axes(self.schedule)(0)).shape
+        if shape != picked.shape:
             raise ValueError(
-                f"`schedule` must give the shape that `where` picks, {picked.shape}, got {given}."
+                f"`schedule` must give the shape that `where` picks, {picked.shape}, got {shape}."
             )
         starts = self.schedule.starts if isinstance(self.schedule, PiecewiseSchedule) else (0, LAST_BATCH)
         if not has_per_member(self.schedule):
@@ -340,12 +340,12 @@ class WithFixation(AbstractWrapper):
         self.task, self.until, self.name = checked_task(task), until, name
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        return self._fixating(self.task.trial(batch=batch, key=key))
+        return self._with_fixation(self.task.trial(batch=batch, key=key))
 
     def validation_trials(self) -> Trial:
-        return jax.vmap(self._fixating)(self.task.validation_trials())
+        return jax.vmap(self._with_fixation)(self.task.validation_trials())
 
-    def _fixating(self, trial: Trial) -> Trial:
+    def _with_fixation(self, trial: Trial) -> Trial:
         if not isinstance(trial.inputs, dict) or self.name in trial.inputs:
             raise ValueError(f"`name` must be a new one beside inputs that have names, got {self.name!r}.")
         fixation = (~trial.timeline.since(self.until)).astype(float)[:, None]
@@ -397,13 +397,13 @@ class WithInterventions(AbstractWrapper):
         trials = self.task.validation_trials()
         keys = jax.vmap(jax.random.fold_in, (None, 0))(seed_key(0), jnp.arange(n_trials(trials)))
         under = [
-            jax.vmap(lambda trial, key, acts=acts: self._planned(trial, acts, key))(trials, keys)
+            jax.vmap(lambda trial, key, acts=acts: self._with_plans(trial, acts, key))(trials, keys)
             for acts in jnp.eye(len(self.plans) + 1, len(self.plans), k=-1, dtype=bool)
         ]
         return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *under)
 
-    def _planned(self, trial: Trial, acts: Bool[Array, " plan"], key: Key[Array, ""]) -> Trial:
+    def _with_plans(self, trial: Trial, acts: Bool[Array, " plan"], key: Key[Array, ""]) -> Trial:
         for index, plan in enumerate(self.plans):
-            own = key_stream(key, f"plan of {plan.name}")
-            trial = plan.scheduled_if(acts[index], trial, batch=LAST_BATCH, key=own)
+            plan_key = key_stream(key, f"plan of {plan.name}")
+            trial = plan.scheduled_if(acts[index], trial, batch=LAST_BATCH, key=plan_key)
         return trial

@@ -6,7 +6,7 @@ import pytest
 from motor_trials import WORKSPACE, many_trials, validation
 
 from popsim.tasks import CenterOutReaches, DelayedReaches, RandomReaches, SequentialReaches, TargetJump
-from popsim.tasks.trial_parts import direction_of, wrapped
+from popsim.tasks.trial_parts import direction_of, wrap_angle
 
 EIGHT = np.array([-3, -2, -1, 0, 1, 2, 3, 4]) * np.pi / 4
 TO_EIGHT = [CenterOutReaches(WORKSPACE), DelayedReaches(WORKSPACE), TargetJump(WORKSPACE)]
@@ -39,6 +39,6 @@ def test_directions_are_wrapped_at_the_left():
     angles = jnp.array([-7.0, -np.pi, -np.pi + 1e-6, -3.0, 0.0, 3.0, np.pi, np.pi + 1e-6, 4.0, 2 * np.pi])
     left = np.pi
     expected = [-7 + 2 * left, left, left, -3.0, 0.0, 3.0, left, left, 4 - 2 * left, 0.0]
-    np.testing.assert_allclose(wrapped(angles), expected, atol=2e-6)
-    np.testing.assert_array_equal(wrapped(angles[3:6]), angles[3:6])
+    np.testing.assert_allclose(wrap_angle(angles), expected, atol=2e-6)
+    np.testing.assert_array_equal(wrap_angle(angles[3:6]), angles[3:6])
     assert float(direction_of(jnp.array([-1.0, -0.0]))) == pytest.approx(np.pi)

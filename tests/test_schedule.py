@@ -16,7 +16,7 @@ def ends_of_calls(schedule: CallSchedule, seconds_per_batch: float) -> list[int]
     while not schedule.finished:
         count = schedule.next_count()
         assert count >= 1
-        schedule.made(count, count * seconds_per_batch)
+        schedule.record_call(count, count * seconds_per_batch)
         ends.append(schedule.next_batch)
     return ends
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from popsim.analysis._arrays import AnyArray, Paths, Points, TimeCourses, finite_float64
-from popsim.analysis.behaviour.paths import beside, movement_directions
+from popsim.analysis.behaviour.paths import leftward_component, movement_directions
 from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention
 
@@ -26,7 +26,9 @@ def channel_force(
 
     **Raises:** `ValueError` if a number is not finite, or a target is at its start.
     """
-    return -beside(finite_float64("external_force", external_force), movement_directions(starts, targets))
+    return -leftward_component(
+        finite_float64("external_force", external_force), movement_directions(starts, targets)
+    )
 
 
 def ideal_channel_force(
@@ -53,16 +55,16 @@ def ideal_channel_force(
     positions = _at_start_of_steps(hand.position, init.position, "position")
     velocities = _at_start_of_steps(hand.velocity, init.velocity, "velocity")
     with jax.enable_x64(True):
-        own = jax.tree.map(
+        params = jax.tree.map(
             lambda leaf: jnp.asarray(leaf, jnp.float64),
             parameters,
             is_leaf=lambda node: isinstance(node, (list, tuple)),
         )
         flat = HandState(jnp.asarray(positions.reshape(-1, 2)), jnp.asarray(velocities.reshape(-1, 2)))
-        forces = np.asarray(jax.vmap(lambda one: field.load(own).hand_force(one))(flat)).reshape(
-            positions.shape
-        )
-    return -beside(forces, movement_directions(starts, targets))
+        forces = np.asarray(
+            jax.vmap(lambda hand_state: field.load(params).hand_force(hand_state))(flat)
+        ).reshape(positions.shape)
+    return -leftward_component(forces, movement_directions(starts, targets))
 
 
 def _at_start_of_steps(course: Paths, first: Points, name: str) -> Float[np.ndarray, "*axes trial time 2"]:
@@ -98,12 +100,12 @@ def adaptation_index(
     n_steps = np.maximum(counts.sum(axis=-1, keepdims=True), 1)
 
     def centered(force: np.ndarray) -> np.ndarray:
-        known = np.where(counts, force, 0.0)
-        return np.where(counts, known - known.sum(axis=-1, keepdims=True) / n_steps, 0.0)
+        force_or_zero = np.where(counts, force, 0.0)
+        return np.where(counts, force_or_zero - force_or_zero.sum(axis=-1, keepdims=True) / n_steps, 0.0)
 
-    along, own = centered(ideal), centered(measured)
+    along, measured_force = centered(ideal), centered(measured)
     varied = np.sum(along**2, axis=-1)
-    return np.sum(along * own, axis=-1) / np.where(varied > 0, varied, np.nan)
+    return np.sum(along * measured_force, axis=-1) / np.where(varied > 0, varied, np.nan)
 
 
 def after_effect(

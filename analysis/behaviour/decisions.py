@@ -48,8 +48,8 @@ def choice_fractions(
     signed, choices = finite_float64("coherence", coherence), np.asarray(chose_right)
     if choices.shape[-1:] != signed.shape:
         raise ValueError(f"`chose_right` must end with {signed.size} trials, got shape {choices.shape}.")
-    levels, which, counts = np.unique(signed, return_inverse=True, return_counts=True)
-    is_of = np.equal(which[:, None], np.arange(levels.size)).astype(np.float64)
+    levels, level_index, counts = np.unique(signed, return_inverse=True, return_counts=True)
+    is_of = np.equal(level_index[:, None], np.arange(levels.size)).astype(np.float64)
     return ChoiceFractions(levels, choices.astype(np.float64) @ is_of / counts, counts)
 
 
@@ -124,8 +124,8 @@ def decision_time(
     distance = np.abs(finite_float64("output", output))
     with jax.enable_x64(True):
         begins = jnp.broadcast_to(jnp.asarray(np.asarray(start)), distance.shape[:-1])
-        taken = produced_interval(jnp.asarray(distance), begins, dt=dt, threshold=threshold)
-        return np.where(np.isfinite(taken), np.asarray(taken) + dt, np.nan)
+        interval = produced_interval(jnp.asarray(distance), begins, dt=dt, threshold=threshold)
+        return np.where(np.isfinite(interval), np.asarray(interval) + dt, np.nan)
 
 
 def chronometric_curve(
@@ -142,11 +142,11 @@ def chronometric_curve(
 
     **Raises:** `ValueError` if `coherence` is not finite, or the numbers of trials differ.
     """
-    signed, taken = finite_float64("coherence", coherence), as_float64("times", times)
-    if taken.shape[-1:] != signed.shape:
-        raise ValueError(f"`times` must end with {signed.size} trials, got shape {taken.shape}.")
+    signed, decision_times = finite_float64("coherence", coherence), as_float64("times", times)
+    if decision_times.shape[-1:] != signed.shape:
+        raise ValueError(f"`times` must end with {signed.size} trials, got shape {decision_times.shape}.")
     levels = np.unique(signed)
-    columns = [_column(taken[..., signed == level]) for level in levels]
+    columns = [_column(decision_times[..., signed == level]) for level in levels]
     mean, error, decided = (np.stack([column[i] for column in columns], axis=-1) for i in range(3))
     return ChronometricCurve(levels, mean, error, decided)
 

@@ -125,7 +125,7 @@ def count_speed_peaks(speed: TimeCourses, *, prominence: float = 0.05) -> Int[np
     values = finite_float64("speed", speed)
     rest_state = np.zeros_like(values[..., :1])
     profiles = np.concatenate([rest_state, values, rest_state], axis=-1).reshape(-1, values.shape[-1] + 2)
-    counts = [find_peaks(own, prominence=prominence * own.max())[0].size for own in profiles]
+    counts = [find_peaks(profile, prominence=prominence * profile.max())[0].size for profile in profiles]
     return np.array(counts, dtype=int).reshape(values.shape[:-1])
 
 
@@ -235,8 +235,8 @@ def onset_step(
     last_slow = speed.shape[-1] - 1 - np.argmax(is_slow[..., ::-1], axis=-1)
     below, above = _at(speed, last_slow), _at(speed, np.minimum(last_slow + 1, peak))
     rise = np.where(above > below, above - below, 1.0)
-    found = is_slow.any(axis=-1) & (highest > limit)
-    return np.where(found, last_slow + (limit - below) / rise, np.nan)
+    has_onset = is_slow.any(axis=-1) & (highest > limit)
+    return np.where(has_onset, last_slow + (limit - below) / rise, np.nan)
 
 
 def from_rest(speed: Float[np.ndarray, "*axes time"]) -> Float[np.ndarray, "*axes time_and_start"]:

@@ -100,7 +100,7 @@ def movement_directions(starts: Points, targets: Points) -> Float[np.ndarray, "t
     return way / distance
 
 
-def beside(
+def leftward_component(
     vectors: Float[np.ndarray, "*axes trial time 2"], along: Float[np.ndarray, "trial 2"]
 ) -> Float[np.ndarray, "*axes trial time"]:
     """Return the component of vectors to the left of the movement direction (a cross product)."""
@@ -124,7 +124,7 @@ def perpendicular_deviation(
     """
     along = movement_directions(starts, targets)
     away = finite_float64("position", position) - finite_float64("starts", starts)[:, None]
-    return beside(away, along)
+    return leftward_component(away, along)
 
 
 def maximum_perpendicular_deviation(
@@ -211,9 +211,9 @@ def _angle(
     vectors: Float[np.ndarray, "*axes trial 2"], along: Float[np.ndarray, "trial 2"]
 ) -> Float[np.ndarray, "*axes trial"]:
     """Return the angle from `along` to the vectors; NaN for zero vectors."""
-    left = along[:, 0] * vectors[..., 1] - along[:, 1] * vectors[..., 0]
+    leftward = along[:, 0] * vectors[..., 1] - along[:, 1] * vectors[..., 0]
     forward = np.sum(along * vectors, axis=-1)
-    return np.where(np.hypot(left, forward) > 0, np.arctan2(left, forward), np.nan)
+    return np.where(np.hypot(leftward, forward) > 0, np.arctan2(leftward, forward), np.nan)
 
 
 class EndPointEllipse(NamedTuple):

@@ -30,8 +30,8 @@ def log_shares(eta: Numbers, lapse: float) -> tuple[Numbers, Numbers]:
     if lapse == 0:
         return np.asarray(log_ndtr(eta)), np.asarray(log_ndtr(-eta))
     guess = np.log(lapse / 2)
-    right, left = (np.logaddexp(guess, np.log1p(-lapse) + log_ndtr(side)) for side in (eta, -eta))
-    return right, left
+    log_right, log_left = (np.logaddexp(guess, np.log1p(-lapse) + log_ndtr(side)) for side in (eta, -eta))
+    return log_right, log_left
 
 
 def log_share_slopes(eta: Numbers, lapse: float) -> Numbers:
@@ -73,8 +73,8 @@ def fit_binomial(
     values = _most_likely(design, n_trials, n_right, start)
     if with_lapse:
         starts = [np.append(weights, START_LAPSE) for weights in (start, values)]
-        found = [_most_likely(design, n_trials, n_right, own) for own in starts]
-        values = min(found, key=lambda own: _cost(own, design, n_trials, n_right)[0])
+        candidates = [_most_likely(design, n_trials, n_right, weights) for weights in starts]
+        values = min(candidates, key=lambda candidate: _cost(candidate, design, n_trials, n_right)[0])
     return values, _standard_errors(design, n_trials, values)
 
 
@@ -87,7 +87,7 @@ def _most_likely(
     low = np.array([-np.inf] * n_columns + [0.0] * (start.size - n_columns))
     high = np.array([np.inf] * n_columns + [HIGHEST_LAPSE] * (start.size - n_columns))
     options = {"ftol": 0.0, "gtol": 1e-10, "maxiter": 2000, "maxfun": 20000}
-    found = minimize(
+    optimum = minimize(
         _cost,
         start,
         args=(design, n_trials, n_right),
@@ -96,10 +96,10 @@ def _most_likely(
         bounds=np.column_stack([low, high]),
         options=options,
     )
-    is_held = ((found.x <= low) & (found.jac > 0)) | ((found.x >= high) & (found.jac < 0))
-    if not np.all(np.abs(np.where(is_held, 0.0, found.jac)) < 1e-5):
-        raise ValueError(f"`chose_right` must have a most likely curve, none was found: {found.message}.")
-    return found.x
+    is_held = ((optimum.x <= low) & (optimum.jac > 0)) | ((optimum.x >= high) & (optimum.jac < 0))
+    if not np.all(np.abs(np.where(is_held, 0.0, optimum.jac)) < 1e-5):
+        raise ValueError(f"`chose_right` must have a most likely curve, none was found: {optimum.message}.")
+    return optimum.x
 
 
 def _lapse_of(values: np.ndarray, design: np.ndarray) -> float:
@@ -154,8 +154,8 @@ def is_separated(design: Design, n_trials: Counts, n_right: Counts) -> bool:
     from scipy.optimize import linprog
 
     signed = np.concatenate([design[n_right > 0], -design[n_right < n_trials]])
-    found = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1, 1))
-    return bool(found.status == 0 and -found.fun > 1e-7)
+    program = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1, 1))
+    return bool(program.status == 0 and -program.fun > 1e-7)
 
 
 class PsychometricFit(NamedTuple):
@@ -213,7 +213,7 @@ def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes tr
     not vary enough to separate the slopes from the bias and from each other.
     """
     fits, axes = _fits(coherences, chose_right, with_lapse=False)
-    return _stacked(fits, axes)
+    return _stack_fits(fits, axes)
 
 
 def fit_psychometric_with_lapses(
@@ -232,7 +232,7 @@ def fit_psychometric_with_lapses(
     fits, axes = _fits(coherences, chose_right, with_lapse=True)
     without = [(values[:-1], errors[:-1]) for values, errors in fits]
     lapse, error = (np.array([fit[i][-1] for fit in fits]).reshape(axes) for i in (0, 1))
-    return LapsingPsychometricFit(_stacked(without, axes), lapse, error)
+    return LapsingPsychometricFit(_stack_fits(without, axes), lapse, error)
 
 
 def _probits(curve: PsychometricFit, coherences: Evidence) -> Float[np.ndarray, "*axes trial"]:
@@ -258,20 +258,20 @@ def _fits(
     if np.linalg.matrix_rank(design) < design.shape[1]:
         raise ValueError("`coherences` must differ between trials, and streams not go with each other.")
     units = np.array([1.0, *largest] + [1.0] * with_lapse)
-    rows, which = np.unique(design, axis=0, return_inverse=True)
+    rows, row_of_trial = np.unique(design, axis=0, return_inverse=True)
     fits = [
-        _fit_one(rows, which.ravel(), own, with_lapse=with_lapse)
-        for own in choices.reshape(-1, choices.shape[-1])
+        _fit_one(rows, row_of_trial.ravel(), made_choices, with_lapse=with_lapse)
+        for made_choices in choices.reshape(-1, choices.shape[-1])
     ]
     return [(values / units, errors / units) for values, errors in fits], choices.shape[:-1]
 
 
 def _fit_one(
-    rows: np.ndarray, which: np.ndarray, chose_right: np.ndarray, *, with_lapse: bool
+    rows: np.ndarray, row_of_trial: np.ndarray, chose_right: np.ndarray, *, with_lapse: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return bias, slopes and the lapse if it is fitted, and their errors."""
-    n_trials = np.bincount(which).astype(np.float64)
-    n_right = np.bincount(which, weights=chose_right)
+    n_trials = np.bincount(row_of_trial).astype(np.float64)
+    n_right = np.bincount(row_of_trial, weights=chose_right)
     n_columns = rows.shape[1]
     if is_separated(rows, n_trials, n_right):
         values = np.full(n_columns + with_lapse, np.nan)
@@ -281,7 +281,7 @@ def _fit_one(
     return fit_binomial(rows, n_trials, n_right, with_lapse=with_lapse)
 
 
-def _stacked(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:
+def _stack_fits(fits: list[tuple[np.ndarray, np.ndarray]], axes: tuple[int, ...]) -> PsychometricFit:
     values, errors = (np.array([fit[i] for fit in fits]) for i in (0, 1))
-    values, errors = (own.reshape(*axes, own.shape[-1]) for own in (values, errors))
+    values, errors = (numbers.reshape(*axes, numbers.shape[-1]) for numbers in (values, errors))
     return PsychometricFit(values[..., 0], values[..., 1:], errors[..., 0], errors[..., 1:])

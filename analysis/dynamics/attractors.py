@@ -51,20 +51,20 @@ def rollout(
     """
     check_positive_int("n_steps", n_steps)
     with jax.enable_x64(True):
-        given = in_double_precision(dynamics, ensemble, "states", states, inputs)
-        return np.asarray(_followed(dynamics, *given, n_steps))
+        arguments = in_double_precision(dynamics, ensemble, "states", states, inputs)
+        return np.asarray(_follow(dynamics, *arguments, n_steps))
 
 
 @jit
-def _followed(
+def _follow(
     dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None, n_steps: int
 ) -> Float[Array, "member point time state"]:
-    def of_member(model, own, received):
+    def of_member(model, points, received):
         def forward(state, _):
-            following = jax.vmap(lambda one: one_step(dynamics, model, one, received))(state)
+            following = jax.vmap(lambda point: one_step(dynamics, model, point, received))(state)
             return following, following
 
-        return jnp.swapaxes(jax.lax.scan(forward, own, length=n_steps)[1], 0, 1)
+        return jnp.swapaxes(jax.lax.scan(forward, points, length=n_steps)[1], 0, 1)
 
     return map_members(of_member, ensemble, states, inputs)
 
@@ -88,10 +88,10 @@ def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.
             f"got shape {last.shape}."
         )
     reached = np.full(last.shape[:2], -1)
-    for member, own in enumerate(last):
+    for member, ends in enumerate(last):
         rows = np.flatnonzero(points.member == member)
         if rows.size:
-            distance = np.linalg.norm(own[:, None] - points.state[rows], axis=-1)
+            distance = np.linalg.norm(ends[:, None] - points.state[rows], axis=-1)
             is_there = distance.min(axis=1) <= within
             reached[member] = np.where(is_there, rows[distance.argmin(axis=1)], -1)
     return reached
@@ -155,10 +155,10 @@ def slow_directions(
     growth_time = least_time_constant if least_growth_time is None else least_growth_time
     check_positive("least_time_constant", least_time_constant)
     check_positive("least_growth_time", growth_time)
-    found, row = modes(matrices), np.arange(len(points))
-    size = np.abs(found.eigenvalue)
-    at = np.argmin(np.abs(found.eigenvalue - 1), axis=-1)
-    direction, selection = found.direction[row, :, at], found.selection[row, at]
+    eigenmodes, row = modes(matrices), np.arange(len(points))
+    size = np.abs(eigenmodes.eigenvalue)
+    at = np.argmin(np.abs(eigenmodes.eigenvalue - 1), axis=-1)
+    direction, selection = eigenmodes.direction[row, :, at], eigenmodes.selection[row, at]
     # An eigenvector has an arbitrary complex phase; remove it so that the eigenvector of a real mode is real.
     phase = np.exp(-0.5j * np.angle(np.sum(direction**2, axis=-1, keepdims=True)))
     length = np.linalg.norm((direction * phase).real, axis=-1, keepdims=True)
@@ -167,16 +167,16 @@ def slow_directions(
     common = np.linalg.svd(real_direction, full_matrices=False)[2][0]
     common = common * sign_factors((points - points.mean(axis=0)) @ common, axis=0)
     sign = np.where(real_direction @ common < 0, -1.0, 1.0)[:, None]
-    others = np.where(np.arange(size.shape[-1]) == at[:, None], 0.0, size)
+    other_sizes = np.where(np.arange(size.shape[-1]) == at[:, None], 0.0, size)
     return SlowDirections(
         np.count_nonzero(
             (size >= np.exp(-dt / least_time_constant)) & (size <= np.exp(dt / growth_time)), axis=-1
         ),
-        found.eigenvalue[row, at],
+        eigenmodes.eigenvalue[row, at],
         sign * real_direction,
         sign * real_selection,
         np.abs(np.sum(real_direction * tangent, axis=-1)),
-        others.max(axis=-1),
+        other_sizes.max(axis=-1),
     )
 
 

@@ -51,8 +51,8 @@ def mixtures_of_states(
     check_positive_int("n_mixed", n_mixed)
     check_positive("concentration", concentration)
     starts = []
-    for generator, own in _of_members(states, key):
-        chosen = own[generator.integers(len(own), size=(n_starts, n_mixed))]
+    for generator, visited in _of_members(states, key):
+        chosen = visited[generator.integers(len(visited), size=(n_starts, n_mixed))]
         weights = generator.dirichlet(np.full(n_mixed, concentration), size=n_starts)
         starts.append(np.einsum("sm,smu->su", weights, chosen))
     return np.stack(starts)
@@ -74,9 +74,9 @@ def states_with_noise(
     check_positive_int("n_starts", n_starts)
     check_non_negative("noise", noise)
     starts = []
-    for generator, own in _of_members(states, key):
-        chosen = own[generator.integers(len(own), size=n_starts)]
-        deviation = noise * float(spread(own)) / own.shape[1] ** 0.5
+    for generator, visited in _of_members(states, key):
+        chosen = visited[generator.integers(len(visited), size=n_starts)]
+        deviation = noise * float(spread(visited)) / visited.shape[1] ** 0.5
         starts.append(chosen + deviation * generator.standard_normal(chosen.shape))
     return np.stack(starts)
 
@@ -101,7 +101,10 @@ def _of_members(
     if visited.ndim < 3:
         raise ValueError(f"`states` must have axes (member, ..., state), got shape {visited.shape}.")
     flat = visited.reshape(visited.shape[0], -1, visited.shape[-1])
-    return [(numpy_generator(jax.random.fold_in(as_key(key), i)), own) for i, own in enumerate(flat)]
+    return [
+        (numpy_generator(jax.random.fold_in(as_key(key), i)), member_states)
+        for i, member_states in enumerate(flat)
+    ]
 
 
 class DistinctPoints(NamedTuple):
@@ -277,7 +280,7 @@ def find_fixed_points(
         ]
         jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         if is_chosen is is_fixed and _some_at_bifurcation(distinct, jacobians):
-            distinct = _refined(distinct, double, constant, dynamics, search, radius)
+            distinct = _refine(distinct, double, constant, dynamics, search, radius)
             jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         tables.append(_table(distinct, jacobians, search.margin))
     return FoundPoints(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
@@ -295,7 +298,7 @@ def _some_at_bifurcation(points: list[DistinctPoints], jacobians: list[np.ndarra
     )
 
 
-def _refined(
+def _refine(
     points: list[DistinctPoints],
     ensemble: Any,
     inputs: Constants | None,
@@ -306,7 +309,7 @@ def _refined(
     """Continue the search from fixed points until rounding ends it, and merge them again."""
     with jax.enable_x64(True):
         further = dataclasses.replace(search, tolerance=float(np.finfo(np.float64).tiny))
-        starts = jnp.asarray(_padded(points))
+        starts = jnp.asarray(_pad(points))
         ends = run_searches(dynamics, ensemble, inputs, starts, further, REFINING_DAMPING)
         states, speeds = (np.asarray(values) for values in ends[:2])
     return [
@@ -315,7 +318,7 @@ def _refined(
     ]
 
 
-def _padded(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
+def _pad(points: list[DistinctPoints]) -> Float[np.ndarray, "member point state"]:
     """Return the states of all members, padded to one power of two, so that few programs are compiled."""
     most, size = max(len(of_member.state) for of_member in points), points[0].state.shape[1]
     padded = np.zeros((len(points), 1 << max(most - 1, 0).bit_length(), size))
@@ -330,7 +333,7 @@ def _jacobians_at(
     """Return the Jacobians at the points of each member."""
     if not any(len(of_member.state) for of_member in points):
         return [np.zeros((0, size, size)) for size in (of_member.state.shape[1] for of_member in points)]
-    jacobians = state_jacobians(ensemble, _padded(points), inputs=inputs, dynamics=dynamics)
+    jacobians = state_jacobians(ensemble, _pad(points), inputs=inputs, dynamics=dynamics)
     return [matrices[: len(of_member.state)] for matrices, of_member in zip(jacobians, points, strict=True)]
 
 
@@ -339,7 +342,7 @@ def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: fl
     eigenvalues = sorted_eigenvalues(jacobian)
     n_unstable = np.count_nonzero(np.abs(eigenvalues) > 1 + margin, axis=-1)
     n_marginal = np.count_nonzero(np.abs(np.abs(eigenvalues) - 1) <= margin, axis=-1)
-    member = np.repeat(np.arange(len(points)), [len(own.state) for own in points])
+    member = np.repeat(np.arange(len(points)), [len(distinct.state) for distinct in points])
     state, speed, n_starts = (np.concatenate(column) for column in zip(*points, strict=True))
     order = np.lexsort((speed, n_unstable, member))
     columns = (member, state, speed, jacobian, eigenvalues, n_unstable, n_marginal, n_starts)

@@ -50,11 +50,11 @@ def received_inputs(
             "`ensemble` must be models that say what their networks received, a SensorimotorLoop or a "
             f"NetworkModel, got {type(ensemble).__name__}."
         )
-    given, count = {len(leaf) for leaf in jax.tree.leaves(states)}, n_members(ensemble)
-    if given != {count}:
-        raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(given)}.")
+    leading_axes, count = {len(leaf) for leaf in jax.tree.leaves(states)}, n_members(ensemble)
+    if leading_axes != {count}:
+        raise ValueError(f"`states` must be of {count} members, got leading axes of {sorted(leading_axes)}.")
 
-    received = np.asarray(_received(ensemble, states, trials), np.float64)
+    received = np.asarray(_inputs_of_members(ensemble, states, trials), np.float64)
     first = member(ensemble, 0)
     sizes = network_input_names(trials, getattr(first, "plant", None), getattr(first, "channels", None))
     ends = np.cumsum(list(sizes.values()))[:-1]
@@ -62,7 +62,7 @@ def received_inputs(
 
 
 @jit
-def _received(
+def _inputs_of_members(
     ensemble: Any, states: PyTree[Array], trials: Trial
 ) -> Float[Array, "member trial time inputs"]:
     def of_member(model, states_of_member):

@@ -134,7 +134,9 @@ def _in_float64(leaf: Any) -> Any:
 def map_members(function: Callable[..., Any], ensemble: Any, *arrays: Any) -> Any:
     """Apply `function(model, *arrays)` to the members in sequence, within a compiled program."""
     stacked, shared = eqx.partition(ensemble, eqx.is_array)
-    return jax.lax.map(lambda own: function(eqx.combine(own[0], shared), *own[1:]), (stacked, *arrays))
+    return jax.lax.map(
+        lambda slices: function(eqx.combine(slices[0], shared), *slices[1:]), (stacked, *arrays)
+    )
 
 
 def state_jacobians(
@@ -153,7 +155,7 @@ def state_jacobians(
 
     **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
-    return _differentiated(0, ensemble, states, inputs, dynamics)
+    return _differentiate(0, ensemble, states, inputs, dynamics)
 
 
 def input_jacobians(
@@ -171,10 +173,10 @@ def input_jacobians(
 
     **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
-    return _differentiated(1, ensemble, states, inputs, dynamics)
+    return _differentiate(1, ensemble, states, inputs, dynamics)
 
 
-def _differentiated(
+def _differentiate(
     by: int, ensemble: eqx.Module, states: AnyArray, inputs: Inputs | None, dynamics: Dynamics
 ) -> Any:
     with jax.enable_x64(True):
@@ -184,11 +186,11 @@ def _differentiated(
 
 @jit
 def _jacobians(by: int, dynamics: Dynamics, ensemble: Any, states: Array, inputs: Constants | None) -> Any:
-    def of_member(model, own, received):
+    def of_member(model, points, received):
         def differentiate(state):
             return jax.jacfwd(lambda *x: one_step(dynamics, model, *x), argnums=by)(state, received)
 
-        return jax.vmap(differentiate)(own)
+        return jax.vmap(differentiate)(points)
 
     return map_members(of_member, ensemble, states, inputs)
 

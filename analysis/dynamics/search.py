@@ -111,7 +111,7 @@ def _search(displacement, starts, search, first_damping):
     )
 
     def iterate(old: _Searches) -> _Searches:
-        improve = jax.vmap(lambda *own: _improve(displacement, *own))
+        improve = jax.vmap(lambda *point: _improve(displacement, *point))
         state, damping, speed, slope = improve(old.state, old.damping)
         n_done = old.n_done + 1
         is_minimum = (slope <= LEAST_SLOPE) | (damping >= MOST_DAMPING)

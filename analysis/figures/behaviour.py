@@ -55,8 +55,8 @@ def draw_hand_paths(
             Circle(tuple(100 * targets[trial]), 100 * target_radius, facecolor="0.88", edgecolor="0.6")
         )
         for path in positions[:, trial]:
-            whole = 100 * np.concatenate([starts[trial][None], path])
-            ax.plot(*whole.T, color=color, linewidth=0.8, solid_capstyle="round")
+            path_from_start = 100 * np.concatenate([starts[trial][None], path])
+            ax.plot(*path_from_start.T, color=color, linewidth=0.8, solid_capstyle="round")
     ax.plot(*(100 * starts.T), "o", color="black", markersize=3)
     ax.set(xlabel="x (cm)", ylabel="y (cm)", aspect="equal")
     ax.margins(0.08)
@@ -131,14 +131,14 @@ def draw_path_deviation(
     - `color`: colour of the path.
     """
     starts, targets, path = start[None], target[None], position[None]
-    left = perpendicular_deviation(path, starts, targets)[0]
+    deviation = perpendicular_deviation(path, starts, targets)[0]
     largest = float(maximum_perpendicular_deviation(path, starts, targets)[0])
     way = target - start
     distance = float(np.linalg.norm(way))
     forward = (position - start) @ way / distance
-    at = forward[np.argmax(np.abs(left))]
+    at = forward[np.argmax(np.abs(deviation))]
     ax.plot([0, 0], [0, 100 * distance], color="0.6", linewidth=0.8, linestyle=(0, (3, 2)), zorder=1)
-    ax.plot(np.append(0, -100 * left), np.append(0, 100 * forward), color=color, zorder=2)
+    ax.plot(np.append(0, -100 * deviation), np.append(0, 100 * forward), color=color, zorder=2)
     ax.plot([0, -100 * largest], [100 * at] * 2, color=DEVIATION_COLOR, linewidth=1.5, zorder=3)
     ax.annotate(
         f"{100 * largest:+.2g} cm",
@@ -179,14 +179,14 @@ def draw_end_point_ellipses(
     - `coverage`: probability that the next end point is in its ellipse, see
         `popsim.analysis.behaviour.end_point_ellipse`.
     """
-    found = end_point_ellipse(errors, coverage=coverage)
+    ellipse = end_point_ellipse(errors, coverage=coverage)
     around = np.linspace(0, 2 * np.pi, 100)
     circle = np.stack([np.cos(around), np.sin(around)])
     for index, color in enumerate(direction_colors(directions)):
         ax.plot(*(1000 * errors[index].T), ".", color=color, markersize=2, alpha=0.5)
-        turn = found.angle[index]
+        turn = ellipse.angle[index]
         rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-        outline = rotation @ (found.semi_axes[index][:, None] * circle) + found.center[index][:, None]
+        outline = rotation @ (ellipse.semi_axes[index][:, None] * circle) + ellipse.center[index][:, None]
         ax.plot(*(1000 * outline), color=color, linewidth=1.0)
     ax.plot(0, 0, "+", color="black", markersize=7)
     ax.set(xlabel="x from the target (mm)", ylabel="y from the target (mm)", aspect="equal")
@@ -267,11 +267,13 @@ def draw_psychometric_curves(
     curves, at_levels = (_of_members(fit, coherence) for coherence in (fine, shares.coherence))
     errors = np.sqrt(at_levels * (1 - at_levels) / shares.n_trials)
     points = np.atleast_2d(shares.fraction)
-    for index, (curve, own, error) in enumerate(zip(curves, points, errors, strict=True)):
+    for index, (curve, fractions, error) in enumerate(zip(curves, points, errors, strict=True)):
         color = COLORS[index % len(COLORS)]
         name = f"member {index}" if names is None else names[index]
         ax.plot(fine, curve, color=color, linewidth=0.9, label=name)
-        ax.errorbar(shares.coherence, own, error, fmt="o", ms=3, mfc="none", mew=0.8, lw=0.8, color=color)
+        ax.errorbar(
+            shares.coherence, fractions, error, fmt="o", ms=3, mfc="none", mew=0.8, lw=0.8, color=color
+        )
     ax.axhline(0.5, color="0.8", linewidth=0.6, zorder=0)
     ax.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
     ax.set(xlabel="coherence", ylabel="share of choices to the right", yticks=[0, 0.5, 1])

@@ -64,10 +64,10 @@ def draw_fixed_points(
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.75", lw=0.4, zorder=1)
     solid = {"depthshade": False} if n_dimensions == 3 else {}
-    for kind, own, color in by_kind(n_unstable):
+    for kind, is_kind, color in by_kind(n_unstable):
         look: Any = {"s": 26 if KIND_MARKERS[kind] == "*" else 12, "marker": KIND_MARKERS[kind], **solid}
         label = kind_label(kind, "stable")
-        ax.scatter(*points[own].T, color=color, linewidths=0, zorder=3, label=label, **look)
+        ax.scatter(*points[is_kind].T, color=color, linewidths=0, zorder=3, label=label, **look)
     for number, letter in enumerate("xyz"[:n_dimensions], start=1):
         ax.set(**{f"{letter}label": f"component {number}"})
     ax.legend(**LEGEND)
@@ -89,8 +89,8 @@ def draw_jacobian_eigenvalues(
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)
-    for kind, own, color in by_kind(n_unstable):
-        values, size = eigenvalues[own].ravel(), 12 if KIND_MARKERS[kind] == "*" else 5
+    for kind, is_kind, color in by_kind(n_unstable):
+        values, size = eigenvalues[is_kind].ravel(), 12 if KIND_MARKERS[kind] == "*" else 5
         look: Any = {"marker": KIND_MARKERS[kind], "linewidths": 0, "alpha": 0.6, "label": kind_label(kind)}
         ax.scatter(np.real(values), np.imag(values), s=size, color=color, **look)
     ax.set_aspect("equal")
@@ -133,7 +133,7 @@ def draw_time_constants(
     if np.any(time_constants < 0):
         ax.plot([], [], "o", mfc="white", mec="0.3", ms=4, mew=0.8, label="grows")
     ax.set(yscale="log", xlabel="mode, slowest first", ylabel="time constant (ms)")
-    for which in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
-        which(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
+    for set_formatter in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+        set_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1.5, 0.6)))
     ax.legend(borderaxespad=0.2, labelspacing=0.3)
     return ax

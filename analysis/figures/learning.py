@@ -205,15 +205,17 @@ def draw_two_state_time_course(
     for first, end in edges.reshape(-1, 2):
         ax.axvspan(first + 0.5, end + 0.5, color="0.93", linewidth=0, zorder=0)
     ax.step(trial, perturbation, where="mid", color="0.65", linewidth=0.8, label="perturbation")
-    known = np.isfinite(measured)
-    mean = np.where(known, measured, 0.0).sum(axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan)
+    is_measured = np.isfinite(measured)
+    mean = np.where(is_measured, measured, 0.0).sum(axis=1) / np.where(
+        is_measured.any(axis=1), is_measured.sum(axis=1), np.nan
+    )
     ax.plot(trial, mean, ".", color="0.35", markersize=2.5, label="measured")
     looks = {"fast": ("#E69F00", (0, (3, 1))), "slow": ("#0072B2", (0, (5, 1.5))), "sum": ("black", "-")}
     for (name, (color, dashes)), states in zip(
         looks.items(), (course.fast, course.slow, course.adaptation), strict=True
     ):
-        own = states[:-1].reshape(len(trial), -1).mean(axis=1)
-        ax.plot(trial, own, color=color, linestyle=dashes, label=name)
+        average = states[:-1].reshape(len(trial), -1).mean(axis=1)
+        ax.plot(trial, average, color=color, linestyle=dashes, label=name)
     ax.set(xlabel="trial", ylabel="adaptation")
     reach(ax, x=(1, len(trial)))
     ax.legend(ncols=2, handlelength=1.6, columnspacing=1.0)

@@ -164,13 +164,13 @@ def draw_similarity_matrix(
     if groups is not None:
         names = checked_groups(groups, n_members)
         shown = shown[np.argsort(names[shown], kind="stable")]
-        found, counts = np.unique(names, return_counts=True)
+        group_names, counts = np.unique(names, return_counts=True)
         ends = np.cumsum(counts)
         for end in ends[:-1]:
             ax.axhline(end - 0.5, color="white", lw=1.2)
             ax.axvline(end - 0.5, color="white", lw=1.2)
         middles = ends - counts / 2 - 0.5
-        ax.set(xticks=middles, xticklabels=found, yticks=middles, yticklabels=found)
+        ax.set(xticks=middles, xticklabels=group_names, yticks=middles, yticklabels=group_names)
     else:
         ax.set(xticks=range(n_members), xticklabels=shown, yticks=range(n_members), yticklabels=shown)
     image = ax.imshow(values[np.ix_(shown, shown)], cmap="viridis", interpolation="nearest")

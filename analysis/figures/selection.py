@@ -48,8 +48,8 @@ def draw_genealogy(
                     zorder=2 if living else 1,
                 )
     if best is not None:
-        own = line[:, best]
-        ax.step(ends, np.append(own, own[-1]), where="post", color=COLORS[5], lw=2.0, zorder=3)
+        best_line = line[:, best]
+        ax.step(ends, np.append(best_line, best_line[-1]), where="post", color=COLORS[5], lw=2.0, zorder=3)
     ax.set(xlabel="training batch", ylabel="member")
     reach(ax, x=(0, float(ends[-1])), y=(-0.5, n_members - 0.5))
     return ax

@@ -33,8 +33,8 @@ def draw_setting_scores(
     """
     if len(names) != len(scores):
         raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
-    known = [values[np.isfinite(values)] for values in scores]
-    method = method_for(np.concatenate(known)) if known else "t"
+    finite_scores = [values[np.isfinite(values)] for values in scores]
+    method = method_for(np.concatenate(finite_scores)) if finite_scores else "t"
     for place, values in enumerate(scores):
         finite = values[np.isfinite(values)]
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
@@ -44,8 +44,8 @@ def draw_setting_scores(
             ax.errorbar(
                 [place], [mean], [[mean - low], [high - mean]], fmt="o", ms=4, color=COLORS[0], lw=1.4
             )
-    largest = max((own.max() for own in known if own.size), default=1.0)
-    smallest = min((own.min() for own in known if own.size), default=1.0)
+    largest = max((numbers.max() for numbers in finite_scores if numbers.size), default=1.0)
+    smallest = min((numbers.min() for numbers in finite_scores if numbers.size), default=1.0)
     if smallest > 0 and largest > WIDE * smallest:
         ax.set_yscale("log")
     ax.set_xticks(range(len(names)), names)
@@ -79,8 +79,8 @@ def draw_setting_map(
             f"`rows` and `columns` must name the {scores.shape} values of the settings, "
             f"got {len(rows)} and {len(columns)}."
         )
-    known = scores[np.isfinite(scores)]
-    is_wide = known.size > 0 and known.min() > 0 and known.max() > WIDE * known.min()
+    finite = scores[np.isfinite(scores)]
+    is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()
     norm = "log" if is_wide else "linear"
     image = ax.imshow(scores, cmap="viridis", norm=norm, interpolation="nearest", aspect="auto")
     shades = np.asarray(image.norm(scores))

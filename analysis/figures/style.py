@@ -46,9 +46,9 @@ def reach(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None
     """
     ax.update_datalim([(each, 0.0) for each in x], updatey=False)
     ax.update_datalim([(0.0, each) for each in y], updatex=False)
-    for drawn in [*ax.lines, *ax.collections, *ax.images][:1]:
-        drawn.sticky_edges.x.extend(x)
-        drawn.sticky_edges.y.extend(y)
+    for artist in [*ax.lines, *ax.collections, *ax.images][:1]:
+        artist.sticky_edges.x.extend(x)
+        artist.sticky_edges.y.extend(y)
     ax.autoscale_view()
 
 

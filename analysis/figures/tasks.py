@@ -53,18 +53,23 @@ def draw_named_times(axes: Shaped[np.ndarray, "row trial"], timeline: Timeline) 
 
 def _draw_trial(column: Shaped[np.ndarray, " row"], timeline: Timeline, trial: int, width: float) -> float:
     epochs = {name: np.asarray(bounds)[trial] for name, bounds in timeline.epochs.items()}
-    there = sorted((int(first), int(end), name) for name, (first, end) in epochs.items() if end > first)
+    occurring_epochs = sorted(
+        (int(first), int(end), name) for name, (first, end) in epochs.items() if end > first
+    )
     events = {name: int(np.asarray(steps)[trial]) for name, steps in timeline.events.items()}
-    come = sorted((step, name) for name, step in events.items() if step < timeline.n_steps)
+    occurring_events = sorted((step, name) for name, step in events.items() if step < timeline.n_steps)
     for ax in column:
-        for index, (first, end, _) in enumerate(there):
+        for index, (first, end, _) in enumerate(occurring_epochs):
             shade = EPOCH_SHADES[index % len(EPOCH_SHADES)]
             ax.axvspan(timeline.dt * first, timeline.dt * end, color=shade, linewidth=0, zorder=0)
-        for step, _ in come:
+        for step, _ in occurring_events:
             ax.axvline(timeline.dt * step, color=EVENT_COLOR, linewidth=0.8, zorder=3)
-    names = [_centered(name, (first + end) / 2, timeline.n_steps, width) for first, end, name in there]
-    lines = _stacked(names)
-    lines += _stacked([_beside(name, step / timeline.n_steps, width) for step, name in come])
+    names = [
+        _centered_label(name, (first + end) / 2, timeline.n_steps, width)
+        for first, end, name in occurring_epochs
+    ]
+    lines = _stack(names)
+    lines += _stack([_event_label(name, step / timeline.n_steps, width) for step, name in occurring_events])
     _write(column[0], lines)
     return LINE_HEIGHT * len(lines)
 
@@ -74,13 +79,13 @@ def _extent(text: str, width: float) -> float:
     return 0.55 * FONT_SIZE * (len(text) + 1) / width
 
 
-def _centered(text: str, step: float, n_steps: int, width: float) -> _Label:
+def _centered_label(text: str, step: float, n_steps: int, width: float) -> _Label:
     half = _extent(text, width) / 2
     middle = min(max(step / n_steps, half), max(1 - half, half))
     return _Label(text, middle - half, middle + half, "0.35")
 
 
-def _beside(name: str, at: float, width: float) -> _Label:
+def _event_label(name: str, at: float, width: float) -> _Label:
     """Return a label to the right of the line of an event, or to its left if there is no room."""
     extent = _extent(f"| {name}", width)
     if at + extent > 1.0 and at > extent:
@@ -88,7 +93,7 @@ def _beside(name: str, at: float, width: float) -> _Label:
     return _Label(f"| {name}", at, at + extent, EVENT_COLOR)
 
 
-def _stacked(labels: list[_Label]) -> list[list[_Label]]:
+def _stack(labels: list[_Label]) -> list[list[_Label]]:
     """Distribute labels over lines so that none overlap."""
     lines: list[list[_Label]] = []
     for label in labels:
@@ -219,7 +224,7 @@ def _signal(values: Any, dt: float, *, labels: str = "", counts: Any = None) -> 
 
     def draw_with_counts(ax: Axes, trial: int) -> None:
         draw(ax, trial)
-        height = 0.07 * _held(counts[trial]) / (np.max(counts) or 1.0)
+        height = 0.07 * _repeat_last(counts[trial]) / (np.max(counts) or 1.0)
         below: Any = {"transform": ax.get_xaxis_transform(), "color": "0.45", "linewidth": 0}
         ax.fill_between(edges, 0, height, step="post", zorder=2, **below)
 
@@ -238,15 +243,15 @@ def _lines(
         counted = np.ones(values.shape[1]) if counts is None else counts[trial]
         for index, feature in enumerate(values[trial].T):
             look: Any = {"color": LINE_COLORS[index], "linewidth": 1.0 + 0.7 * (len(names) - 1 - index)}
-            own = np.where(counted > 0, feature, np.nan)
-            ax.step(edges, _held(feature), where="post", alpha=0.25, **look)
-            ax.step(edges, _held(own), where="post", label=names[index], **look)
+            counted_values = np.where(counted > 0, feature, np.nan)
+            ax.step(edges, _repeat_last(feature), where="post", alpha=0.25, **look)
+            ax.step(edges, _repeat_last(counted_values), where="post", label=names[index], **look)
         ax.margins(y=0.12)
 
     return draw
 
 
-def _held(values: Float[np.ndarray, " time"]) -> Float[np.ndarray, " edge"]:
+def _repeat_last(values: Float[np.ndarray, " time"]) -> Float[np.ndarray, " edge"]:
     """Repeat the last value, so that each value can be drawn until the end of its step."""
     return np.append(values, values[-1])
 
@@ -286,12 +291,12 @@ def _interventions(trials: Trial) -> Callable[[Axes, int], None]:
 def _title(trials: Trial, trial: int) -> str:
     """Return the conditions of a trial as text, without those of more than three numbers or with NaN."""
     labels = {name: np.ravel(values[trial]) for name, values in trials.conditions.items()}
-    said = [
+    conditions = [
         f"{name} {', '.join(_label(value) for value in values)}{_unit(name)}"
         for name, values in labels.items()
         if 0 < values.size <= 3 and not np.any(np.isnan(values))
     ]
-    return textwrap.fill("; ".join(one.replace(" ", UNBROKEN) for one in said), TITLE_WIDTH)
+    return textwrap.fill("; ".join(condition.replace(" ", UNBROKEN) for condition in conditions), TITLE_WIDTH)
 
 
 def _unit(name: str) -> str:

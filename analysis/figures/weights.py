@@ -111,9 +111,9 @@ def draw_weight_history(
     - `values`: such as `distance_from_start(run.history.dataset)[name].relative`.
     - `label`, `color`: label and colour of this group.
     """
-    made, numbers = np.asarray(batch) + 1, np.asarray(values, np.float64)
-    shown = (made > 0) & np.any(np.isfinite(numbers), axis=1)
-    x, y = made[shown], numbers[shown]
+    n_batches, numbers = np.asarray(batch) + 1, np.asarray(values, np.float64)
+    shown = (n_batches > 0) & np.any(np.isfinite(numbers), axis=1)
+    x, y = n_batches[shown], numbers[shown]
     ax.fill_between(x, np.nanmin(y, axis=1), np.nanmax(y, axis=1), color=color, alpha=0.25, linewidth=0)
     ax.plot(x, np.nanmedian(y, axis=1), color=color, label=label)
     ax.set(xlabel="training batch", ylabel="distance", xscale="log")
@@ -137,11 +137,13 @@ def draw_change_spectrum(
     - `null`: `gaussian_singular_values` of the same shape; the band spans all draws.
     - `color`: colour of the members.
     """
-    own, drawn = (_shares(name, x) for name, x in (("singular_values", singular_values), ("null", null)))
-    mode = np.arange(1, own.shape[1] + 1)
-    ax.fill_between(mode, drawn.min(axis=0), drawn.max(axis=0), color="0.7", linewidth=0)
-    ax.plot(mode, drawn.mean(axis=0), color="0.4", label="Gaussian matrices, same shape")
-    lines = ax.plot(mode, own.T, color=color, linewidth=0.8, marker=".", markersize=3)
+    shares, null_shares = (
+        _shares(name, x) for name, x in (("singular_values", singular_values), ("null", null))
+    )
+    mode = np.arange(1, shares.shape[1] + 1)
+    ax.fill_between(mode, null_shares.min(axis=0), null_shares.max(axis=0), color="0.7", linewidth=0)
+    ax.plot(mode, null_shares.mean(axis=0), color="0.4", label="Gaussian matrices, same shape")
+    lines = ax.plot(mode, shares.T, color=color, linewidth=0.8, marker=".", markersize=3)
     lines[0].set_label("members")
     ax.set(xlabel="singular mode", ylabel="share of squared change", yscale="log")
     ax.legend()
@@ -165,15 +167,15 @@ def draw_recurrent_eigenvalues(
     - `eigenvalues`: such as `recurrent_eigenvalues(weights)[:, member]`.
     """
     values = np.asarray(eigenvalues)
-    made = np.maximum(np.asarray(batch) + 1, 1)
+    n_batches = np.maximum(np.asarray(batch) + 1, 1)
     ax.add_patch(Circle((0, 0), 1.0, fill=False, color="0.4", linewidth=0.8))
     dots = ax.scatter(
         np.real(values),
         np.imag(values),
-        c=np.broadcast_to(made[:, None], values.shape),
+        c=np.broadcast_to(n_batches[:, None], values.shape),
         s=4,
         cmap="viridis",
-        norm=LogNorm(vmin=made.min(), vmax=max(made.max(), made.min() + 1)),
+        norm=LogNorm(vmin=n_batches.min(), vmax=max(n_batches.max(), n_batches.min() + 1)),
         linewidths=0,
     )
     ax.set(xlabel="real part", ylabel="imaginary part", aspect="equal")

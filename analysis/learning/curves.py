@@ -60,12 +60,12 @@ def finite_members(loss: MemberCourses) -> Float[np.ndarray, "batch finite_membe
     dims = getattr(loss, "dims", ("batch", "member"))
     if values.ndim != 2 or dims[-1] != "member":
         raise ValueError(f"`loss` must have axes (batch, member), got shape {values.shape}, axes {dims}.")
-    kept = values[:, np.isfinite(values).all(axis=0)]
-    if kept.size == 0:
+    finite = values[:, np.isfinite(values).all(axis=0)]
+    if finite.size == 0:
         raise ValueError(f"`loss` must be finite in a member, got {values.shape[1]} that are not.")
-    if not np.all(kept > 0):
-        raise ValueError(f"`loss` must be above zero, got {kept.min()}.")
-    return kept
+    if not np.all(finite > 0):
+        raise ValueError(f"`loss` must be above zero, got {finite.min()}.")
+    return finite
 
 
 class LearningCurve(NamedTuple):
@@ -212,12 +212,12 @@ def _fit_one(batch: np.ndarray, course: np.ndarray) -> tuple[float, float, float
     best = grid[np.argmin([np.sum(residuals(np.array([x])) ** 2) for x in grid])]
     step = grid[1] - grid[0]
     near = (max(best - step, bounds[0]), min(best + step, bounds[1]))
-    found = least_squares(residuals, [np.mean(near)], bounds=near, xtol=1e-12, ftol=1e-14, gtol=1e-14)
-    tau = float(np.exp(found.x[0]))
+    optimum = least_squares(residuals, [np.mean(near)], bounds=near, xtol=1e-12, ftol=1e-14, gtol=1e-14)
+    tau = float(np.exp(optimum.x[0]))
     asymptote, amplitude = _linear_part(batch, course, tau)
-    left = asymptote + amplitude * _decay(batch, tau) - course
-    root_mean_square = float(np.sqrt(np.mean(left**2)))
-    return asymptote, amplitude, tau, root_mean_square, _tau_error(batch, amplitude, tau, left)
+    residual = asymptote + amplitude * _decay(batch, tau) - course
+    root_mean_square = float(np.sqrt(np.mean(residual**2)))
+    return asymptote, amplitude, tau, root_mean_square, _tau_error(batch, amplitude, tau, residual)
 
 
 def _decay(batch: np.ndarray, tau: float) -> np.ndarray:
@@ -232,12 +232,12 @@ def _linear_part(batch: np.ndarray, course: np.ndarray, tau: float) -> tuple[flo
     return float(asymptote), float(amplitude)
 
 
-def _tau_error(batch: np.ndarray, amplitude: float, tau: float, left: np.ndarray) -> float:
+def _tau_error(batch: np.ndarray, amplitude: float, tau: float, residual: np.ndarray) -> float:
     """Return sqrt((J'J)^-1 s²) for tau, with s² the residual variance (number of rows minus three)."""
     decay = _decay(batch, tau)
     slopes = np.column_stack([np.ones(len(batch)), decay, amplitude * decay * (batch - batch[0]) / tau**2])
     error = standard_errors(slopes)[2]
-    return float(error * np.sqrt(np.sum(left**2) / (len(batch) - 3)))
+    return float(error * np.sqrt(np.sum(residual**2) / (len(batch) - 3)))
 
 
 class Savings(NamedTuple):
@@ -283,7 +283,7 @@ def savings_in_rate(
         1 / fit_exponential(as_float64(name, course), batch).tau
         for name, course in (("first", first), ("second", second))
     ]
-    return _compared(rates[0], rates[1], rates[1] - rates[0], confidence=confidence, key=key)
+    return _compare(rates[0], rates[1], rates[1] - rates[0], confidence=confidence, key=key)
 
 
 def savings_in_time(
@@ -314,16 +314,16 @@ def savings_in_time(
         time_to_criterion(as_float64(name, course), batch, criterion, smoothed_over=smoothed_over)
         for name, course in (("first", first), ("second", second))
     ]
-    return _compared(times[0], times[1], times[0] - times[1], confidence=confidence, key=key)
+    return _compare(times[0], times[1], times[0] - times[1], confidence=confidence, key=key)
 
 
-def _compared(
+def _compare(
     first: np.ndarray, second: np.ndarray, saved: np.ndarray, *, confidence: float, key: Key[jax.Array, ""]
 ) -> Savings:
-    known = saved[np.isfinite(saved)]
-    if known.size < 2:
+    finite = saved[np.isfinite(saved)]
+    if finite.size < 2:
         raise ValueError(
-            f"`first` and `second` must be comparable in two members or more, got {known.size} that are."
+            f"`first` and `second` must be comparable in two members or more, got {finite.size} that are."
         )
-    comparison = paired_comparison(np.zeros(known.size), known, confidence=confidence, key=key)
-    return Savings(first, second, saved, known.size, comparison)
+    comparison = paired_comparison(np.zeros(finite.size), finite, confidence=confidence, key=key)
+    return Savings(first, second, saved, finite.size, comparison)

@@ -63,7 +63,7 @@ def simulate_two_states(
     if clamped.shape != world.shape:
         raise ValueError(f"`is_error_clamp` must be of {world.size} trials, got shape {clamped.shape}.")
     keep_fast, learn_fast, keep_slow, learn_slow = (
-        np.asarray(own, np.float64) for own in np.broadcast_arrays(*parameters)
+        np.asarray(rates, np.float64) for rates in np.broadcast_arrays(*parameters)
     )
     fast, slow = [np.zeros(keep_fast.shape)], [np.zeros(keep_fast.shape)]
     for force, is_clamp in zip(world.tolist(), clamped.tolist(), strict=True):
@@ -115,10 +115,12 @@ def fit_two_states(
     if (most := int(np.isfinite(measured).sum(axis=0).max(initial=0))) < 5:
         raise ValueError(f"`adaptation` must be five numbers of a member or more, got {most}.")
     clamped = np.asarray(is_error_clamp)
-    fits = [_fit_one(own, world, clamped) for own in measured.T]
-    parameters = TwoStateParameters(*np.array([own for own, _ in fits]).T)
-    residual = np.array([left for _, left in fits])
-    varied = np.array([own[np.isfinite(own)].var() if np.isfinite(own).any() else 0.0 for own in measured.T])
+    fits = [_fit_one(course, world, clamped) for course in measured.T]
+    parameters = TwoStateParameters(*np.array([values for values, _ in fits]).T)
+    residual = np.array([error for _, error in fits])
+    varied = np.array(
+        [course[np.isfinite(course)].var() if np.isfinite(course).any() else 0.0 for course in measured.T]
+    )
     return TwoStateFit(parameters, residual, 1 - residual**2 / np.where(varied > 0, varied, np.nan))
 
 
@@ -126,19 +128,19 @@ def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tu
     """Return the parameters in order, and the root mean square residual."""
     from scipy.optimize import least_squares
 
-    known = np.isfinite(measured)
-    if known.sum() < 5:
+    is_measured = np.isfinite(measured)
+    if is_measured.sum() < 5:
         return np.full(4, np.nan), np.nan
 
     def residuals(free: np.ndarray) -> np.ndarray:
-        course = simulate_two_states(_ordered(free), world, clamped).adaptation[:-1]
-        return (course - measured)[known]
+        course = simulate_two_states(_ordered_parameters(free), world, clamped).adaptation[:-1]
+        return (course - measured)[is_measured]
 
     def jacobian(free: np.ndarray) -> np.ndarray:
         """Return forward differences, from one simulation."""
         steps = 1e-7 * np.where(free > 0.5, -1.0, 1.0)
-        moved = _ordered(free[:, None] + np.column_stack([np.zeros(4), np.diag(steps)]))
-        courses = simulate_two_states(moved, world, clamped).adaptation[:-1][known]
+        moved = _ordered_parameters(free[:, None] + np.column_stack([np.zeros(4), np.diag(steps)]))
+        courses = simulate_two_states(moved, world, clamped).adaptation[:-1][is_measured]
         return (courses[:, 1:] - courses[:, :1]) / steps
 
     starts = [_free(np.array(start)) for start in STARTS]
@@ -153,10 +155,10 @@ def _fit_one(measured: np.ndarray, world: np.ndarray, clamped: np.ndarray) -> tu
         for start in starts
     ]
     best = min(fits, key=lambda fit: fit.cost)
-    return np.array(_ordered(best.x)), float(np.sqrt(2 * best.cost / known.sum()))
+    return np.array(_ordered_parameters(best.x)), float(np.sqrt(2 * best.cost / is_measured.sum()))
 
 
-def _ordered(free: np.ndarray) -> TwoStateParameters:
+def _ordered_parameters(free: np.ndarray) -> TwoStateParameters:
     """Map (slow retention, fast / slow retention, fast learning, slow / fast learning) to the parameters."""
     slow_retention, retained, fast_learning, learned = free
     return TwoStateParameters(
@@ -165,7 +167,7 @@ def _ordered(free: np.ndarray) -> TwoStateParameters:
 
 
 def _free(start: np.ndarray) -> np.ndarray:
-    """Invert `_ordered`."""
+    """Invert `_ordered_parameters`."""
     fast_retention, fast_learning, slow_retention, slow_learning = start
     return np.array(
         [slow_retention, fast_retention / slow_retention, fast_learning, slow_learning / fast_learning]

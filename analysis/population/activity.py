@@ -100,10 +100,10 @@ def average_by_factors(
     cells = []
     for name, levels in factors.items():
         check_trials(f"factors[{name!r}]", levels, values.shape[1])
-        found, cell = different_labels(levels)
-        if found.size < 2:
-            raise ValueError(f"`factors[{name!r}]` must have two levels or more, got {found.size}.")
-        cells.append((found.size, cell))
+        distinct, cell = different_labels(levels)
+        if distinct.size < 2:
+            raise ValueError(f"`factors[{name!r}]` must have two levels or more, got {distinct.size}.")
+        cells.append((distinct.size, cell))
     shape = tuple(size for size, _ in cells)
     cell = np.ravel_multi_index([index for _, index in cells], shape)
     count = np.bincount(cell, minlength=int(np.prod(shape)))
@@ -143,13 +143,13 @@ def marginalize(
     axes = range(1, len(names) + 1)
     parts: dict[tuple[int, ...], np.ndarray] = {}
     for size in range(len(names) + 1):
-        for kept in combinations(axes, size):
-            part = centered.mean(axis=tuple(set(axes) - set(kept)), keepdims=True)
+        for factor_axes in combinations(axes, size):
+            part = centered.mean(axis=tuple(set(axes) - set(factor_axes)), keepdims=True)
             for lower, smaller in parts.items():
-                if set(lower) < set(kept):
+                if set(lower) < set(factor_axes):
                     part = part - smaller
-            parts[kept] = part
+            parts[factor_axes] = part
     return {
-        " x ".join(names[axis - 1] for axis in kept) or "time": np.broadcast_to(part, centered.shape)
-        for kept, part in parts.items()
+        " x ".join(names[axis - 1] for axis in factor_axes) or "time": np.broadcast_to(part, centered.shape)
+        for factor_axes, part in parts.items()
     }

@@ -149,7 +149,7 @@ def alignment_index(
     """
     from_first, from_second = _covariances(first, second, n_components)
     directions = principal_components(first, n_components=n_components).components.mT
-    captured = _captured(directions, from_second)
+    captured = _captured_variance(directions, from_second)
     return captured / _most_captured(from_second, n_components)
 
 
@@ -183,7 +183,7 @@ def random_alignment(
     draws = []
     for _ in range(n_draws):
         random = root @ generator.standard_normal((*power.shape, n_components))
-        draws.append(_captured(np.linalg.qr(random)[0], from_second))
+        draws.append(_captured_variance(np.linalg.qr(random)[0], from_second))
     return np.stack(draws) / _most_captured(from_second, n_components)
 
 
@@ -198,7 +198,7 @@ def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[
     of_first, of_second = (sample.mT @ sample / sample.shape[1] for sample in samples)
     if not np.all(np.trace(of_second, axis1=1, axis2=2) > 0):
         raise ValueError("`second` must vary in every member.")
-    least = np.array([least_singular_value(own) for own in epochs[0]]) ** 2 / samples[0].shape[1]
+    least = np.array([least_singular_value(activity) for activity in epochs[0]]) ** 2 / samples[0].shape[1]
     n_varied = np.count_nonzero(np.linalg.eigvalsh(of_first) > least[:, None], axis=1)
     if np.any(n_varied < n_components):
         raise ValueError(
@@ -208,7 +208,7 @@ def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[
     return of_first, of_second
 
 
-def _captured(
+def _captured_variance(
     directions: Float[np.ndarray, "member unit component"], covariance: Covariances
 ) -> Float[np.ndarray, " member"]:
     return np.sum(directions * (covariance @ directions), axis=(1, 2))
@@ -274,31 +274,34 @@ def demixed_components(
     parts = {
         name: part.reshape(len(mean), -1, n_units) for name, part in marginalize(mean, tuple(factors)).items()
     }
-    whole = np.sum(list(parts.values()), axis=0)
-    power = np.sum(whole**2, axis=(1, 2))
+    total = np.sum(list(parts.values()), axis=0)
+    power = np.sum(total**2, axis=(1, 2))
     if n_still := int(np.count_nonzero(power == 0)):
         raise ValueError(f"`activity` must vary in every member, got {n_still} in which it does not.")
     penalty = np.sqrt(power)[:, None, None] * regularization * np.eye(n_units)
-    augmented = np.concatenate([whole, penalty], axis=1)
+    augmented = np.concatenate([total, penalty], axis=1)
     inverse = np.linalg.pinv(augmented)
     demixed = {}
     for name, part in parts.items():
-        regression = inverse[..., : whole.shape[1]] @ part
+        regression = inverse[..., : total.shape[1]] @ part
         _, _, directions = np.linalg.svd(augmented @ regression, full_matrices=False)
         encoder = directions[:, :n_components]
         decoder = encoder @ regression.mT
-        read = whole @ decoder.mT
+        read = total @ decoder.mT
         signs = sign_factors(read, axis=1)
         encoder, decoder = (weights * signs.mT for weights in (encoder, decoder))
         projections = (read * signs).reshape(*mean.shape[:-1], n_components)
-        by_part = {other: _explained(values, encoder, decoder, power) for other, values in parts.items()}
+        by_part = {
+            part_name: _explained_fraction(values, encoder, decoder, power)
+            for part_name, values in parts.items()
+        }
         explained = np.sum(list(by_part.values()), axis=0)
         fraction = np.sum(part**2, axis=(1, 2)) / power
         demixed[name] = DemixedComponents(encoder, decoder, projections, explained, by_part, fraction)
     return demixed
 
 
-def _explained(
+def _explained_fraction(
     part: Float[np.ndarray, "member sample unit"],
     encoder: Components,
     decoder: Components,

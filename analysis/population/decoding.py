@@ -53,7 +53,7 @@ def decode_condition(
     **Raises:** `ValueError` if `activity` has other axes or is not finite, there is not one label per trial,
         only one label, or a label has fewer than `n_folds` trials; `ImportError` without scikit-learn.
     """
-    values, labels = _checked(activity, condition, n_folds)
+    values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, numpy_generator(key))
     return np.stack([_accuracy_at_each_time(of_member, labels, folds) for of_member in values])
 
@@ -71,7 +71,7 @@ def decode_condition_across_times(
 
     **Raises:** as `decode_condition`.
     """
-    values, labels = _checked(activity, condition, n_folds)
+    values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, numpy_generator(key))
     n_steps, n_units = values.shape[2:]
     correct = np.zeros((len(values), n_steps, n_steps))
@@ -79,7 +79,7 @@ def decode_condition_across_times(
         for fitted, tested in folds:
             held_out = of_member[tested].reshape(-1, n_units)
             for time in range(n_steps):
-                named = _named(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
+                named = _predict_labels(held_out, *_discriminant(of_member[fitted, time], labels[fitted]))
                 hits[time] += np.sum(named.reshape(-1, n_steps) == labels[tested, None], axis=0)
     return correct / labels.size
 
@@ -98,7 +98,7 @@ def decode_shuffled_condition(
     **Raises:** as `decode_condition`, or if `n_shuffles` is not positive.
     """
     check_positive_int("n_shuffles", n_shuffles)
-    values, labels = _checked(activity, condition, n_folds)
+    values, labels = _activity_and_labels(activity, condition, n_folds)
     generator = numpy_generator(key)
     accuracy = []
     for _ in range(n_shuffles):
@@ -122,19 +122,19 @@ def chance_level(condition: Labels) -> float:
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
 
-def _checked(
+def _activity_and_labels(
     activity: AnyArray, condition: AnyArray, n_folds: int
 ) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
     values, labels = population_activity("activity", activity), np.asarray(condition)
     check_trials("condition", labels, values.shape[1])
-    different, which = different_labels(labels)
-    count = np.bincount(which)
+    different, label_index = different_labels(labels)
+    count = np.bincount(label_index)
     if different.size < 2 or n_folds < 2 or count.min() < n_folds:
         raise ValueError(
             f"`condition` must have two labels or more, each in at least `n_folds` = {n_folds} trials (2 or "
             f"more), got {different.size} labels, the rarest in {count.min()} trials."
         )
-    return values, which
+    return values, label_index
 
 
 def _folds(labels: Int[np.ndarray, " trial"], n_folds: int, generator: np.random.Generator) -> Folds:
@@ -162,7 +162,7 @@ def _discriminant(
     return weights, np.log(fraction) - np.sum(means.T * weights, axis=0) / 2
 
 
-def _named(
+def _predict_labels(
     activity: Float[np.ndarray, "trial unit"],
     weights: Float[np.ndarray, "unit label"],
     offset: Float[np.ndarray, " label"],
@@ -177,7 +177,7 @@ def _accuracy_at_each_time(
     for fitted, tested in folds:
         for time in range(correct.size):
             fit = _discriminant(activity[fitted, time], labels[fitted])
-            correct[time] += np.sum(_named(activity[tested, time], *fit) == labels[tested])
+            correct[time] += np.sum(_predict_labels(activity[tested, time], *fit) == labels[tested])
     return correct / labels.size
 
 
@@ -227,12 +227,12 @@ def decode_kinematics(
     **Raises:** `ValueError` if `activity` has other axes, `kinematics` has other members, trials or times, a
         number is not finite, or `lead` or `n_folds` is out of range; `ImportError` without scikit-learn.
     """
-    values, wanted = population_activity("activity", activity), finite_float64("kinematics", kinematics)
+    values, movement = population_activity("activity", activity), finite_float64("kinematics", kinematics)
     n_trials, n_steps = values.shape[1:3]
-    if wanted.ndim != 4 or wanted.shape[:3] != values.shape[:3]:
+    if movement.ndim != 4 or movement.shape[:3] != values.shape[:3]:
         raise ValueError(
             f"`kinematics` must have the members, trials and times of `activity`, {values.shape[:3]}, "
-            f"and features, got shape {wanted.shape}."
+            f"and features, got shape {movement.shape}."
         )
     if not 2 <= n_folds <= n_trials:
         raise ValueError(f"`n_folds` must be from 2 to {n_trials}, the trials, got {n_folds}.")
@@ -244,15 +244,15 @@ def decode_kinematics(
     if (shift := n_steps_in("lead", lead, dt)) >= n_steps:
         raise ValueError(f"`lead` must be shorter than a trial, {n_steps * dt:.4g} s, got {lead} s.")
     order = numpy_generator(key).permutation(n_trials)
-    predicted = np.full(wanted.shape, np.nan)
-    for of_member, target, into in zip(values, wanted, predicted, strict=True):
+    predicted = np.full(movement.shape, np.nan)
+    for of_member, target, into in zip(values, movement, predicted, strict=True):
         for held_out in np.array_split(order, n_folds):
             fitted = order[~np.isin(order, held_out)]
             trials = of_member[:, : n_steps - shift], target[:, shift:]
             penalties = _best_penalties(*trials, np.array_split(fitted, min(n_folds, fitted.size)))
             into[held_out, shift:] = _predictions(*trials, fitted, held_out, penalties[None])[0]
-    error, spread = (predicted - wanted)[:, :, shift:], wanted[:, :, shift:]
-    over_time = np.full((len(wanted), n_steps, wanted.shape[3]), np.nan)
+    error, spread = (predicted - movement)[:, :, shift:], movement[:, :, shift:]
+    over_time = np.full((len(movement), n_steps, movement.shape[3]), np.nan)
     over_time[:, shift:] = _r_squared(error, spread, axis=(1,))
     return KinematicDecoding(predicted, _r_squared(error, spread, axis=(1, 2)), over_time)
 

@@ -80,8 +80,8 @@ def _mean_of_each_axis(
     values: Float[np.ndarray, "member trial time unit"],
 ) -> Float[np.ndarray, "member trial time unit"]:
     residual = values
-    for others in ((1, 3), (1, 2), (2, 3)):  # order of the authors' code: times, units, trials
-        residual = residual - residual.mean(axis=others, keepdims=True)
+    for averaged_axes in ((1, 3), (1, 2), (2, 3)):  # order of the authors' code: times, units, trials
+        residual = residual - residual.mean(axis=averaged_axes, keepdims=True)
     return values - residual
 
 
@@ -95,11 +95,11 @@ def _fit(
         rows = np.moveaxis(residual, axis, 0).reshape(residual.shape[axis], -1)
         eigenvalues, eigenvectors = np.linalg.eigh(rows @ rows.T)
         fraction = eigenvalues[::-1] * residual.shape[axis] / max(total, np.finfo(float).tiny)
-        kept = fraction[fraction > _SMALLEST]
-        if kept.size == 0:
+        spectrum = fraction[fraction > _SMALLEST]
+        if spectrum.size == 0:
             raise ValueError("`activity` must vary over trials, times and units in every member.")
         directions.append(eigenvectors[:, ::-1] * sign_factors(eigenvectors[:, ::-1], axis=0))
-        targets.append(kept / kept.sum())
+        targets.append(spectrum / spectrum.sum())
     variance = np.zeros(residual.shape)
     variance[tuple(slice(target.size) for target in targets)] = total * _solve(targets)
     return directions, variance
@@ -108,14 +108,14 @@ def _fit(
 def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
     """Return variances 1 / (a_i + b_j + c_k) whose sums over two axes are the targets, which sum to 1."""
     sizes = [target.size for target in targets]
-    wanted = np.concatenate(targets)
+    target_sums = np.concatenate(targets)
     multipliers = np.concatenate(
         [np.prod(sizes) / size / target for size, target in zip(sizes, targets, strict=True)]
     )
     for _ in range(_MOST_STEPS):
         variance = 1 / _sums(multipliers, sizes)
-        gradient = wanted - _marginals(variance)
-        if np.max(np.abs(gradient) / wanted) < _TOLERANCE:
+        gradient = target_sums - _marginals(variance)
+        if np.max(np.abs(gradient) / target_sums) < _TOLERANCE:
             return variance
         step = _newton_step(gradient, variance**2, sizes)
         decrement = np.sqrt(max(gradient @ step, 0.0))
@@ -147,9 +147,9 @@ def _newton_step(
     unit = 1 / np.sqrt(diagonal)
     curvature *= unit[:, None] * unit
     # A constant moved from one set of multipliers to another has no effect, so these directions are fixed.
-    for one, other in ((first, second), (first, third)):
+    for indices, other_indices in ((first, second), (first, third)):
         shift = np.zeros(sum(sizes))
-        shift[one], shift[other] = 1 / unit[one], -1 / unit[other]
+        shift[indices], shift[other_indices] = 1 / unit[indices], -1 / unit[other_indices]
         curvature += np.outer(shift, shift) / (shift @ shift)
     return unit * np.linalg.solve(curvature, unit * gradient)
 
@@ -194,20 +194,20 @@ def rotation_test(
     """
     check_positive_int("n_draws", n_draws)
     values = population_activity("activity", activity)
-    found = rotations(values, dt=dt, n_components=n_components)
+    fit = rotations(values, dt=dt, n_components=n_components)
     distribution, generator = maximum_entropy_activity(values), numpy_generator(key)
     skew, full = np.empty((2, n_draws, values.shape[0]))
     for draw in range(n_draws):
         random = rotations(distribution.draw(generator), dt=dt, n_components=n_components)
         skew[draw], full[draw] = random.r2_skew, random.r2_full
     return RotationTest(
-        r2_skew=found.r2_skew,
-        r2_full=found.r2_full,
+        r2_skew=fit.r2_skew,
+        r2_full=fit.r2_full,
         random_r2_skew=skew,
         random_r2_full=full,
-        p_skew=_share_as_high(found.r2_skew, skew),
-        p_full=_share_as_high(found.r2_full, full),
-        p_ratio=_share_as_high(found.r2_skew / found.r2_full, skew / full),
+        p_skew=_share_as_high(fit.r2_skew, skew),
+        p_full=_share_as_high(fit.r2_full, full),
+        p_ratio=_share_as_high(fit.r2_skew / fit.r2_full, skew / full),
     )
 
 

@@ -122,10 +122,10 @@ def _planes(
     planes = np.stack([fastest.real, fastest.imag], axis=2)
     turning = np.einsum("mpc,mcd,mpd->mp", planes[:, :, 0], skew, planes[:, :, 1])
     planes[:, :, 1] *= np.where(turning < 0, -1.0, 1.0)[..., None]
-    seen = np.einsum("mrc,mpac->mpra", first_states, planes)
-    if seen.shape[2] > 1:
-        seen = seen - seen.mean(axis=2, keepdims=True)
-    first = np.linalg.svd(seen, full_matrices=False)[2][:, :, 0]
+    projections = np.einsum("mrc,mpac->mpra", first_states, planes)
+    if projections.shape[2] > 1:
+        projections = projections - projections.mean(axis=2, keepdims=True)
+    first = np.linalg.svd(projections, full_matrices=False)[2][:, :, 0]
     turned = np.stack([first, np.stack([-first[..., 1], first[..., 0]], axis=-1)], axis=2)
     return turned @ planes, np.maximum(speed, 0.0)
 
@@ -166,15 +166,15 @@ def tangling(
     if n_steps < 3:
         raise ValueError(f"`activity` must have three times or more, got {n_steps}.")
     n_kept = min(n_components, n_units, n_trials * n_steps)
-    found = principal_components(values, n_components=n_kept)
-    velocity = np.gradient(found.projections, dt, axis=2, edge_order=2)
-    constant = softening * found.variance.sum(axis=1)
+    components = principal_components(values, n_components=n_kept)
+    velocity = np.gradient(components.projections, dt, axis=2, edge_order=2)
+    constant = softening * components.variance.sum(axis=1)
     if n_still := int(np.count_nonzero(constant == 0)):
         raise ValueError(f"`activity` must vary in every member, got {n_still} in which it does not.")
     flat = (n_trials * n_steps, n_kept)
     of_members = [
         _largest_ratio(states.reshape(flat), speeds.reshape(flat), float(added))
-        for states, speeds, added in zip(found.projections, velocity, constant, strict=True)
+        for states, speeds, added in zip(components.projections, velocity, constant, strict=True)
     ]
     return np.stack(of_members).reshape(n_members, n_trials, n_steps)
 
@@ -193,7 +193,7 @@ def _largest_ratio(
 
 
 def _squared_distances(
-    some: Float[np.ndarray, "some component"], others: Float[np.ndarray, "other component"]
+    points: Float[np.ndarray, "some component"], centers: Float[np.ndarray, "other component"]
 ) -> Float[np.ndarray, "some other"]:
-    squares = np.sum(some**2, axis=1)[:, None] + np.sum(others**2, axis=1)
-    return np.maximum(squares - 2 * some @ others.T, 0.0)
+    squares = np.sum(points**2, axis=1)[:, None] + np.sum(centers**2, axis=1)
+    return np.maximum(squares - 2 * points @ centers.T, 0.0)

@@ -92,14 +92,14 @@ def tuning_curves(
     check_trials("direction", angle, values.shape[-2])
     turned = np.angle(np.exp(1j * angle))
     turned = np.where(turned < ALIKE * np.pi - np.pi, turned + 2 * np.pi, turned)
-    _, which = different_labels(turned)
-    count = np.bincount(which)
-    groups = [values[..., which == index, :] for index in range(count.size)]
+    _, direction_index = different_labels(turned)
+    count = np.bincount(direction_index)
+    groups = [values[..., direction_index == index, :] for index in range(count.size)]
     mean = np.stack([group.mean(axis=-2) for group in groups], axis=-2)
     deviation = np.stack([_deviation(group) for group in groups], axis=-2)
-    between, total = mean[..., which, :].var(axis=-2), values.var(axis=-2)
+    between, total = mean[..., direction_index, :].var(axis=-2), values.var(axis=-2)
     return TuningCurves(
-        direction=np.bincount(which, turned) / count,
+        direction=np.bincount(direction_index, turned) / count,
         mean=mean,
         deviation=deviation,
         n_trials=count,

@@ -66,19 +66,21 @@ def pairwise(
     if len(members) < 2:
         raise ValueError(f"`members` must be two members or more, got {len(members)}.")
     values = [finite_float64("members", member) for member in members]
-    found = np.empty((len(values), len(values)))
+    matrix = np.empty((len(values), len(values)))
     ends = np.linspace(0, len(values), min(N_BLOCKS, len(values)) + 1).astype(int).tolist()
     parts = [slice(first, end) for first, end in zip(ends[:-1], ends[1:], strict=True)]
     blocks = list(combinations_with_replacement(parts, 2))
-    rows, columns = ([values[own] for own in side] for side in zip(*blocks, strict=True))
+    rows, columns = ([values[part] for part in side] for side in zip(*blocks, strict=True))
     compute = map if executor is None else executor.map
-    of_blocks = compute(_block, rows, columns, [one == other for one, other in blocks], [measure] * len(rows))
+    of_blocks = compute(
+        _block, rows, columns, [row == column for row, column in blocks], [measure] * len(rows)
+    )
     for (row, column), block in zip(blocks, of_blocks, strict=True):
-        found[row, column], found[column, row] = block, block.T
-    if not np.isfinite(found).all():
-        pair = np.argwhere(~np.isfinite(found))[0].tolist()
-        raise ValueError(f"`measure` must be finite, got {found[*pair]} for members {pair}.")
-    return found
+        matrix[row, column], matrix[column, row] = block, block.T
+    if not np.isfinite(matrix).all():
+        pair = np.argwhere(~np.isfinite(matrix))[0].tolist()
+        raise ValueError(f"`measure` must be finite, got {matrix[*pair]} for members {pair}.")
+    return matrix
 
 
 def _check_executor(executor: Executor | None) -> None:
@@ -107,13 +109,13 @@ def _block(
     measure: Callable[[np.ndarray, np.ndarray], float],
 ) -> Float[np.ndarray, "row column"]:
     """Return a measure of all pairs of two groups of members, or of a group with itself."""
-    found = np.empty((len(rows), len(columns)))
-    for first, own in enumerate(rows):
+    block = np.empty((len(rows), len(columns)))
+    for first, member in enumerate(rows):
         for second in range(first if are_same else 0, len(columns)):
-            found[first, second] = measure(own, columns[second])
+            block[first, second] = measure(member, columns[second])
             if are_same:
-                found[second, first] = found[first, second]
-    return found
+                block[second, first] = block[first, second]
+    return block
 
 
 def check_distances(name: str, distances: Distances) -> Float[np.ndarray, "member member"]:
@@ -159,28 +161,28 @@ def matrix_permutation_test(
     equal distances for all pairs, or `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
-    one, other = check_distances("first", first), check_distances("second", second)
-    if one.shape != other.shape or len(one) < 3:
+    x, y = check_distances("first", first), check_distances("second", second)
+    if x.shape != y.shape or len(x) < 3:
         raise ValueError(
             "`first` and `second` must be of the same three members or more, "
-            f"got shapes {one.shape} and {other.shape}."
+            f"got shapes {x.shape} and {y.shape}."
         )
-    above = np.triu_indices(len(one), 1)
-    for name, values in (("first", one), ("second", other)):
+    above = np.triu_indices(len(x), 1)
+    for name, values in (("first", x), ("second", y)):
         if np.ptp(values[above]) == 0:
             raise ValueError(f"`{name}` must have distances that differ, got {values[above][0]} for all.")
     generator = numpy_generator(key)
-    exact = math.factorial(len(one)) <= n_permutations
+    exact = math.factorial(len(x)) <= n_permutations
     if exact:
-        orders = np.array(list(permutations(range(len(one)))))
+        orders = np.array(list(permutations(range(len(x)))))
     else:
-        orders = generator.permuted(np.tile(np.arange(len(one)), (n_permutations, 1)), axis=1)
-    wanted = _standardised(one[above])
-    null = np.array([wanted @ _standardised(other[np.ix_(order, order)][above]) for order in orders])
-    return permutation_test_result(float(wanted @ _standardised(other[above])), null, exact)
+        orders = generator.permuted(np.tile(np.arange(len(x)), (n_permutations, 1)), axis=1)
+    reference = _standardise(x[above])
+    null = np.array([reference @ _standardise(y[np.ix_(order, order)][above]) for order in orders])
+    return permutation_test_result(float(reference @ _standardise(y[above])), null, exact)
 
 
-def _standardised(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair"]:
+def _standardise(values: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair"]:
     centred = values - values.mean()
     return centred / np.linalg.norm(centred)
 
@@ -230,7 +232,7 @@ def cluster_members(
     numbers = np.arange(2, len(values))
     labels = hierarchy.cut_tree(joined, n_clusters=numbers).T.astype(int)
     silhouette_score = optional("sklearn.metrics").silhouette_score
-    scores = [silhouette_score(values, own, metric="precomputed") for own in labels]
+    scores = [silhouette_score(values, clusters, metric="precomputed") for clusters in labels]
     return MemberClusters(joined, numbers, labels, np.array(scores, float), int(np.argmax(scores)))
 
 
@@ -291,7 +293,7 @@ def group_separation(distances: Distances, groups: Sequence[Any] | Shaped[AnyArr
     **Raises:** `ValueError` if `distances` are not distances, there is not one label per member, there is
     only one group, or no group has two members.
     """
-    values, codes = _checked(distances, groups)
+    values, codes = _distances_and_groups(distances, groups)
     return float(_separations(values, codes[None])[0])
 
 
@@ -319,7 +321,7 @@ def group_permutation_test(
     **Raises:** `ValueError` as `group_separation`, or if `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
-    values, codes = _checked(distances, groups)
+    values, codes = _distances_and_groups(distances, groups)
     statistic = float(_separations(values, codes[None])[0])
     counts = np.bincount(codes)
     n_labellings = math.factorial(len(codes)) // math.prod(math.factorial(int(n)) for n in counts)
@@ -332,7 +334,7 @@ def group_permutation_test(
     return permutation_test_result(statistic, _separations(values, labellings), exact)
 
 
-def _checked(
+def _distances_and_groups(
     distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)
@@ -351,14 +353,14 @@ def _separations(
     first, second = np.triu_indices(len(distances), 1)
     of_pairs = distances[first, second]
     n_at_once = max(1, _MOST_PAIRS // len(of_pairs))
-    found = []
+    separations = []
     for begin in range(0, len(labellings), n_at_once):
         some = labellings[begin : begin + n_at_once]
         same = some[:, first] == some[:, second]
         n_same = same.sum(axis=1)
         within = same @ of_pairs
-        found.append((of_pairs.sum() - within) / (len(of_pairs) - n_same) - within / n_same)
-    return np.concatenate(found)
+        separations.append((of_pairs.sum() - within) / (len(of_pairs) - n_same) - within / n_same)
+    return np.concatenate(separations)
 
 
 def _all_labellings(n_members: int, counts: list[int]) -> Iterator[list[int]]:

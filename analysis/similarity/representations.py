@@ -99,8 +99,8 @@ def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: floa
 
     **Raises:** `ValueError` as `canonical_correlations`.
     """
-    kept = canonical_correlations(first, second, share_of_variance=share_of_variance)
-    return float(1 - kept.mean())
+    correlations = canonical_correlations(first, second, share_of_variance=share_of_variance)
+    return float(1 - correlations.mean())
 
 
 def principal_patterns(
@@ -182,9 +182,9 @@ def _left_after_rotation(x: Float[np.ndarray, "sample unit"], y: Float[np.ndarra
     """Return the minimum over Q of |X - Y Q|."""
     # Computed from the best Q, as the difference of norms would lose half of the digits.
     n_units = max(x.shape[1], y.shape[1])
-    x, y = (np.pad(own, ((0, 0), (0, n_units - own.shape[1]))) for own in (x, y))
-    left, _, right = np.linalg.svd(y.T @ x)
-    return float(np.linalg.norm(x - y @ (left @ right)))
+    x, y = (np.pad(samples, ((0, 0), (0, n_units - samples.shape[1]))) for samples in (x, y))
+    u, _, vt = np.linalg.svd(y.T @ x)
+    return float(np.linalg.norm(x - y @ (u @ vt)))
 
 
 def linear_cka(first: AnyArray, second: AnyArray) -> float:
@@ -221,13 +221,13 @@ def debiased_linear_cka(first: AnyArray, second: AnyArray) -> float:
     x, y = paired_samples(first, second)
     if len(x) < 4:
         raise ValueError(f"`first` and `second` must have four samples or more, got {len(x)}.")
-    own = _unbiased_dependence(x, x) * _unbiased_dependence(y, y)
-    if own <= 0:
+    product = _unbiased_dependence(x, x) * _unbiased_dependence(y, y)
+    if product <= 0:
         raise ValueError(
             "`first` and `second` must have more samples for an unbiased estimate to be positive, "
             f"got {len(x)} of {x.shape[1]} and {y.shape[1]} units."
         )
-    return float(_unbiased_dependence(x, y) / own**0.5)
+    return float(_unbiased_dependence(x, y) / product**0.5)
 
 
 def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> float:
@@ -248,8 +248,8 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
     """
     check_positive("bandwidth", bandwidth)
     pair = zip(("first", "second"), paired_samples(first, second), strict=True)
-    k, other = (_centred_gaussian_kernel(name, samples, bandwidth) for name, samples in pair)
-    return float(np.sum(k * other) / (np.linalg.norm(k) * np.linalg.norm(other)))
+    k, m = (_centred_gaussian_kernel(name, samples, bandwidth) for name, samples in pair)
+    return float(np.sum(k * m) / (np.linalg.norm(k) * np.linalg.norm(m)))
 
 
 def _unbiased_dependence(x: Float[np.ndarray, "sample unit"], y: Float[np.ndarray, "sample other"]) -> float:
@@ -299,17 +299,19 @@ def representational_dissimilarities(
     if values.ndim < 2:
         raise ValueError(f"`activity` must have axes (..., trial, unit), got shape {values.shape}.")
     check_trials("condition", labels, values.shape[-2])
-    found, places = different_labels(labels)
-    if len(found) < 3:
-        raise ValueError(f"`condition` must be three conditions or more, got {found.tolist()}.")
-    means = np.stack([values[..., places == place, :].mean(axis=-2) for place in range(len(found))], axis=-2)
+    conditions, places = different_labels(labels)
+    if len(conditions) < 3:
+        raise ValueError(f"`condition` must be three conditions or more, got {conditions.tolist()}.")
+    means = np.stack(
+        [values[..., places == place, :].mean(axis=-2) for place in range(len(conditions))], axis=-2
+    )
     if method == "correlation" and np.any(np.ptp(means, axis=-1) <= 1e-12 * np.abs(means).max(axis=-1)):
         raise ValueError(
             "`activity` must differ over units in each condition, or it has no correlation: take "
             'method="euclidean".'
         )
     matrices = [_matrix(of_member, method) for of_member in means.reshape(-1, *means.shape[-2:])]
-    return np.reshape(matrices, (*means.shape[:-2], len(found), len(found)))
+    return np.reshape(matrices, (*means.shape[:-2], len(conditions), len(conditions)))
 
 
 def compare_dissimilarities(
@@ -334,7 +336,7 @@ def compare_dissimilarities(
     """
     check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
     rdm = optional("rsatoolbox.rdm")
-    given = []
+    matrices = []
     for name, matrix in (("first", first), ("second", second)):
         values = finite_float64(name, matrix)
         if values.ndim != 2 or values.shape != values.T.shape or not _symmetric(values):
@@ -344,12 +346,12 @@ def compare_dissimilarities(
             raise ValueError(
                 f"`{name}` must be dissimilarities of three conditions or more that differ, got {values}."
             )
-        given.append(rdm.RDMs(above[None]))
+        matrices.append(rdm.RDMs(above[None]))
     if len(first) != len(second):
         raise ValueError(
             f"`second` must be of the {len(first)} conditions of `first`, got shape {second.shape}."
         )
-    return float(np.squeeze(rdm.compare(*given, method=method)))
+    return float(np.squeeze(rdm.compare(*matrices, method=method)))
 
 
 def _symmetric(values: Float[np.ndarray, "condition condition"]) -> bool:

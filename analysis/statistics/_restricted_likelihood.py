@@ -48,7 +48,7 @@ class Estimate(NamedTuple):
     is_at_bound: bool
 
 
-def reduced(
+def reduce_rows(
     random: Float[np.ndarray, "row random"],
     fixed: Float[np.ndarray, "row effect"],
     response: Float[np.ndarray, " row"],
@@ -73,13 +73,13 @@ def _triangular(matrices: Float[np.ndarray, "*axes row column"]) -> Float[np.nda
     return np.asarray(np.linalg.qr(matrices, mode="r"))
 
 
-def maximized(rows: Rows) -> Estimate | None:
+def maximize_likelihood(rows: Rows) -> Estimate | None:
     """Return the estimates of largest restricted likelihood; None if no optimizer agrees with another."""
     triangle = _best_triangle(rows)
     if triangle is None:
         return None
     relative = _lower(triangle, rows.n_random)
-    _, upper = _profiled(relative, rows)
+    _, upper = _profile_likelihood(relative, rows)
     n_effects = len(upper) - 1
     residual = float(upper[-1, -1] ** 2 / (rows.n_rows - n_effects))
     root = np.linalg.inv(upper[:n_effects, :n_effects])
@@ -104,7 +104,7 @@ def _lower(triangle: Triangle, n_random: int) -> Float[np.ndarray, "random rando
     return matrix
 
 
-def _profiled(
+def _profile_likelihood(
     relative: Float[np.ndarray, "random random"], rows: Rows
 ) -> tuple[float, Float[np.ndarray, "column column"]]:
     """Return minus twice the restricted log-likelihood, and the triangular factor of whitened [X, y].
@@ -134,7 +134,7 @@ def _best_triangle(rows: Rows) -> Triangle | None:
     unit = np.eye(n_random)[places]
 
     def deviance(triangle: Triangle) -> float:
-        return _profiled(_lower(triangle, n_random), rows)[0]
+        return _profile_likelihood(_lower(triangle, n_random), rows)[0]
 
     of_scales = [deviance(scale * unit) for scale in _SCALES]
     scale, lowest = float(_SCALES[int(np.argmin(of_scales))]), min(of_scales)

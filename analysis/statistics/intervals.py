@@ -157,7 +157,7 @@ def bootstrap_members(
     estimate = np.asarray(statistic(members, axis=0), np.float64)
     with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
         warnings.simplefilter("ignore", DegenerateDataWarning)  # found below, as NaN
-        found = bootstrap(
+        result = bootstrap(
             (members.reshape(len(members), -1),),
             statistic,
             vectorized=True,
@@ -168,8 +168,8 @@ def bootstrap_members(
             batch=max(1, _MOST_NUMBERS // members.size),
             random_state=numpy_generator(key),  # pyright: ignore[reportCallIssue]  # also `rng` since SciPy 1.15
         )
-    same = np.asarray(found.standard_error) <= 1e-12 * np.abs(members).max()
-    ends = (found.confidence_interval.low, found.confidence_interval.high)
+    same = np.asarray(result.standard_error) <= 1e-12 * np.abs(members).max()
+    ends = (result.confidence_interval.low, result.confidence_interval.high)
     low, high = (np.where(same, estimate.reshape(-1), end).reshape(estimate.shape) for end in ends)
     if np.isnan(low).any() or np.isnan(high).any():
         raise ValueError(f"`statistic` must be finite for all draws of members, got {statistic!r}.")
@@ -213,14 +213,14 @@ def bootstrap_members_and_trials(
     n_members, n_trials = members.shape
     generator = numpy_generator(key)
     n_at_once = max(1, _MOST_NUMBERS // members.size)
-    found = []
+    statistics = []
     for begin in range(0, n_resamples, n_at_once):
         n_drawn = min(n_at_once, n_resamples - begin)
-        drawn = generator.integers(n_members, size=(n_drawn, n_members, 1))
+        member_indices = generator.integers(n_members, size=(n_drawn, n_members, 1))
         trials = generator.integers(n_trials, size=(n_drawn, n_members, n_trials))
-        found.append(statistic(members[drawn, trials], axis=(-2, -1)))
+        statistics.append(statistic(members[member_indices, trials], axis=(-2, -1)))
     tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    low, high = np.quantile(np.concatenate(found), tails)
+    low, high = np.quantile(np.concatenate(statistics), tails)
     return Interval(
         np.asarray(statistic(members, axis=(-2, -1)), np.float64), np.asarray(low), np.asarray(high)
     )

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.analysis._arrays import AnyArray, optional
-from popsim.analysis.statistics._restricted_likelihood import Estimate, maximized, reduced
+from popsim.analysis.statistics._restricted_likelihood import Estimate, maximize_likelihood, reduce_rows
 from popsim.analysis.statistics.intervals import check_confidence
 
 __all__ = ["MixedModel", "fit_mixed_model", "long_table"]
@@ -87,7 +87,7 @@ def fit_mixed_model(
     groups = [np.flatnonzero(labels == label) for label in model.group_labels]
     _check_rows(formula, len(rows), response, fixed, random)
     _check_replicates(formula, response, np.concatenate([fixed, random], axis=1), groups)
-    estimate = _estimated(response, fixed, random, groups)
+    estimate = _estimate(response, fixed, random, groups)
     if estimate is None or not np.isfinite(estimate.degrees_of_freedom).all():
         raise ValueError(
             f"`formula` must be of a model that can be fitted, got {formula!r} with random effects "
@@ -95,7 +95,7 @@ def fit_mixed_model(
             f"{len(rows)} rows of {len(groups)} groups: "
             "take fewer random effects, or compare the means of groups."
         )
-    return _reported(estimate, tuple(str(name) for name in model.exog_names), len(groups), group, confidence)
+    return _report(estimate, tuple(str(name) for name in model.exog_names), len(groups), group, confidence)
 
 
 def _check_rows(
@@ -160,7 +160,7 @@ def _check_replicates(
         )
 
 
-def _estimated(
+def _estimate(
     response: Float[np.ndarray, " row"],
     fixed: Float[np.ndarray, "row effect"],
     random: Float[np.ndarray, "row random"],
@@ -169,11 +169,11 @@ def _estimated(
     """Return the estimates, which are computed with all columns of unit size: units do not count."""
     of_fixed, of_random = (np.sqrt(np.mean(part**2, axis=0)) for part in (fixed, random))
     rough = np.linalg.lstsq(fixed / of_fixed, response, rcond=None)[0] / of_fixed
-    rest = response - fixed @ rough
-    unit = float(np.sqrt(np.mean(rest**2)))
+    residual = response - fixed @ rough
+    unit = float(np.sqrt(np.mean(residual**2)))
     if unit <= 1e-12 * float(np.abs(response).max()):
         return None
-    scaled = maximized(reduced(random / of_random, fixed / of_fixed, rest / unit, groups))
+    scaled = maximize_likelihood(reduce_rows(random / of_random, fixed / of_fixed, residual / unit, groups))
     if scaled is None:
         return None
     return scaled._replace(
@@ -184,7 +184,7 @@ def _estimated(
     )
 
 
-def _reported(
+def _report(
     estimate: Estimate, names: tuple[str, ...], n_groups: int, group: str, confidence: float
 ) -> MixedModel:
     from scipy.stats import t
@@ -241,12 +241,12 @@ def long_table(
     places = np.indices(shape)
     columns: dict[str, np.ndarray] = {name: place.ravel() for name, place in zip(axes, places, strict=True)}
     for name, (axis, along) in (labels or {}).items():
-        called = np.asarray(along)
-        if axis not in axes or called.shape != (shape[list(axes).index(axis)],):
+        label_values = np.asarray(along)
+        if axis not in axes or label_values.shape != (shape[list(axes).index(axis)],):
             raise ValueError(
                 f"`labels` must be an axis of {list(axes)} and a label of each place along it, "
-                f"got {axis!r} and shape {called.shape} for {name!r}."
+                f"got {axis!r} and shape {label_values.shape} for {name!r}."
             )
-        columns[name] = called[columns[axis]]
+        columns[name] = label_values[columns[axis]]
     columns |= {name: array.ravel() for name, array in arrays.items()}
     return optional("pandas").DataFrame(columns)

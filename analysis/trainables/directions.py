@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
-from popsim.analysis.trainables.recorded import arrays_by_name, grouped, recorded_arrays, with_arrays
+from popsim.analysis.trainables.recorded import arrays_by_group, arrays_by_name, recorded_arrays, with_arrays
 from popsim.ensemble import n_members
 from popsim.evaluation import checked_trials
 from popsim.model import AbstractModel, simulate
@@ -52,7 +52,7 @@ def over_members(
     **Returns:** a function of arrays with a leading member axis.
     """
     count = n_members(ensemble)
-    drawn, each_its_own = checked_trials(ensemble, task, trials)
+    trial_batch, each_its_own = checked_trials(ensemble, task, trials)
     own_values = member_values(task, count, "task")
 
     def one_member(arrays, values, own_trials, member_id):
@@ -60,11 +60,13 @@ def over_members(
         return function(lambda model: mean_loss(model, own_task, own_trials, key, member_id), arrays)
 
     in_axes = (eqx.if_array(0), 0, 0 if each_its_own else None, 0)
-    return lambda arrays: _mapped(one_member, in_axes, arrays, own_values, drawn, jnp.arange(count))
+    return lambda arrays: _map_members(
+        one_member, in_axes, arrays, own_values, trial_batch, jnp.arange(count)
+    )
 
 
 @jit
-def _mapped(function: Callable[..., Any], in_axes: tuple[Any, ...], *arguments: PyTree[Array]) -> Any:
+def _map_members(function: Callable[..., Any], in_axes: tuple[Any, ...], *arguments: PyTree[Array]) -> Any:
     return eqx.filter_vmap(function, in_axes=in_axes)(*arguments)
 
 
@@ -128,30 +130,30 @@ def loss_along_line(
     if shapes[0] != shapes[1]:
         raise ValueError("`end` must be an ensemble of the structure and the shapes of `start`.")
     picked = picked_parameters(start, where, argument="`where`")
-    from_arrays, rest = eqx.partition(start, picked)
+    from_arrays, constants = eqx.partition(start, picked)
     to_arrays = eqx.filter(end, picked)
     _check_same(*(eqx.filter(arrays, picked, inverse=True) for arrays in both_arrays))
     places = finite_float64("positions", positions)
 
     def along(loss, both):
-        one, other, other_arrays = both
+        from_values, to_values, other_arrays = both
 
         def at(x):
             def between(a, b):
                 return (1 - x.astype(a.dtype)) * a + x.astype(a.dtype) * b
 
-            return loss(eqx.combine(jax.tree.map(between, one, other), other_arrays))
+            return loss(eqx.combine(jax.tree.map(between, from_values, to_values), other_arrays))
 
         return jax.lax.map(at, jnp.asarray(places))
 
-    losses = over_members(along, start, task, trials, key)((from_arrays, to_arrays, rest))
+    losses = over_members(along, start, task, trials, key)((from_arrays, to_arrays, constants))
     return LossLine(places, np.asarray(losses, np.float64).T)
 
 
 def _check_same(start: PyTree, end: PyTree) -> None:
     """Raise `ValueError` naming the arrays outside W in which two ensembles differ."""
-    one, other = arrays_by_name(start), arrays_by_name(end)
-    if differing := [name for name in one if not np.array_equal(one[name], other[name], equal_nan=True)]:
+    first, last = arrays_by_name(start), arrays_by_name(end)
+    if differing := [name for name in first if not np.array_equal(first[name], last[name], equal_nan=True)]:
         raise ValueError(
             f"`where` must pick all that differs between `start` and `end`, also {', '.join(differing)}: "
             "constants are picked only by their arrays themselves."
@@ -188,26 +190,28 @@ def update_gradient_alignment(
 
     **Raises:** `ValueError` if the history has fewer than two rows, or does not match the ensemble.
     """
-    arrays, members = recorded_arrays(history), grouped(history, groups)
+    arrays, members = recorded_arrays(history), arrays_by_group(history, groups)
     n_rows, n_members = next(iter(arrays.values())).shape[:2]
     if n_rows < 2:
         raise ValueError(f"`history` must hold trainables of two batches or more, got {n_rows}.")
     dtypes = {name: jnp.asarray(0, array.dtype).dtype for name, array in arrays.items()}
 
     def gradients(loss, both):
-        own, model = both
-        return jax.grad(lambda values: loss(with_arrays(model, values)))(own)
+        weights, model = both
+        return jax.grad(lambda values: loss(with_arrays(model, values)))(weights)
 
     downhill = over_members(gradients, ensemble, task, trials, key)
     cosines = {group: np.full((n_rows - 1, n_members), np.nan) for group in members}
     now = _row(arrays, 0)
     for step in range(n_rows - 1):
         after = _row(arrays, step + 1)
-        own = {name: jnp.asarray(values, dtypes[name]) for name, values in now.items()}
-        found = downhill((own, ensemble))
+        weights = {name: jnp.asarray(values, dtypes[name]) for name, values in now.items()}
+        gradient = downhill((weights, ensemble))
         for group, names in members.items():
             update = _flat({name: after[name] - now[name] for name in names}, n_members)
-            cosines[group][step] = _cosine(update, -_flat({name: found[name] for name in names}, n_members))
+            cosines[group][step] = _cosine(
+                update, -_flat({name: gradient[name] for name in names}, n_members)
+            )
         now = after
     return cosines
 
@@ -265,5 +269,5 @@ def input_output_change(
     - `readout`: W_out.
     - `inputs`: W_in; of a GRU the same block.
     """
-    own = finite_float64("changes", changes)
-    return finite_float64("readout", readout) @ own @ finite_float64("inputs", inputs)
+    weight_changes = finite_float64("changes", changes)
+    return finite_float64("readout", readout) @ weight_changes @ finite_float64("inputs", inputs)

@@ -53,8 +53,8 @@ def blocks(array: Any, *, overlap: int = 0, n_bytes: int | None = None) -> Itera
         `overlap` + 1 rows of one member are larger.
     """
     n_bytes = BLOCK_BYTES if n_bytes is None else n_bytes
-    n_rows, n_members, *rest = array.shape
-    of_one = 8 * max(1, int(np.prod(rest)))
+    n_rows, n_members, *shape = array.shape
+    of_one = 8 * max(1, int(np.prod(shape)))
     least = overlap + 1
     members_at_once = min(max(1, n_bytes // (of_one * least)), max(1, n_members))
     rows_at_once = max(least, n_bytes // (of_one * members_at_once))
@@ -78,10 +78,10 @@ def over_blocks(
     """
     result = None
     for block in blocks(array, overlap=overlap):
-        own = function(block)
+        values = function(block)
         if result is None:
-            result = np.empty((array.shape[0] - overlap, array.shape[1], *own.shape[2:]), dtype)
-        result[block.rows.start : block.rows.stop - overlap, block.members] = own
+            result = np.empty((array.shape[0] - overlap, array.shape[1], *values.shape[2:]), dtype)
+        result[block.rows.start : block.rows.stop - overlap, block.members] = values
     return result
 
 
@@ -135,7 +135,7 @@ def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
     return arrays
 
 
-def grouped(
+def arrays_by_group(
     history: Mapping[Any, Any], groups: Mapping[str, Sequence[str]] | None
 ) -> dict[str, dict[str, Any]]:
     """Return the arrays of each group of a history by name; each array is its own group if `groups` is None.
@@ -161,10 +161,10 @@ def initial_values(array: Any, name: str, initial: PyTree | None) -> np.ndarray:
     if initial is None:
         _check_begins_before_training(array)
         return np.asarray(array[0], np.float64)
-    own = initial if isinstance(initial, Mapping) else arrays_by_name(initial)
-    if name not in own:
-        raise ValueError(f"`initial` must hold {name!r}, got {sorted(own)}.")
-    values = np.asarray(own[name], np.float64)
+    by_name = initial if isinstance(initial, Mapping) else arrays_by_name(initial)
+    if name not in by_name:
+        raise ValueError(f"`initial` must hold {name!r}, got {sorted(by_name)}.")
+    values = np.asarray(by_name[name], np.float64)
     if values.shape != tuple(array.shape[1:]):
         raise ValueError(f"`initial[{name!r}]` must have shape {array.shape[1:]}, got {values.shape}.")
     return values
@@ -265,7 +265,7 @@ def _distances(
 ) -> dict[str, Distance]:
     """Return distances of groups, from the squared lengths of each of their arrays."""
     distances = {}
-    for group, arrays in grouped(history, groups).items():
+    for group, arrays in arrays_by_group(history, groups).items():
         starts = {name: initial_values(array, name, initial) for name, array in arrays.items()}
         lengths = np.sqrt(sum(squared(array, starts[name]) for name, array in arrays.items()))
         norm = np.sqrt(sum(_squares(start, n_leading=1) for start in starts.values()))

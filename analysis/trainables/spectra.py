@@ -98,8 +98,8 @@ def low_rank_approximation(
     n_modes = min(matrices.shape[-2:])
     if not 0 <= rank <= n_modes:
         raise ValueError(f"`rank` must be from 0 to {n_modes}, got {rank}.")
-    left, values, right = np.linalg.svd(matrices, full_matrices=False)
-    return (left[..., :rank] * values[..., None, :rank]) @ right[..., :rank, :]
+    u, values, vt = np.linalg.svd(matrices, full_matrices=False)
+    return (u[..., :rank] * values[..., None, :rank]) @ vt[..., :rank, :]
 
 
 def _not_negative(singular_values: AnyArray) -> np.ndarray:
@@ -216,22 +216,22 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     most = min(weights.shape[-2:])
     if not 1 <= n_modes <= most:
         raise ValueError(f"`n_modes` must be from 1 to {most}, got {n_modes}.")
-    left, strengths, right = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
-    left, right = left[..., :n_modes], np.swapaxes(right[..., :n_modes, :], -1, -2)
-    factors = sign_factors(np.concatenate([left, right], axis=-2), axis=-2)
-    return SingularModes(left * factors, strengths[..., :n_modes], right * factors)
+    u, strengths, v = np.linalg.svd(np.asarray(weights[-1], np.float64), full_matrices=False)
+    u, v = u[..., :n_modes], np.swapaxes(v[..., :n_modes, :], -1, -2)
+    factors = sign_factors(np.concatenate([u, v], axis=-2), axis=-2)
+    return SingularModes(u * factors, strengths[..., :n_modes], v * factors)
 
 
 def _of_members(name: str, vectors: AnyArray, n_members: int, length: int) -> np.ndarray:
     """Return vectors [member, length, mode], repeated if they are shared by all members."""
-    given = finite_float64(name, vectors)
-    own = np.broadcast_to(given, (n_members, *given.shape)) if given.ndim == 2 else given
-    if own.ndim != 3 or own.shape[:2] != (n_members, length):
+    modes = finite_float64(name, vectors)
+    member_modes = np.broadcast_to(modes, (n_members, *modes.shape)) if modes.ndim == 2 else modes
+    if member_modes.ndim != 3 or member_modes.shape[:2] != (n_members, length):
         raise ValueError(
             f"`{name}` must be columns of {length} numbers for {n_members} members or for all, "
-            f"got shape {given.shape}."
+            f"got shape {modes.shape}."
         )
-    return own
+    return member_modes
 
 
 def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:
@@ -267,6 +267,6 @@ def gaussian_singular_values(
     for name, value in (("n_rows", n_rows), ("n_columns", n_columns), ("n_draws", n_draws)):
         check_positive_int(name, value)
     check_positive("norm", norm)
-    drawn = numpy_generator(key).standard_normal((n_draws, n_rows, n_columns))
-    values = np.linalg.svd(drawn, compute_uv=False)
+    matrices = numpy_generator(key).standard_normal((n_draws, n_rows, n_columns))
+    values = np.linalg.svd(matrices, compute_uv=False)
     return norm * values / np.linalg.norm(values, axis=-1, keepdims=True)

@@ -33,11 +33,11 @@ def main() -> None:
     def train(n_batches: int) -> None:
         for _ in range(n_batches):
             hidden = policy.init_hidden(work.trials)
-            seen, info = environment.reset(options={"batch_size": work.trials})
+            observation, info = environment.reset(options={"batch_size": work.trials})
             paths, actions, activities = [], [], []
             for _ in range(work.steps):
-                action, hidden = policy(seen, hidden)
-                seen, _, _, _, info = environment.step(action)
+                action, hidden = policy(observation, hidden)
+                observation, _, _, _, info = environment.step(action)
                 paths.append(info["states"]["fingertip"])
                 actions.append(action)
                 activities.append(hidden[0])

@@ -29,12 +29,12 @@ def mean_loss(p: dict[str, jax.Array], work: argparse.Namespace, key: jax.Array)
     start, target = jax.random.uniform(start_key, (2, n_trials, 2), minval=-1.0, maxval=1.0)
     sense_noise = 0.025 * jax.random.normal(sense_key, (n_steps, n_trials, 4))
     motor_noise = jax.random.normal(motor_key, (n_steps, 2, n_trials, 2))
-    told = jnp.concatenate([target, jnp.zeros_like(target)], axis=-1)
+    target_input = jnp.concatenate([target, jnp.zeros_like(target)], axis=-1)
 
     def step(carry, noise):
         hidden, position, velocity = carry
         sensed = jnp.concatenate([position, velocity], axis=-1) + noise[0]
-        from_input = jnp.concatenate([told, sensed], axis=-1) @ p["input"] + p["bias"]
+        from_input = jnp.concatenate([target_input, sensed], axis=-1) @ p["input"] + p["bias"]
         reset_in, update_in, new_in = jnp.split(from_input, 3, axis=-1)
         reset_rec, update_rec, new_rec = jnp.split(hidden @ p["recurrent"], 3, axis=-1)
         reset, update = jax.nn.sigmoid(reset_in + reset_rec), jax.nn.sigmoid(update_in + update_rec)
@@ -45,8 +45,8 @@ def mean_loss(p: dict[str, jax.Array], work: argparse.Namespace, key: jax.Array)
         carry = (hidden, position + DT * velocity, velocity + DT * force)
         return carry, (carry[1], output, hidden)
 
-    rest = (jnp.zeros((n_trials, work.units)), start, jnp.zeros((n_trials, 2)))
-    (_, _, velocity), (path, output, hidden) = jax.lax.scan(step, rest, (sense_noise, motor_noise))
+    initial_state = (jnp.zeros((n_trials, work.units)), start, jnp.zeros((n_trials, 2)))
+    (_, _, velocity), (path, output, hidden) = jax.lax.scan(step, initial_state, (sense_noise, motor_noise))
     late = jnp.linspace(1 / n_steps, 1.0, n_steps) ** 6
     error = jnp.sum(late[:, None] * jnp.sum((path - target) ** 2, axis=-1), axis=0)
     costs = 1e-5 * (jnp.sum(output**2, axis=(0, 2)) + jnp.sum(hidden**2, axis=(0, 2)))

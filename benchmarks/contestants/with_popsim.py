@@ -34,8 +34,8 @@ class ReferenceReaches(popsim.AbstractTask):
     def trial(self, *, batch, key):
         start, target = (self.workspace.sample(key=k) for k in jax.random.split(key))
         trial = tasks.reach_trial(start, target, n_steps=self.n_steps, dt=self.dt)
-        told = {"target": jnp.concatenate([trial.targets.position, trial.targets.velocity], axis=-1)}
-        return eqx.tree_at(lambda t: t.inputs, trial, told)
+        inputs = {"target": jnp.concatenate([trial.targets.position, trial.targets.velocity], axis=-1)}
+        return eqx.tree_at(lambda t: t.inputs, trial, inputs)
 
     def validation_trials(self):
         return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 2))

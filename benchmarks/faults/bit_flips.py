@@ -31,19 +31,19 @@ def faults_in(files: list[Path], make: Callable, n: int, seed: int) -> Iterable[
         yield files[rng.integers(len(files))], lambda good: make(good, rng)
 
 
-def count(table: Table, what: str, faults: Iterable[tuple[Path, Fault]], reader: Reader) -> None:
+def count(table: Table, name: str, faults: Iterable[tuple[Path, Fault]], reader: Reader) -> None:
     """Do one damage after the other, read, and print how often what came out."""
     verdicts = [damaged(path, fault, reader.read) for path, fault in faults]
-    _print(table, what, verdicts)
+    _print(table, name, verdicts)
 
 
-def _print(table: Table, what: str, verdicts: list[str]) -> None:
+def _print(table: Table, name: str, verdicts: list[str]) -> None:
     counts = collections.Counter(verdict.split(":")[0] for verdict in verdicts)
     wrong = [verdict for verdict in verdicts if verdict.startswith("WRONG")]
-    table.row(what, len(verdicts), *(counts[outcome] for outcome in OUTCOMES), failures=wrong)
+    table.row(name, len(verdicts), *(counts[outcome] for outcome in OUTCOMES), failures=wrong)
 
 
-def continued(server: ForkServer, folder: Path, source: Path, whole: dict, n: int) -> list[str]:
+def continued(server: ForkServer, folder: Path, source: Path, expected: dict, n: int) -> list[str]:
     """Continue copies of an interrupted run, each with one bit flipped."""
     damages = {}
     full = [path for path in files_below(source) if path.stat().st_size]
@@ -53,14 +53,14 @@ def continued(server: ForkServer, folder: Path, source: Path, whole: dict, n: in
         target = copy / path.relative_to(source)
         target.write_bytes(fault(target.read_bytes()) or b"")
         damages[str(copy)] = target
-    found = server.run("resume_all", kind="run", paths=list(damages))
+    results = server.run("resume_all", kind="run", paths=list(damages))
     verdicts = []
     for copy, target in damages.items():
-        result = found.get(copy, {"error": "the process ended"})
+        result = results.get(copy, {"error": "the process ended"})
         error = result.get("error", "")
         named = error.startswith(("CorruptDataError", "MismatchError", "ValueError")) and target.name in error
         wrong = f"WRONG: {target}: {error or 'other numbers'}"
-        is_right = {**result, "log": None} == {**whole, "log": None}
+        is_right = {**result, "log": None} == {**expected, "log": None}
         verdicts.append("right" if is_right else "refused" if named else wrong)
     return verdicts
 
@@ -75,8 +75,8 @@ def main() -> None:
     table = Table("damages", *OUTCOMES)
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = server.run("run", path=str(folder / "whole"))
-        half = whole["operations"] // 2
+        full_run = server.run("run", path=str(folder / "whole"))
+        half = full_run["operations"] // 2
         server.run("run", path=str(folder / "interrupted"), kill_at=half)
         reader = Reader(folder / "whole")
         files = files_below(reader.path)
@@ -84,7 +84,7 @@ def main() -> None:
         count(table, "a bit flipped", faults_in(full, flip_bit, arguments.flips, 0), reader)
         count(table, "cut short", faults_in(full, cut_short, arguments.cuts, 1), reader)
         count(table, "each file deleted", [(path, lambda good: None) for path in files], reader)
-        verdicts = continued(server, folder, folder / "interrupted", whole["digests"], arguments.continued)
+        verdicts = continued(server, folder, folder / "interrupted", full_run["digests"], arguments.continued)
         _print(table, "a bit flipped, and the run continued", verdicts)
     table.finish()
 

@@ -40,13 +40,13 @@ def main() -> None:
     table = Table("limits", "no failure", "SaveError", "equal")
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        whole = server.run("train", path=str(folder / "whole"))["digests"]
+        expected = server.run("train", path=str(folder / "whole"))["digests"]
         largest = max(path.stat().st_size for path in (folder / "whole").rglob("*"))
         points = training_points(folder, 4 * n // 5, largest)
-        found = server.run("full_disk", points=points)
-        ends = [found.get(path, {"error": found.get("message", "the process ended")}) for path in points]
+        results = server.run("full_disk", points=points)
+        ends = [results.get(path, {"error": results.get("message", "the process ended")}) for path in points]
         errors = [end["error"] for end in ends]
-        equal = [end.get("digests") == whole for end in ends]
+        equal = [end.get("digests") == expected for end in ends]
         wrong = [
             f"{point}: {end}"
             for point, end, right in zip(points.items(), ends, equal, strict=True)
@@ -61,7 +61,7 @@ def main() -> None:
 
 def commands(server: ForkServer, table: Table, folder: Path, n: int) -> None:
     """`popsim train`, and `popsim resume` without the limit."""
-    whole = server.run("run", path=str(folder / "run"))["digests"]
+    expected = server.run("run", path=str(folder / "run"))["digests"]
     largest = max(path.stat().st_size for path in (folder / "run").rglob("*"))
     paths, failed, wrong = [], 0, []
     for i, limit in enumerate(np.geomspace(20, 1.1 * largest, n)):
@@ -74,9 +74,9 @@ def commands(server: ForkServer, table: Table, folder: Path, n: int) -> None:
         elif end["status"] or not (path / "summary.json").exists():
             wrong.append(f"{limit:.0f} bytes: code {end['status']}, {lines[-3:]}")
         paths.append(str(path))
-    found = server.run("resume_all", kind="run", paths=paths)
-    equal = [found.get(path) == whole for path in paths]
-    wrong += [f"{path}: {found.get(path)}" for path, right in zip(paths, equal, strict=True) if not right]
+    results = server.run("resume_all", kind="run", paths=paths)
+    equal = [results.get(path) == expected for path in paths]
+    wrong += [f"{path}: {results.get(path)}" for path, right in zip(paths, equal, strict=True) if not right]
     table.row("popsim train", n, n - failed, failed, sum(equal), failures=wrong)
 
 

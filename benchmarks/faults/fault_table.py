@@ -17,15 +17,15 @@ class Table:
         self._failed = False
         print(f"{'':52}" + "".join(f"{column:>12}" for column in columns), flush=True)
 
-    def row(self, what: str, *values: object, failures: list[str]) -> None:
+    def row(self, name: str, *values: object, failures: list[str]) -> None:
         """Print a row, and below it what failed."""
         cells = [str(value) for value in values]
-        print(f"{what:52}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
+        print(f"{name:52}" + "".join(f"{cell:>12}" for cell in cells), flush=True)
         for failure in failures:
             print(f"    broken: {failure}", flush=True)
-        self._rows[what] = dict(zip(self._columns, cells, strict=True))
+        self._rows[name] = dict(zip(self._columns, cells, strict=True))
         if failures:
-            self._rows[what]["broken"] = str(len(failures))
+            self._rows[name]["broken"] = str(len(failures))
             self._failed = True
 
     def finish(self) -> None:

@@ -19,9 +19,9 @@ from popsim.store import lock_folder
 N = 10
 
 
-def refused(found: dict[str, Any], paths: list[str], kind: str, also: str = "") -> list[str]:
+def refused(results: dict[str, Any], paths: list[str], kind: str, also: str = "") -> list[str]:
     """What was not refused by an error of this kind that names the folder."""
-    errors = {path: found.get(path, {}).get("error", f"none: {found.get('message')}") for path in paths}
+    errors = {path: results.get(path, {}).get("error", f"none: {results.get('message')}") for path in paths}
     return [
         f"{path}: {error}"
         for path, error in errors.items()
@@ -33,42 +33,42 @@ def main() -> None:
     """Continue, and print."""
     table = Table("runs", "as promised")
 
-    def row(what: str, paths: list[str], wrong: list[str]) -> None:
-        table.row(what, len(paths), len(paths) - len(wrong), failures=wrong)
+    def row(fate: str, paths: list[str], wrong: list[str]) -> None:
+        table.row(fate, len(paths), len(paths) - len(wrong), failures=wrong)
 
     with ForkServer() as server, open_to_all() as folder:
-        whole = server.run("run", path=str(folder / "whole"))
+        full_run = server.run("run", path=str(folder / "whole"))
         source = folder / "interrupted"
-        server.run("run", path=str(source), kill_at=whole["operations"] // 2)
+        server.run("run", path=str(source), kill_at=full_run["operations"] // 2)
 
         paths = copies(source, folder, "read-only", N)
         for path in paths:
             forbid_writing(path)
-        found = server.run("resume_all", kind="run", paths=paths, user=NOBODY)
-        row("a folder that cannot be written", paths, refused(found, paths, "ValueError"))
+        results = server.run("resume_all", kind="run", paths=paths, user=NOBODY)
+        row("a folder that cannot be written", paths, refused(results, paths, "ValueError"))
 
         (folder / "elsewhere").mkdir()
-        for what, command in (
+        for fate, command in (
             ("deleted", ["rm", "-rf"]),
             ("renamed", ["mv", "-t", str(folder / "elsewhere")]),
         ):
-            paths = copies(source, folder, what, N // 2)
-            found = server.run("resume_all", kind="run", paths=paths, vanish=command)
-            there = [f"{path} is there again" for path in paths if Path(path).exists()]
-            row(f"a folder that is {what} meanwhile", paths, refused(found, paths, "SaveError") + there)
+            paths = copies(source, folder, fate, N // 2)
+            results = server.run("resume_all", kind="run", paths=paths, vanish=command)
+            again = [f"{path} is there again" for path in paths if Path(path).exists()]
+            row(f"a folder that is {fate} meanwhile", paths, refused(results, paths, "SaveError") + again)
 
         paths = copies(source, folder, "left-overs", len(LEFT_FILES))
         for path, name in zip(paths, LEFT_FILES, strict=True):
             leave(path, name)
-        found = server.run("resume_all", kind="run", paths=paths)
-        wrong = [f"{path}: {found.get(path)}" for path in paths if found.get(path) != whole["digests"]]
+        results = server.run("resume_all", kind="run", paths=paths)
+        wrong = [f"{path}: {results.get(path)}" for path in paths if results.get(path) != full_run["digests"]]
         row("left-over temporary files of every kind", paths, wrong)
 
         paths = copies(source, folder, "locked", N)
         for path in paths:
             with lock_folder(Path(path)):
-                found |= server.run("resume_all", kind="run", paths=[path])
-        row("another process", paths, refused(found, paths, "FolderHeldError", f"process {os.getpid()} on"))
+                results |= server.run("resume_all", kind="run", paths=[path])
+        row("another process", paths, refused(results, paths, "FolderHeldError", f"process {os.getpid()} on"))
     table.finish()
 
 

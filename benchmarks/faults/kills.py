@@ -27,29 +27,29 @@ IN_THE_BEGINNING = 150
 
 
 def killed_at(
-    server: ForkServer, kind: str, folder: Path, rng: np.random.Generator, whole: dict[str, Any], n: int
+    server: ForkServer, kind: str, folder: Path, rng: np.random.Generator, full_run: dict[str, Any], n: int
 ) -> list[Killed]:
     """What is left of processes at `n` moments of their work, half of them after a time."""
-    left: list[Killed] = []
-    while len(left) < n:
-        left += kill_often(
+    kills: list[Killed] = []
+    while len(kills) < n:
+        kills += kill_often(
             server,
             kind,
-            folder / f"{kind} {len(left)}",
+            folder / f"{kind} {len(kills)}",
             rng,
             n_operations=20,
-            last_operation=whole["operations"],
+            last_operation=full_run["operations"],
             n_times=20,
-            seconds=0.7 * whole["seconds"],
+            seconds=0.7 * full_run["seconds"],
         )
-    return left[-n:]
+    return kills[-n:]
 
 
 def killed_again(
-    server: ForkServer, folder: Path, rng: np.random.Generator, left: list[Killed], n: int
+    server: ForkServer, folder: Path, rng: np.random.Generator, kills: list[Killed], n: int
 ) -> list[Killed]:
     """What is left of processes that continue a training, killed while they cut its history."""
-    halfway = [killed.path for killed in left if killed.saved]
+    halfway = [killed.path for killed in kills if killed.saved]
     again: list[Killed] = []
     while len(again) < n:
         again += kill_often(
@@ -72,22 +72,22 @@ def main() -> None:
     rng = np.random.default_rng(0)
     table = Table("moments", "SIGKILL", "equal")
 
-    def judged(what: str, kind: str, left: list[Killed], whole: dict[str, Any]) -> None:
-        verdicts = judge(server, kind, left, whole["digests"], fresh=2)
+    def judged(text: str, kind: str, kills: list[Killed], full_run: dict[str, Any]) -> None:
+        verdicts = judge(server, kind, kills, full_run["digests"], fresh=2)
         wrong = [verdict for verdict in verdicts if verdict != "equal"]
-        n_killed = sum(Path(killed.path).name == "killed" for killed in left)
-        table.row(what, len(left), n_killed, len(left) - len(wrong), failures=wrong)
+        n_killed = sum(Path(killed.path).name == "killed" for killed in kills)
+        table.row(text, len(kills), n_killed, len(kills) - len(wrong), failures=wrong)
 
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for kind, n in (("train", 2 * fifth), ("run", fifth), ("sweep", fifth)):
             server.run(kind, path=str(folder / f"{kind} compiles"))
-            whole = server.run(kind, path=str(folder / f"{kind} whole"))
-            left = killed_at(server, kind, folder, rng, whole, n)
-            again = killed_again(server, folder, rng, left, fifth) if kind == "train" else []
-            judged(KINDS[kind], kind, left, whole)
+            full_run = server.run(kind, path=str(folder / f"{kind} whole"))
+            kills = killed_at(server, kind, folder, rng, full_run, n)
+            again = killed_again(server, folder, rng, kills, fifth) if kind == "train" else []
+            judged(KINDS[kind], kind, kills, full_run)
             if again:
-                judged("a training that is continued", kind, again, whole)
+                judged("a training that is continued", kind, again, full_run)
     table.finish()
 
 

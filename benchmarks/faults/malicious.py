@@ -61,10 +61,10 @@ def look(server: ForkServer, table: Table, folder: Path) -> None:
             or each.get("megabytes", 0) >= 200
         ]
         seconds, megabytes = (
-            max(each.get(what, 0) for each in met.values()) for what in ("seconds", "megabytes")
+            max(each.get(quantity, 0) for each in met.values()) for quantity in ("seconds", "megabytes")
         )
-        what = f"{len(met)} forged: {kind}"
-        table.row(what, len(refused), 0, f"{seconds:.2f}", f"{megabytes:.0f}", failures=wrong)
+        text = f"{len(met)} forged: {kind}"
+        table.row(text, len(refused), 0, f"{seconds:.2f}", f"{megabytes:.0f}", failures=wrong)
 
 
 def main() -> None:
@@ -72,16 +72,16 @@ def main() -> None:
     table = Table("refused", "executed", "seconds", "MB")
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
         sound = Path(name, "sound")
-        whole = server.run("run", path=str(Path(name, "whole")))
-        server.run("run", path=str(sound), kill_at=whole["operations"] // 2)
+        full_run = server.run("run", path=str(Path(name, "whole")))
+        server.run("run", path=str(sound), kill_at=full_run["operations"] // 2)
         forged = forge_all(sound, Path(name))
-        found = server.run("open_all", sound=str(sound), paths=[str(run) for run, _ in forged.values()])
-        for what, (run, canary) in forged.items():
-            met = found.get(str(run), {"error": found.get("message", "the process ended")})
-            wrong = complaint(what, met, canary)
+        results = server.run("open_all", sound=str(sound), paths=[str(run) for run, _ in forged.values()])
+        for forgery, (run, canary) in forged.items():
+            met = results.get(str(run), {"error": results.get("message", "the process ended")})
+            wrong = complaint(forgery, met, canary)
             numbers = f"{met.get('seconds', 0):.2f}", f"{met.get('megabytes', 0):.0f}"
             refused = "yes" if met["error"] else "ignored"
-            table.row(what, refused, int(canary.exists()), *numbers, failures=[wrong] if wrong else [])
+            table.row(forgery, refused, int(canary.exists()), *numbers, failures=[wrong] if wrong else [])
         look(server, table, Path(name))
     table.finish()
 

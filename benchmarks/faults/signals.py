@@ -28,11 +28,11 @@ def complaints(answer: dict[str, Any], path: Path, moment: str) -> list[str]:
         wrong.append(f"exit code {answer['status']}: {answer['said'][-300:]}")
     if answer["ended"] - answer.get("sent", answer["ended"]) > LIMIT:
         wrong.append("too slow")
-    said = answer["said"].strip().splitlines()
+    lines = answer["said"].strip().splitlines()
     resume = f"popsim --import faults.trainings resume {shlex.quote(str(path))} goes on"
-    goes_on = resume in (said[-1] if said else "")
+    goes_on = resume in (lines[-1] if lines else "")
     if goes_on != (path / "run.json").exists():
-        wrong.append(f"it said {said}")
+        wrong.append(f"it said {lines}")
     if moment.startswith("saving") and not any((path / "checkpoints").glob("0*")):
         wrong.append("no checkpoint")
     return wrong
@@ -47,7 +47,7 @@ def main() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under `nohup`, and then by what is started from there
     table = Table("signals", "code 75", "most s", "equal")
     with ForkServer() as server, tempfile.TemporaryDirectory() as name:
-        whole = server.run("run", path=str(Path(name, "whole")))["digests"]
+        expected = server.run("run", path=str(Path(name, "whole")))["digests"]
         for moment in MOMENTS:
             paths = {signal: Path(name, f"{moment} {signal}") for signal in signals}
             ends = {
@@ -61,10 +61,10 @@ def main() -> None:
                 for signal, path in paths.items()
                 for complaint in complaints(ends[signal], path, moment)
             ]
-            found = server.run("resume_all", kind="run", paths=[str(path) for path in paths.values()])
-            equal = [signal for signal, path in paths.items() if found.get(str(path)) == whole]
+            results = server.run("resume_all", kind="run", paths=[str(path) for path in paths.values()])
+            equal = [signal for signal, path in paths.items() if results.get(str(path)) == expected]
             wrong += [
-                f"{signal}, {moment}: {found.get(str(paths[signal]))}"
+                f"{signal}, {moment}: {results.get(str(paths[signal]))}"
                 for signal in signals
                 if signal not in equal
             ]

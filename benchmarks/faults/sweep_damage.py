@@ -25,7 +25,7 @@ from small_sweep import make_begun, make_trained
 OUTCOMES = ("right", "named", "refused", "WRONG")
 
 
-def count(table: Table, what: str, faults: Iterable[tuple[SweepReader, Path, Fault]]) -> None:
+def count(table: Table, text: str, faults: Iterable[tuple[SweepReader, Path, Fault]]) -> None:
     """Do one damage after the other, read and verify, and print how often what came out."""
     counts: collections.Counter[str] = collections.Counter()
     wrong = []
@@ -38,7 +38,7 @@ def count(table: Table, what: str, faults: Iterable[tuple[SweepReader, Path, Fau
         elif verdict != "right" and not is_verified and file.name != "index.safetensors":
             wrong.append(f"{file.relative_to(reader.path)}: {verdict}, and it verifies")
     n_damages = sum(counts[outcome] for outcome in OUTCOMES)
-    table.row(what, n_damages, *(counts[outcome] for outcome in OUTCOMES), counts["verified"], failures=wrong)
+    table.row(text, n_damages, *(counts[outcome] for outcome in OUTCOMES), counts["verified"], failures=wrong)
 
 
 def main() -> None:
@@ -51,14 +51,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         readers = [SweepReader(make(Path(name, make.__name__))) for make in (make_trained, make_begun)]
         places = [(reader, file) for reader in readers for file in files_of(reader.path)]
-        for what, damage, n, seed in (
+        for text, damage, n, seed in (
             ("a bit flipped", flip_bit, arguments.flips, 0),
             ("cut short", cut_short, arguments.cuts, 1),
         ):
             rng = np.random.default_rng(seed)
-            drawn = [places[rng.integers(len(places))] for _ in range(n)]
+            sample = [places[rng.integers(len(places))] for _ in range(n)]
             fault = lambda good, damage=damage, rng=rng: damage(good, rng)  # noqa: E731
-            count(table, what, ((*place, fault) for place in drawn))
+            count(table, text, ((*place, fault) for place in sample))
         count(table, "each file deleted", ((*place, lambda good: None) for place in places))
     table.finish()
 

@@ -64,8 +64,8 @@ def draw_psychometric(ax: Axes, coherences: np.ndarray, shares: np.ndarray, slop
     """The shares of choices to the right [member, coherence] over the curve of the ideal observer."""
     fine = np.linspace(-0.55, 0.55, 201)
     ax.plot(fine, reference.normal_cdf(slope * fine), "k", lw=0.8, zorder=0)
-    for own in shares:
-        ax.plot(coherences, own, "o", ms=3.2, mfc="none", mec=color, mew=0.7, clip_on=False)
+    for member_shares in shares:
+        ax.plot(coherences, member_shares, "o", ms=3.2, mfc="none", mec=color, mew=0.7, clip_on=False)
     ax.set(xlim=(-0.55, 0.55), ylim=(0, 1), xticks=[-0.5, 0, 0.5], yticks=[0, 0.5, 1])
 
 
@@ -81,10 +81,10 @@ def draw_slopes(ax: Axes, streams: Sequence[str], slopes: Mapping[str, np.ndarra
     (low, high), (low_other, high_other), ideal = gate
     box = Rectangle((low, low_other), high - low, high_other - low_other, fc="0.85", ec="none", zorder=0)
     ax.add_patch(box)
-    for name, own in slopes.items():
+    for name, member_slopes in slopes.items():
         style = {"marker": MARKERS[name], "ls": "", "ms": 4, "mfc": "none", "mew": 0.8}
         for context, color in enumerate(COLORS):
-            ax.plot(*own[context].T, **style, mec=color)
+            ax.plot(*member_slopes[context].T, **style, mec=color)
         ax.plot([], [], **style, mec="0.3", label=name)
     ax.plot(ideal, 0, "k+", ms=9, mew=0.9, zorder=3, label="ideal observer")
     ax.legend(loc="center right", handlelength=1, labelspacing=0.3)

@@ -69,10 +69,10 @@ def draw_figure(
 def draw_aligned(ax: Axes, times: np.ndarray, strengths: np.ndarray, singular_values, sigmoids) -> None:
     """The modes [mode, time] of an aligned member over the closed form."""
     fine = np.linspace(0, 5.2, 400)
-    for color, s, own, theory in zip(COLORS, singular_values, strengths, sigmoids(fine), strict=True):
+    for color, s, course, theory in zip(COLORS, singular_values, strengths, sigmoids(fine), strict=True):
         ax.plot(fine, theory, color=color, lw=1)
         shown = slice(0, int(np.searchsorted(times, 5.2)), 12)
-        ax.plot(times[shown], own[shown], "o", ms=2.6, mfc="w", mec=color, mew=0.8, clip_on=False)
+        ax.plot(times[shown], course[shown], "o", ms=2.6, mfc="w", mec=color, mew=0.8, clip_on=False)
         ax.text(5.3, s, f"s = {s:g}", color=color, va="center", fontsize=7)
     ax.plot([], [], "k", lw=1, label="theory")
     ax.plot([], [], "ko", ms=2.6, mfc="w", mew=0.8, label="network")
@@ -87,8 +87,8 @@ def draw_errors(ax: Axes, courses: Mapping[str, Course], singular_values, sigmoi
         course = courses[name]
         differences = course.strengths[0] - sigmoids(course.times)
         errors = np.abs(differences / np.array(singular_values)[:, None])
-        for color, own in zip(COLORS, errors, strict=True):
-            ax.plot(course.times, own, style, color=color, lw=0.9)
+        for color, error in zip(COLORS, errors, strict=True):
+            ax.plot(course.times, error, style, color=color, lw=0.9)
         ax.plot([], [], "k" + style, lw=0.9, label=label)
     ax.legend(loc="upper right", handlelength=1.8, labelspacing=0.2)
     ax.set(yscale="log", xlim=(0, 5.2), ylim=(1e-6, 1), ylabel="Deviation, |Δu| / s")

@@ -53,9 +53,9 @@ def draw_figure(
     """
     with figure_style():
         figure, axes = plt.subplots(1, 3, figsize=(7.0, 2.5), layout="constrained", width_ratios=[1.5, 1, 1])
-        draw_trial(axes[0], {cell: own["trials"] for cell, own in memories.items()})
+        draw_trial(axes[0], {cell: memory["trials"] for cell, memory in memories.items()})
         draw_losses(axes[1], losses, largest[0])
-        errors = {cell: own["holding"].largest_errors() for cell, own in memories.items()}
+        errors = {cell: memory["holding"].largest_errors() for cell, memory in memories.items()}
         draw_held(axes[2], errors, largest[1], n_held)
         for letter, ax in zip("abc", axes, strict=True):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
@@ -91,9 +91,9 @@ def draw_trial(ax: Axes, memories: Mapping[str, Memory], trial: int = 0) -> None
 
 def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray], largest: float) -> None:
     """Learning curves of all members, smoothed over 20 batches."""
-    for cell, own in losses.items():
-        n_means = len(own) // 20
-        means = own[: 20 * n_means].reshape(n_means, 20, -1).mean(axis=1)
+    for cell, courses in losses.items():
+        n_means = len(courses) // 20
+        means = courses[: 20 * n_means].reshape(n_means, 20, -1).mean(axis=1)
         ax.plot(20 * np.arange(1, n_means + 1), means, color=COLORS[cell], lw=0.7)
         ax.plot([], [], color=COLORS[cell], lw=1, label=cell)
     ax.axhline(largest, color="k", lw=0.8, ls=(0, (3, 3)))
@@ -105,8 +105,8 @@ def draw_losses(ax: Axes, losses: Mapping[str, np.ndarray], largest: float) -> N
 def draw_held(ax: Axes, errors: Mapping[str, np.ndarray], largest: float, n_held: int) -> None:
     """How far outputs of each member [member, time] are from bits that were set once."""
     n_steps = next(iter(errors.values())).shape[1]
-    for cell, own in errors.items():
-        ax.plot(np.arange(1, n_steps + 1), own.T, color=COLORS[cell], lw=0.8)
+    for cell, courses in errors.items():
+        ax.plot(np.arange(1, n_steps + 1), courses.T, color=COLORS[cell], lw=0.8)
     ax.axvspan(n_steps - n_held, n_steps, color="0.88", lw=0, zorder=0)
     ax.text(
         n_steps - n_held,

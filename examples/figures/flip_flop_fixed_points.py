@@ -53,12 +53,12 @@ def draw_figure(
     with figure_style():
         figure = plt.figure(figsize=(7.0, 4.6), layout="constrained")
         grid = figure.add_gridspec(2, 3, width_ratios=[1.15, 1, 1])
-        for row, (cell, own) in enumerate(portraits.items()):
+        for row, (cell, portrait_of_cell) in enumerate(portraits.items()):
             portrait = figure.add_subplot(grid[row, 0], projection="3d")
-            draw_portrait(portrait, own)
+            draw_portrait(portrait, portrait_of_cell)
             portrait.set_title(f"{cell}, member 0", fontsize=8)
             spectrum = draw_jacobian_eigenvalues(
-                figure.add_subplot(grid[row, 1]), own.eigenvalues, own.n_unstable
+                figure.add_subplot(grid[row, 1]), portrait_of_cell.eigenvalues, portrait_of_cell.n_unstable
             )
             legend = spectrum.get_legend()
             if legend is not None:
@@ -73,11 +73,11 @@ def draw_figure(
     return files
 
 
-def draw_portrait(ax: Axes, own: Portrait) -> None:
+def draw_portrait(ax: Axes, portrait: Portrait) -> None:
     """Visited states and fixed points in the first three principal components of the visited states."""
-    found = principal_components(own.paths[None], n_components=3)  # of one member
-    points = found.project(own.points[None, None])[0, 0]
-    draw_fixed_points(ax, points, own.n_unstable, paths=found.projections[0])
+    components = principal_components(portrait.paths[None], n_components=3)  # of one member
+    points = components.project(portrait.points[None, None])[0, 0]
+    draw_fixed_points(ax, points, portrait.n_unstable, paths=components.projections[0])
     ax.set(xticklabels=[], yticklabels=[], zticklabels=[])
     ax.grid(False)
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):  # pyright: ignore[reportAttributeAccessIssue]
@@ -87,11 +87,11 @@ def draw_portrait(ax: Axes, own: Portrait) -> None:
 
 def draw_counts(ax: Axes, portraits: Mapping[str, Portrait], ideal: tuple[int, ...]) -> None:
     """How many points each member has, by number of unstable directions."""
-    for at, (cell, own) in enumerate(portraits.items()):
-        n_members, n_kinds = own.counts.shape
+    for at, (cell, portrait) in enumerate(portraits.items()):
+        n_members, n_kinds = portrait.counts.shape
         for member in range(n_members):
             shift = 0.09 * (member - (n_members - 1) / 2) + (0.25 if at else -0.25)
-            ax.plot(np.arange(n_kinds) + shift, own.counts[member], ".", color=COLORS[cell], ms=4)
+            ax.plot(np.arange(n_kinds) + shift, portrait.counts[member], ".", color=COLORS[cell], ms=4)
         ax.plot([], [], ".", color=COLORS[cell], label=f"{cell}, each member")
     for kind, n_points in enumerate(ideal):
         label = "three bits by themselves" if kind == 0 else None
@@ -99,5 +99,5 @@ def draw_counts(ax: Axes, portraits: Mapping[str, Portrait], ideal: tuple[int, .
     ax.set(
         xlabel="unstable directions", ylabel="fixed points", ylim=(0, 1.5 * max(ideal)), yticks=sorted(ideal)
     )
-    ax.set_xticks(range(max(len(ideal), *(own.counts.shape[1] for own in portraits.values()))))
+    ax.set_xticks(range(max(len(ideal), *(portrait.counts.shape[1] for portrait in portraits.values()))))
     ax.legend(loc="upper right", handlelength=1, borderaxespad=0)

@@ -70,9 +70,9 @@ def draw_ratios(ax: Axes, loads: np.ndarray, rows: Sequence[Row]) -> None:
 
 def draw_overlaps(ax: Axes, overlaps: Mapping[float, np.ndarray]) -> None:
     """Overlaps after asynchronous updates, of each pattern, and the mean of each network."""
-    for at, (load, own) in enumerate(overlaps.items()):
-        places = at + np.linspace(-0.3, 0.3, len(own))
-        for place, network in zip(places, own, strict=True):
+    for at, (load, networks) in enumerate(overlaps.items()):
+        places = at + np.linspace(-0.3, 0.3, len(networks))
+        for place, network in zip(places, networks, strict=True):
             ax.plot(np.full(network.size, place), network, "o", ms=2, mew=0, color=GREEN, alpha=0.4)
             ax.plot(place, network.mean(), "o", ms=4, mfc="w", color=GREEN)
         if load > CRITICAL_LOAD:

@@ -60,14 +60,14 @@ def draw_accelerations(
 ) -> None:
     """Accelerations under 1 N in all directions, over the ellipses of the formula."""
     turns = np.linspace(0, 2 * np.pi, 200)
-    for name, (found, mobility) in arms.items():
+    for name, (accelerations, mobility) in arms.items():
         limb, _, kind = name.partition(", ")
         if not kind:
             around = np.stack([np.cos(turns), np.sin(turns)], axis=1) @ mobility.T
             ax.plot(*around.T, color=COLORS[limb], lw=0.8)
         marker, size = MARKERS[kind]
         inside = "w" if marker == "o" else None
-        ax.plot(*found.T, marker, color=COLORS[limb], ms=size, mew=0.7, mfc=inside)
+        ax.plot(*accelerations.T, marker, color=COLORS[limb], ms=size, mew=0.7, mfc=inside)
     for kind, (marker, size) in MARKERS.items():
         inside = "w" if marker == "o" else None
         label = {"": "two-link arm", "chain": "chain", "muscles": "with muscles"}[kind]

@@ -22,8 +22,8 @@ def draw_network_map(
     - `p`: of that difference.
     """
     for cell in COLORS:
-        own = positions[cells == cell].T
-        ax.plot(*own, MARKERS[cell], color=COLORS[cell], ms=4.5, mew=0.4, mec="white", label=cell)
+        points = positions[cells == cell].T
+        ax.plot(*points, MARKERS[cell], color=COLORS[cell], ms=4.5, mew=0.4, mec="white", label=cell)
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(x=0.15, y=0.45)
     ax.text(

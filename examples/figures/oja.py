@@ -55,22 +55,22 @@ def draw_figure(folder: Path, courses: Mapping[str, Course]) -> list[Path]:
 
 
 def draw_band(
-    ax: Axes, times: np.ndarray, found: np.ndarray, expected: np.ndarray, color: str, *, width: float = 1
+    ax: Axes, times: np.ndarray, values: np.ndarray, expected: np.ndarray, color: str, *, width: float = 1
 ) -> None:
     """What is expected, and the mean of members over their whole range [time, member]."""
-    ax.fill_between(times, found.min(axis=1), found.max(axis=1), color=color, alpha=0.2, lw=0)
+    ax.fill_between(times, values.min(axis=1), values.max(axis=1), color=color, alpha=0.2, lw=0)
     ax.plot(times, expected.mean(axis=1), color=color, lw=width)
     shown = np.linspace(0, len(times) - 1, 15).round().astype(int)
     style = {"ms": 2.6, "mfc": "w", "mec": color, "mew": 0.8, "clip_on": False}
-    ax.plot(times[shown], found.mean(axis=1)[shown], "o", **style)
+    ax.plot(times[shown], values.mean(axis=1)[shown], "o", **style)
 
 
 def draw_components(ax: Axes, course: Course) -> None:
     """Weights of Oja's unit along the first components, each member's course with the sign it starts with."""
     signs = np.sign(course.found["Oja"][0])
     for i, color in enumerate(COMPONENT_COLORS):
-        found, expected = (signs[:, i] * c["Oja"][..., i] for c in (course.found, course.expected))
-        draw_band(ax, course.times, found, expected, color)
+        values, expected = (signs[:, i] * c["Oja"][..., i] for c in (course.found, course.expected))
+        draw_band(ax, course.times, values, expected, color)
         ax.text(
             course.times[-1] * 1.03, (1, 0.05, -0.05)[i], f"PC{i + 1}", color=color, va="center", fontsize=7
         )
@@ -99,8 +99,8 @@ def draw_errors(ax: Axes, courses: Mapping[str, Course]) -> None:
 def draw_norms(ax: Axes, course: Course) -> None:
     """Norms of the weights of all units."""
     for unit, color in COLORS.items():
-        found, expected = (np.linalg.norm(c[unit], axis=-1) for c in (course.found, course.expected))
-        draw_band(ax, course.times, found, expected, color)
+        values, expected = (np.linalg.norm(c[unit], axis=-1) for c in (course.found, course.expected))
+        draw_band(ax, course.times, values, expected, color)
         ax.plot([], [], color=color, lw=1, label=unit)
     ax.legend(loc="upper left", handlelength=1.2, labelspacing=0.2)
     ax.set(yscale="log", xlim=(0, course.times[-1]), xlabel=TIME_LABEL, ylabel=r"Norm of weights, $|w|$")
@@ -110,11 +110,11 @@ def draw_norms(ax: Axes, course: Course) -> None:
 def draw_cosines(ax: Axes, course: Course) -> None:
     """Cosines of the weights of all units with the first component; three of them have the same course."""
     for unit, color in COLORS.items():
-        found, expected = (
+        values, expected = (
             np.abs(c[unit][..., 0]) / np.linalg.norm(c[unit], axis=-1)
             for c in (course.found, course.expected)
         )
-        draw_band(ax, course.times, found, expected, color, width=WIDTHS[unit])
+        draw_band(ax, course.times, values, expected, color, width=WIDTHS[unit])
     ax.text(2.5, 0.93, "Oja, Hebb, covariance", ha="center", va="top", fontsize=7)
     ax.text(2.3, 0.4, "uncentred\nHebb", color=COLORS["uncentred Hebb"], fontsize=7)
     ax.set(xlim=(0, course.times[-1]), ylim=(0, 1.05), xlabel=TIME_LABEL, ylabel="Cosine with PC1")

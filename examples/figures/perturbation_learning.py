@@ -63,17 +63,17 @@ def draw_figure(folder: Path, learned: Mapping[str, Learning]) -> list[Path]:
     return files
 
 
-def draw_curve(ax: Axes, own: Learning, times: np.ndarray, color: str, *, label: str = "") -> None:
+def draw_curve(ax: Axes, learning: Learning, times: np.ndarray, color: str, *, label: str = "") -> None:
     """The expected curve, and the mean with standard error at some times over the spread of members."""
-    low, high = np.quantile(own.errors, [0.1, 0.9], axis=0)
-    every = np.arange(1, len(own.expected))
+    low, high = np.quantile(learning.errors, [0.1, 0.9], axis=0)
+    every = np.arange(1, len(learning.expected))
     ax.fill_between(every, low[1:], high[1:], color=color, alpha=0.15, lw=0)
-    ax.plot(every, own.expected[1:], color=color, lw=1)
-    means = own.errors.mean(axis=0)[times]
+    ax.plot(every, learning.expected[1:], color=color, lw=1)
+    means = learning.errors.mean(axis=0)[times]
     ax.errorbar(
         times,
         means,
-        own.standard_errors[times],
+        learning.standard_errors[times],
         fmt="o",
         ms=3,
         mfc="w",
@@ -87,12 +87,12 @@ def draw_curve(ax: Axes, own: Learning, times: np.ndarray, color: str, *, label:
 
 def draw_curves(ax: Axes, best: Sequence[tuple[str, Learning]]) -> None:
     """Learning curves of the rules."""
-    for color, (name, own) in zip(COLORS, best, strict=True):
-        times = np.unique(np.geomspace(1, len(own.expected) - 1, 9).round().astype(int))
-        draw_curve(ax, own, times, color)
+    for color, (name, learning) in zip(COLORS, best, strict=True):
+        times = np.unique(np.geomspace(1, len(learning.expected) - 1, 9).round().astype(int))
+        draw_curve(ax, learning, times, color)
         ax.text(
-            len(own.expected) * 1.05,
-            0.72 * own.expected[-1],
+            len(learning.expected) * 1.05,
+            0.72 * learning.expected[-1],
             SHORT[name],
             color=color,
             ha="center",
@@ -109,21 +109,29 @@ def draw_curves(ax: Axes, best: Sequence[tuple[str, Learning]]) -> None:
 
 def draw_time_constants(ax: Axes, best: Sequence[tuple[str, Learning]]) -> None:
     """How many samples each rule needs to lower the error by a factor of e, 1 / (1 - f)."""
-    for at, (color, (_, own)) in enumerate(zip(COLORS, best, strict=True)):
-        found = 1 / own.decay
-        ax.plot([at - 0.3, at + 0.3], 2 * [1 / own.expected_decay], "k", lw=1, zorder=0)
-        error = found * own.decay_error / own.decay
-        ax.errorbar(at, found, error, fmt="o", ms=4, mfc="w", color=color, capsize=2)
-        ax.text(at + 0.12, found * 0.72, f"{found:.3g}", color=color, ha="center", va="top", fontsize=7)
+    for at, (color, (_, learning)) in enumerate(zip(COLORS, best, strict=True)):
+        time_constant = 1 / learning.decay
+        ax.plot([at - 0.3, at + 0.3], 2 * [1 / learning.expected_decay], "k", lw=1, zorder=0)
+        error = time_constant * learning.decay_error / learning.decay
+        ax.errorbar(at, time_constant, error, fmt="o", ms=4, mfc="w", color=color, capsize=2)
+        ax.text(
+            at + 0.12,
+            time_constant * 0.72,
+            f"{time_constant:.3g}",
+            color=color,
+            ha="center",
+            va="top",
+            fontsize=7,
+        )
     ax.set_xticks(range(len(best)), [name.split()[0] for name, _ in best])
     ax.set(yscale="log", ylim=(5, 1200), xlim=(-0.5, len(best) - 0.5), ylabel="Time constant (samples)")
 
 
-def draw_growth(ax: Axes, own: Learning) -> None:
+def draw_growth(ax: Axes, learning: Learning) -> None:
     """Node perturbation at a rate that is too high."""
-    draw_curve(ax, own, np.arange(5, len(own.expected), 5), TOO_FAST)
+    draw_curve(ax, learning, np.arange(5, len(learning.expected), 5), TOO_FAST)
     ax.axhline(1, color="0.6", lw=0.7, ls=(0, (3, 3)), zorder=0)
-    ax.set(xlabel="Samples", ylabel=r"Error, $|W - W^*|^2$", xlim=(0, len(own.expected)), ylim=(0, None))
+    ax.set(xlabel="Samples", ylabel=r"Error, $|W - W^*|^2$", xlim=(0, len(learning.expected)), ylim=(0, None))
     ax.text(
         0.03,
         0.97,

@@ -22,7 +22,7 @@ def draw_figure(
     optimal: Mapping[str, np.ndarray],
     distances: np.ndarray,
     dt: float,
-    known: Mapping[str, float],
+    constants: Mapping[str, float],
 ) -> list[Path]:
     """Draw the figure and write it as PNG and PDF.
 
@@ -33,7 +33,7 @@ def draw_figure(
     - `optimal`: by plant [distance, time] (m/s).
     - `distances`: in m.
     - `dt`: the time step (s).
-    - `known`: peak by mean speed of known profiles, by name.
+    - `constants`: peak by mean speed of known profiles, by name.
 
     **Returns:** the files.
     """
@@ -42,7 +42,7 @@ def draw_figure(
         draw_shapes(axes[0, 0], speeds, optimal, dt)
         draw_distances(axes[0, 1], speeds["with filters"], optimal["with filters"], distances, dt)
         draw_peaks(axes[1, 0], speeds, optimal, distances)
-        draw_ratios(axes[1, 1], speeds, optimal, known)
+        draw_ratios(axes[1, 1], speeds, optimal, constants)
         for letter, ax in zip("abcd", axes.flat, strict=True):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
         files = save_figure(figure, folder, "speed_profiles")
@@ -61,8 +61,8 @@ def draw_shapes(
     """The mean profile of each member relative to its mean speed, over all reaches."""
     n_steps = optimal["point mass"].shape[-1]
     times = dt * np.arange(n_steps + 1)
-    for name, own in speeds.items():
-        relative = own / own.mean(axis=-1, keepdims=True)
+    for name, profiles_of_reaches in speeds.items():
+        relative = profiles_of_reaches / profiles_of_reaches.mean(axis=-1, keepdims=True)
         profiles = from_rest(relative.mean(axis=(1, 2)))
         lines = ax.plot(times, profiles.T, color=COLORS[name], lw=0.8)
         lines[0].set_label(name)
@@ -92,10 +92,10 @@ def draw_peaks(
     """The mean peak speed of each member over the distance, on the line of the optimum."""
     ends = np.array([0, 1.05 * distances[-1]])
     jitter = 0.002 * np.linspace(-1, 1, len(speeds["point mass"]))
-    for name, own in speeds.items():
+    for name, profiles in speeds.items():
         slope, _ = reference.line(distances, optimal[name].max(axis=-1))
         ax.plot(CM * ends, CM * slope * ends, **OPTIMAL, zorder=0)
-        peaks = own.max(axis=-1).mean(axis=-1)
+        peaks = profiles.max(axis=-1).mean(axis=-1)
         for shift, values in zip(jitter, peaks, strict=True):
             ax.plot(CM * (distances + shift), CM * values, "o", ms=2.6, color=COLORS[name], mew=0)
         ax.plot([], [], "o", ms=2.6, color=COLORS[name], mew=0, label=name)
@@ -108,16 +108,18 @@ def draw_ratios(
     ax: Axes,
     speeds: Mapping[str, np.ndarray],
     optimal: Mapping[str, np.ndarray],
-    known: Mapping[str, float],
+    constants: Mapping[str, float],
 ) -> None:
     """Peak by mean speed of each member, over the band of the gate, and what other costs would give."""
-    for at, (name, own) in enumerate(speeds.items()):
+    for at, (name, profiles) in enumerate(speeds.items()):
         best = reference.peak_by_mean(optimal[name][0])
         ax.fill_between([at - 0.35, at + 0.35], 0.98 * best, 1.02 * best, color=COLORS[name], alpha=0.2, lw=0)
         ax.plot([at - 0.35, at + 0.35], [best, best], **OPTIMAL)
-        ratios = reference.peak_by_mean(own).mean(axis=(1, 2))
+        ratios = reference.peak_by_mean(profiles).mean(axis=(1, 2))
         ax.plot(at + np.linspace(-0.2, 0.2, len(ratios)), ratios, "o", ms=3, color=COLORS[name], mew=0)
-    for (course, constant), (x, side) in zip(known.items(), ((1.45, "right"), (-0.45, "left")), strict=True):
+    for (course, constant), (x, side) in zip(
+        constants.items(), ((1.45, "right"), (-0.45, "left")), strict=True
+    ):
         ax.axhline(constant, color="0.6", lw=0.6, ls=":", zorder=0)
         ax.text(x, constant + 0.006, course, ha=side, va="bottom", color="0.4", fontsize=6.5)
     ax.set_xticks(range(len(speeds)), list(speeds))

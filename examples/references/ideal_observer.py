@@ -81,8 +81,8 @@ def fit_psychometric(
     if np.all(chose_right == chose_right[0]):
         flat = np.zeros(coherences.shape[1])
         return PsychometricFit(math.inf if chose_right[0] else -math.inf, flat, flat + math.inf)
-    X, n_trials, which = _conditions(coherences)
-    fraction = np.bincount(which, weights=chose_right) / n_trials
+    X, n_trials, condition_of_trial = _conditions(coherences)
+    fraction = np.bincount(condition_of_trial, weights=chose_right) / n_trials
     b = np.zeros(X.shape[1])
     for _ in range(n_iterations):
         p, density, weights = _weights(X, n_trials, b)
@@ -103,9 +103,9 @@ def standard_errors(coherences: np.ndarray, bias: float, slopes: np.ndarray) -> 
 
 def _conditions(coherences: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Predictors [condition, 1 + stream], how many trials each has, and which is that of each trial."""
-    conditions, which = np.unique(coherences, axis=0, return_inverse=True)
+    conditions, condition_of_trial = np.unique(coherences, axis=0, return_inverse=True)
     X = np.hstack([np.ones((len(conditions), 1)), conditions])
-    return X, np.bincount(which.ravel()), which.ravel()
+    return X, np.bincount(condition_of_trial.ravel()), condition_of_trial.ravel()
 
 
 def _weights(X: np.ndarray, n_trials: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -123,6 +123,6 @@ def simulated_choices(coherences: np.ndarray, evidence: Evidence, judged: int, s
     rng = np.random.default_rng(seed)
     total = np.zeros(len(coherences))
     for _ in range(evidence.n_steps):
-        drawn = coherences + evidence.noise * rng.standard_normal(coherences.shape)
-        total += drawn[:, judged]
+        evidence_now = coherences + evidence.noise * rng.standard_normal(coherences.shape)
+        total += evidence_now[:, judged]
     return total > 0

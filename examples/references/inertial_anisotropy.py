@@ -32,8 +32,8 @@ def mobility(limb: dict, shoulder: float, elbow: float) -> np.ndarray:
     c, m, i = (limb[name] for name in "cmi")
     coupling = m[1] * upper * c[1] * np.cos(elbow)
     forearm = i[1] + m[1] * c[1] ** 2
-    whole = i[0] + m[0] * c[0] ** 2 + m[1] * upper**2 + forearm + 2 * coupling
-    inertia = np.array([[whole, forearm + coupling], [forearm + coupling, forearm]])
+    total = i[0] + m[0] * c[0] ** 2 + m[1] * upper**2 + forearm + 2 * coupling
+    inertia = np.array([[total, forearm + coupling], [forearm + coupling, forearm]])
     s, se = shoulder, shoulder + elbow
     jacobian = np.array(
         [

@@ -67,10 +67,10 @@ def dynamics(mass: float, dt: float) -> tuple[np.ndarray, np.ndarray]:
 
     p_{t+1} = p_t + dt v_t, v_{t+1} = v_t + dt u_t / mass, g stays.
     """
-    one = np.eye(N_SPACE)
+    identity = np.eye(N_SPACE)
     nil = np.zeros((N_SPACE, N_SPACE))
-    A = np.block([[one, dt * one, nil], [nil, one, nil], [nil, nil, one]])
-    return A, np.vstack([nil, dt / mass * one, nil])
+    A = np.block([[identity, dt * identity, nil], [nil, identity, nil], [nil, nil, identity]])
+    return A, np.vstack([nil, dt / mass * identity, nil])
 
 
 def system(reach: Reach) -> System:
@@ -81,8 +81,8 @@ def system(reach: Reach) -> System:
     A_all[:n, :n] = A
     B_all = np.zeros((n_all, N_SPACE))
     B_all[:n] = B
-    one, nil = np.eye(N_SPACE), np.zeros((N_SPACE, N_SPACE))
-    error, velocity = np.hstack([one, nil, -one]), np.hstack([nil, one, nil])
+    identity, nil = np.eye(N_SPACE), np.zeros((N_SPACE, N_SPACE))
+    error, velocity = np.hstack([identity, nil, -identity]), np.hstack([nil, identity, nil])
     Q = np.zeros((n_all, n_all))
     Q[:n, :n] = error.T @ error + reach.velocity_weight * velocity.T @ velocity
     return System(
@@ -92,7 +92,7 @@ def system(reach: Reach) -> System:
         H=np.eye(2 * N_SPACE, n_all, k=n_all - n),
         N=np.diag(np.repeat(reach.sensor_noise, N_SPACE)) ** 2,
         Q=Q,
-        R=reach.effort_weight * one,
+        R=reach.effort_weight * identity,
     )
 
 

@@ -88,10 +88,10 @@ def simulated_errors(
             step = -y * np.swapaxes(x, 1, 2)
         else:
             node = rule == "node perturbation"
-            drawn = sigma * rng.standard_normal((n_runs, M, 1 if node else N))
-            moved = y + drawn if node else (V + drawn) @ x
+            perturbation = sigma * rng.standard_normal((n_runs, M, 1 if node else N))
+            moved = y + perturbation if node else (V + perturbation) @ x
             gain = np.sum(moved**2 - y**2, axis=(1, 2), keepdims=True) / 2
-            step = -gain / sigma**2 * drawn * (np.swapaxes(x, 1, 2) if node else 1)
+            step = -gain / sigma**2 * perturbation * (np.swapaxes(x, 1, 2) if node else 1)
         V = V + rate * step
         errors.append(np.sum(V**2, axis=(1, 2)))
     return np.stack(errors, axis=-1)

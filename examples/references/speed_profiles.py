@@ -108,5 +108,5 @@ def line(distances: np.ndarray, peaks: np.ndarray) -> tuple[np.ndarray, np.ndarr
     x = distances - distances.mean()
     y = peaks - peaks.mean(axis=-1, keepdims=True)
     slope = y @ x / (x @ x)
-    left = y - slope[..., None] * x
-    return slope, 1 - np.sum(left**2, axis=-1) / np.sum(y**2, axis=-1)
+    residual = y - slope[..., None] * x
+    return slope, 1 - np.sum(residual**2, axis=-1) / np.sum(y**2, axis=-1)

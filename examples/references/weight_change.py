@@ -19,12 +19,12 @@ def participation_ratio(changes: np.ndarray) -> np.ndarray:
 
 def gaussian_participation_ratio(shape: tuple[int, int], n_draws: int = 2000, seed: int = 0) -> float:
     """Its mean over drawn Gaussian matrices M x N."""
-    drawn = np.random.default_rng(seed).standard_normal((n_draws, *shape))
-    return float(participation_ratio(drawn).mean())
+    matrices = np.random.default_rng(seed).standard_normal((n_draws, *shape))
+    return float(participation_ratio(matrices).mean())
 
 
 def strongest_directions(changes: np.ndarray, rank: int) -> np.ndarray:
     """Matrices [..., M, N] projected on the `rank` eigenvectors of D'D with the largest eigenvalues."""
     _, vectors = np.linalg.eigh(np.swapaxes(changes, -1, -2) @ changes)  # in ascending order
-    kept = vectors[..., vectors.shape[-1] - rank :]
-    return changes @ kept @ np.swapaxes(kept, -1, -2)
+    directions = vectors[..., vectors.shape[-1] - rank :]
+    return changes @ directions @ np.swapaxes(directions, -1, -2)

@@ -20,26 +20,26 @@ CALLS = {**INLINED, "custom_jvp_call": "call_jaxpr"}
 
 def apply(function: Callable[..., PyTree[Array]], args: tuple[Any, ...]) -> PyTree[Array]:
     """Return `function(*args)`, with the derivatives of `popsim._compiled.elementwise`, where JAX traces."""
-    arrays, others = eqx.partition(args, eqx.is_array)
+    arrays, static = eqx.partition(args, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
 
     def flat(*leaves: Array) -> PyTree[Array]:
-        return function(*eqx.combine(jax.tree.unflatten(structure, leaves), others))
+        return function(*eqx.combine(jax.tree.unflatten(structure, leaves), static))
 
     program, struct = jax.make_jaxpr(flat, return_shape=True)(*leaves)
     shape = np.broadcast_shapes(*(leaf.shape for leaf in leaves))
     results = {leaf.shape for leaf in jax.tree.leaves(struct)}
     if results != {shape} or not _is_elementwise(program.jaxpr, shape):
-        made = jaxpr_as_fun(program)(*leaves)
+        values = jaxpr_as_fun(program)(*leaves)
     else:
-        made = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
-    return jax.tree.unflatten(jax.tree.structure(struct), made)
+        values = elementwise_p.bind(*program.consts, *leaves, program=program.jaxpr)
+    return jax.tree.unflatten(jax.tree.structure(struct), values)
 
 
 def _is_elementwise(program: Any, shape: tuple[int, ...]) -> bool:
     """Return whether every operation is elementwise, on scalars and arrays of one shape."""
-    made = [program.invars, program.constvars, *(operation.outvars for operation in program.eqns)]
-    if any(variable.aval.shape not in ((), shape) for variables in made for variable in variables):
+    variable_groups = [program.invars, program.constvars, *(operation.outvars for operation in program.eqns)]
+    if any(variable.aval.shape not in ((), shape) for group in variable_groups for variable in group):
         return False
     for operation in program.eqns:
         name = operation.primitive.name
@@ -58,7 +58,7 @@ elementwise_p.multiple_results = True
 
 def _run(*operands: Any, program: Any) -> list[Any]:
     shape = jnp.broadcast_shapes(*map(jnp.shape, operands))
-    return [jnp.broadcast_to(made, shape) for made in _results(program, operands)]
+    return [jnp.broadcast_to(result, shape) for result in _results(program, operands)]
 
 
 def _results(program: Any, operands: Sequence[Any]) -> list[Any]:
@@ -71,13 +71,13 @@ def _results(program: Any, operands: Sequence[Any]) -> list[Any]:
     for operation in program.eqns:
         inputs, name = [read(variable) for variable in operation.invars], operation.primitive.name
         if name == "broadcast_in_dim":
-            made = inputs
+            outputs = inputs
         elif name in CALLS:
             inner = operation.params[CALLS[name]]
-            made = _results(inner.jaxpr, [*inner.consts, *inputs])
+            outputs = _results(inner.jaxpr, [*inner.consts, *inputs])
         else:
-            made = bind(operation, *jnp.broadcast_arrays(*inputs))
-        values.update(zip(operation.outvars, made, strict=True))
+            outputs = bind(operation, *jnp.broadcast_arrays(*inputs))
+        values.update(zip(operation.outvars, outputs, strict=True))
     return [read(variable) for variable in program.outvars]
 
 
@@ -86,23 +86,23 @@ def _shapes(*operands: Any, program: Any) -> list[ShapedArray]:
     return [ShapedArray(shape, variable.aval.dtype) for variable in program.outvars]
 
 
-def _differentiated(primals: Sequence[Any], tangents: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
+def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
     """Run a longer program, which makes the factors too, and multiply them by the tangents."""
     places = [place for place, tangent in enumerate(tangents) if not isinstance(tangent, ad.Zero)]
     n_results = len(program.outvars)
 
     def with_factors(*operands: Array) -> list[Array]:
-        made = list(_as_traced(program, operands))
+        values = list(_as_traced(program, operands))
         for place in places:
             operand = operands[place]
             of_operand = functools.partial(_with_operand, program, operands, place)
-            made += jax.jvp(of_operand, (operand,), (jnp.ones_like(operand),))[1]
-        return made
+            values += jax.jvp(of_operand, (operand,), (jnp.ones_like(operand),))[1]
+        return values
 
     avals = [variable.aval for variable in (*program.constvars, *program.invars)]
     longer = jax.make_jaxpr(with_factors)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
-    made = elementwise_p.bind(*longer.consts, *primals, program=longer.jaxpr)
-    results, factors = made[:n_results], made[n_results:]
+    outputs = elementwise_p.bind(*longer.consts, *primals, program=longer.jaxpr)
+    results, factors = outputs[:n_results], outputs[n_results:]
     zero = _zeros(longer.jaxpr)[n_results:]
     changes = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
     for index, (factor, is_zero) in enumerate(zip(factors, zero, strict=True)):
@@ -135,7 +135,7 @@ def _zeros(program: Any) -> list[bool]:
     return [isinstance(source, Literal) and not source.val for source in sources]
 
 
-def _batched(operands: Sequence[Any], axes: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
+def _batch(operands: Sequence[Any], axes: Sequence[Any], *, program: Any) -> tuple[Any, Any]:
     """Keep a batch that is on the last axis there; otherwise put it on the first."""
     mapped = [axis is not None for axis in axes]
     n_axes = max(jnp.ndim(operand) - is_mapped for operand, is_mapped in zip(operands, mapped, strict=True))
@@ -149,12 +149,12 @@ def _batched(operands: Sequence[Any], axes: Sequence[Any], *, program: Any) -> t
         first = jnp.moveaxis(operand, axis, 0)
         return jnp.expand_dims(first, tuple(range(1, n_axes + 2 - first.ndim)))
 
-    made = elementwise_p.bind(*map(aligned, operands, axes, mapped), program=program)
-    return made, [n_axes if is_last else 0] * len(made)
+    results = elementwise_p.bind(*map(aligned, operands, axes, mapped), program=program)
+    return results, [n_axes if is_last else 0] * len(results)
 
 
 elementwise_p.def_impl(_run)
 elementwise_p.def_abstract_eval(_shapes)
-ad.primitive_jvps[elementwise_p] = _differentiated
-batching.primitive_batchers[elementwise_p] = _batched
+ad.primitive_jvps[elementwise_p] = _differentiate
+batching.primitive_batchers[elementwise_p] = _batch
 mlir.register_lowering(elementwise_p, mlir.lower_fun(_run, multiple_results=True))

@@ -69,15 +69,15 @@ class Operations:
     operations: tuple[Operation, ...]
     outputs: tuple[Place | Known, ...]
 
-    def giving(self, outputs: Iterable[Place | Known]) -> "Operations":
+    def needed_for(self, outputs: Iterable[Place | Known]) -> "Operations":
         """Return the part that makes some of the values, with the same inputs."""
         outputs = tuple(outputs)
-        needed, kept = set(outputs), []
+        needed, operations = set(outputs), []
         for operation in reversed(self.operations):
             if operation.equation.effects or not needed.isdisjoint(operation.outputs):
                 needed.update(operation.inputs)
-                kept.append(operation)
-        return Operations(self.inputs, tuple(reversed(kept)), outputs)
+                operations.append(operation)
+        return Operations(self.inputs, tuple(reversed(operations)), outputs)
 
 
 def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
@@ -86,7 +86,7 @@ def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
     Neither it nor its derivative has effects, and it has no branches, loops, callbacks, or functions of which
     users say what is repeated.
     """
-    for equation in _closed(program).jaxpr.eqns:
+    for equation in _as_closed(program).jaxpr.eqns:
         name = equation.primitive.name
         if equation.effects or name in (*CONTROL, *RECOMPUTED):
             return False
@@ -109,8 +109,8 @@ def bind(equation: JaxprEqn, *arrays: Any) -> list[Any]:
     primitive = equation.primitive
     params = primitive.get_bind_params(equation.params)
     functions, params = params if isinstance(params, tuple) else ((), params)  # depends on the version of JAX
-    made = primitive.bind(*functions, *arrays, **params)
-    return made if primitive.multiple_results else [made]
+    results = primitive.bind(*functions, *arrays, **params)
+    return results if primitive.multiple_results else [results]
 
 
 def sizes_of_scan(params: Mapping[str, Any]) -> tuple[int, int]:
@@ -136,12 +136,12 @@ def operations_of(program: ClosedJaxpr | Jaxpr, *, inlined: Mapping[str, str] = 
         jitted functions; and the parameter that holds the program.
     """
     operations: list[Operation] = []
-    inputs = tuple(Place() for _ in _closed(program).jaxpr.invars)
+    inputs = tuple(Place() for _ in _as_closed(program).jaxpr.invars)
     outputs = _append(operations, program, inputs, inlined)
-    return Operations(inputs, tuple(operations), outputs).giving(outputs)
+    return Operations(inputs, tuple(operations), outputs).needed_for(outputs)
 
 
-def _closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
+def _as_closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
     return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, ())
 
 
@@ -152,7 +152,7 @@ def _append(
     inlined: Mapping[str, str],
 ) -> tuple[Place | Known, ...]:
     """Append the operations of a program that receives `inputs`; return its outputs."""
-    closed = _closed(program)
+    closed = _as_closed(program)
     places: dict[Any, Place | Known] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
     places.update(zip(closed.jaxpr.constvars, map(Known, closed.consts), strict=True))
 
@@ -164,13 +164,13 @@ def _append(
         name = equation.primitive.name
         inner = inlined.get(name)
         if inner is None:
-            made = tuple(Place() for _ in equation.outvars)
-            operations.append(Operation(equation, received, made))
+            outputs = tuple(Place() for _ in equation.outvars)
+            operations.append(Operation(equation, received, outputs))
         elif inner not in equation.params:
             raise UnknownOperation(f"the operation {name!r} without the parameter {inner!r}")
         else:
-            made = _append(operations, equation.params[inner], received, inlined)
-        places.update(zip(equation.outvars, made, strict=True))
+            outputs = _append(operations, equation.params[inner], received, inlined)
+        places.update(zip(equation.outvars, outputs, strict=True))
     return tuple(map(place, closed.jaxpr.outvars))
 
 
@@ -195,10 +195,10 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
             depends.update(operation.outputs)
         elif name in RANDOM or not from_draws.isdisjoint(operation.inputs):
             from_draws.update(operation.outputs)
-    rest = [operation for operation in body.operations if from_draws.isdisjoint(operation.outputs)]
-    used = {place for operation in rest for place in operation.inputs} | set(body.outputs)
+    operations = [operation for operation in body.operations if from_draws.isdisjoint(operation.outputs)]
+    used = {place for operation in operations for place in operation.inputs} | set(body.outputs)
     handed = tuple(
         place for operation in body.operations for place in operation.outputs if place in from_draws & used
     )
-    remaining = Operations((*body.inputs, *handed), tuple(rest), body.outputs)
-    return body.giving(handed), remaining.giving(body.outputs)
+    remaining = Operations((*body.inputs, *handed), tuple(operations), body.outputs)
+    return body.needed_for(handed), remaining.needed_for(body.outputs)

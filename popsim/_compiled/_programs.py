@@ -211,8 +211,8 @@ class NestedPrograms:
         except TypeError:  # something that is no array has no hash
             jitted, results = traced()
         out = jitted(*_arrays(leaves, len(leaves)))
-        returned_structure, beside = results[-1]
-        return eqx.combine(jax.tree.unflatten(returned_structure, out), beside)
+        returned_structure, static = results[-1]
+        return eqx.combine(jax.tree.unflatten(returned_structure, out), static)
 
 
 def _of_arrays(
@@ -228,13 +228,13 @@ def _of_arrays(
     static = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
     results: list[tuple[Any, PyTree]] = []
 
-    def of_arrays(first: Sequence[Any], rest: Sequence[Any]) -> list[Array]:
-        arrays = (*first, *rest)
+    def of_arrays(leading_arrays: Sequence[Any], trailing_arrays: Sequence[Any]) -> list[Array]:
+        arrays = (*leading_arrays, *trailing_arrays)
         both = [fixed if array is None else array for fixed, array in zip(static, arrays, strict=True)]
         args, kwargs = jax.tree.unflatten(structure, both)
-        returned, beside = eqx.partition(function(*args, **kwargs), eqx.is_array)
+        returned, static_results = eqx.partition(function(*args, **kwargs), eqx.is_array)
         leaves, returned_structure = jax.tree.flatten(returned)
-        results[:] = [(returned_structure, beside)]
+        results[:] = [(returned_structure, static_results)]
         return leaves
 
     of_arrays.__name__ = of_arrays.__qualname__ = function.__name__

@@ -27,20 +27,20 @@ def has_default_keys(keys: Key[Array, "..."]) -> bool:
 
 def bits(keys: Key[Array, "*keys trial"], shape: tuple[int, ...]) -> UInt32[Array, "*keys_and_shape trial"]:
     """Return `jax.random.bits` of a shape for each key."""
-    first, second = _hashed(keys, _counts(shape), len(shape))
+    first, second = _hash(keys, _counts(shape), len(shape))
     return first ^ second
 
 
 def split(keys: Key[Array, "*keys trial"], shape: tuple[int, ...]) -> Key[Array, "*keys_and_shape trial"]:
     """Return `jax.random.split` for each key."""
-    return _as_keys(_hashed(keys, _counts(shape), len(shape)))
+    return _as_keys(_hash(keys, _counts(shape), len(shape)))
 
 
 def fold_in(
     keys: Key[Array, "*keys trial"], data: UInt32[Array, "*keys #trial"]
 ) -> Key[Array, "*keys trial"]:
     """Return `jax.random.fold_in` for each key."""
-    return _as_keys(_hashed(keys, data, 0))
+    return _as_keys(_hash(keys, data, 0))
 
 
 def _counts(shape: tuple[int, ...]) -> UInt32[Array, "*shape 1"]:
@@ -51,7 +51,7 @@ def _as_keys(words: Words) -> Key[Array, "..."]:
     return jax.random.wrap_key_data(jnp.stack(words, axis=-1), impl="threefry2x32")
 
 
-def _hashed(keys: Key[Array, "*keys trial"], counts: ArrayLike, n_axes: int) -> Words:
+def _hash(keys: Key[Array, "*keys trial"], counts: ArrayLike, n_axes: int) -> Words:
     """Return the hash of counts under each key; keys get `n_axes` axes before that of the trials."""
     data = jax.random.key_data(keys)
     place = tuple(range(keys.ndim - 1, keys.ndim - 1 + n_axes))

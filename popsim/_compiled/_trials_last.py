@@ -94,10 +94,10 @@ def run(operations: Operations, inputs: Sequence[Value], n_trials: int) -> list[
         equation, name = operation.equation, operation.equation.primitive.name
         try:
             is_needed = [place in needed for place in operation.outputs]
-            made = _run_equation(equation, received, n_trials, is_needed)
+            outputs = _run_equation(equation, received, n_trials, is_needed)
         except UNKNOWN_TO_ENGINE as error:
             raise UnknownOperation(f"the operation {name!r}") from error
-        values.update(zip(operation.outputs, made, strict=True))
+        values.update(zip(operation.outputs, outputs, strict=True))
     return [read(place) for place in operations.outputs]
 
 
@@ -105,14 +105,14 @@ def _run_equation(
     equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]
 ) -> list[Value]:
     """Run an equation by its rule, if there is one, or by `jax.vmap`."""
-    made, name = None, equation.primitive.name
+    outputs, name = None, equation.primitive.name
     if name == "scan":
-        made = _scan(equation, inputs, n_trials, needed)
+        outputs = _scan(equation, inputs, n_trials, needed)
     elif name in RECOMPUTED:
-        made = _recomputed(equation, inputs, n_trials)
+        outputs = _run_checkpoint(equation, inputs, n_trials)
     elif name in RULES and any(value.has_trials for value in inputs):
-        made = RULES[name](equation, inputs, n_trials)
-    return _by_vmap(equation, inputs) if made is None else made
+        outputs = RULES[name](equation, inputs, n_trials)
+    return _by_vmap(equation, inputs) if outputs is None else outputs
 
 
 def all_trials(value: Value, n_trials: int) -> Array:
@@ -202,8 +202,8 @@ def _dynamic_update_slice(equation: Any, inputs: Sequence[Value], n_trials: int)
     starts = _starts(inputs[2:])
     if starts is None:
         return None
-    whole, part = (all_trials(value, n_trials) for value in inputs[:2])
-    return [Value(lax.dynamic_update_slice(whole, part, starts))]
+    array, part = (all_trials(value, n_trials) for value in inputs[:2])
+    return [Value(lax.dynamic_update_slice(array, part, starts))]
 
 
 def _starts(starts: Sequence[Value]) -> list[Any] | None:
@@ -215,7 +215,7 @@ def _starts(starts: Sequence[Value]) -> list[Any] | None:
 
 def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
     """A weight matrix times the vectors of all trials is one product of matrices; a few numbers need none."""
-    left, right = inputs
+    lhs, rhs = inputs
     (left_summed, right_summed), (left_batch, right_batch) = equation.params["dimension_numbers"]
     left_shape, right_shape = (var.aval.shape for var in equation.invars)
     n_products = math.prod(left_shape) * math.prod(
@@ -224,18 +224,16 @@ def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
     is_few = n_products <= FEW_PRODUCTS
     if is_few and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact):
         return [Value(_few_products(equation, inputs, n_trials))]
-    if left_batch or (left.has_trials and right.has_trials):
+    if left_batch or (lhs.has_trials and rhs.has_trials):
         return None
     how = {key: equation.params[key] for key in ("precision", "preferred_element_type")}
-    if right.has_trials:
-        return [
-            Value(lax.dot_general(left.array, right.array, ((left_summed, right_summed), ((), ())), **how))
-        ]
+    if rhs.has_trials:
+        return [Value(lax.dot_general(lhs.array, rhs.array, ((left_summed, right_summed), ((), ())), **how))]
     if isinstance(how["precision"], tuple):
         how["precision"] = how["precision"][::-1]
-    made = lax.dot_general(right.array, left.array, ((right_summed, left_summed), ((), ())), **how)
+    product = lax.dot_general(rhs.array, lhs.array, ((right_summed, left_summed), ((), ())), **how)
     n_right = len(right_shape) - len(right_summed)
-    return [Value(jnp.moveaxis(made, range(n_right), range(-1 - n_right, -1)))]
+    return [Value(jnp.moveaxis(product, range(n_right), range(-1 - n_right, -1)))]
 
 
 def _few_products(equation: Any, inputs: Sequence[Value], n_trials: int) -> Array:
@@ -280,7 +278,7 @@ def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     return _bound(equation, *(all_trials(value, n_trials) for value in inputs))
 
 
-def _recomputed(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
+def _run_checkpoint(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """The operations of a function under `jax.checkpoint`, under it as well."""
     body = operations_of(equation.params["jaxpr"])
     options = {name: equation.params[name] for name in ("prevent_cse", "policy")}
@@ -294,29 +292,29 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
     constants, sequences = inputs[:n_constants], list(inputs[n_constants + n_state :])
     start = [Value(all_trials(value, n_trials)) for value in inputs[n_constants : n_constants + n_state]]
     body = operations_of(params["jaxpr"])
-    whole = [operation.equation for operation in body.operations]
-    is_recomputed = len(whole) == 1 and whole[0].primitive.name in RECOMPUTED
+    equations = [operation.equation for operation in body.operations]
+    is_recomputed = len(equations) == 1 and equations[0].primitive.name in RECOMPUTED
     if is_recomputed:
         body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
-    kept = itertools.compress(body.outputs[n_state:], needed[n_state:])
-    body = body.giving((*body.outputs[:n_state], *kept))
+    record_places = itertools.compress(body.outputs[n_state:], needed[n_state:])
+    body = body.needed_for((*body.outputs[:n_state], *record_places))
     draws, body = split_draws(body, body.inputs[n_constants : n_constants + n_state])
 
     def draw(sequences: list[Value]) -> list[Value]:
         return run(draws, (*constants, *start, *sequences), n_trials)
 
     def step(state: list[Value], received: list[Value]) -> tuple[list[Value], list[Value]]:
-        made = run(body, (*constants, *state, *received), n_trials)
-        return [Value(all_trials(value, n_trials)) for value in made[:n_state]], made[n_state:]
+        outputs = run(body, (*constants, *state, *received), n_trials)
+        return [Value(all_trials(value, n_trials)) for value in outputs[:n_state]], outputs[n_state:]
 
     draws_of_steps = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
     if is_recomputed:
-        step = jax.checkpoint(step, prevent_cse=False, policy=whole[0].params["policy"])
+        step = jax.checkpoint(step, prevent_cse=False, policy=equations[0].params["policy"])
     elif can_repeat(params["jaxpr"]):
         step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
-    last, made = lax.scan(step, start, sequences + draws_of_steps, **options)
-    records = iter(made)
+    last, stacked_records = lax.scan(step, start, sequences + draws_of_steps, **options)
+    records = iter(stacked_records)
     return last + [next(records) if is_needed else Value(None, False) for is_needed in needed[n_state:]]
 
 

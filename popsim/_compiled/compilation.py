@@ -113,10 +113,10 @@ def as_array(value: Any, dtype: DTypeLike) -> Array:
     """Return `jnp.asarray(value, dtype)`, without a compiled program where nothing is traced."""
     if isinstance(value, jax.Array) or is_tracing() or np.asarray(value).dtype.kind not in "biuf":
         return jnp.asarray(value, dtype)
-    made = np.array(value, jax.dtypes.canonicalize_dtype(dtype))
-    if made.dtype.kind in "iu" and not np.array_equal(made, value):
-        raise OverflowError(f"{value} does not fit into {made.dtype}.")
-    return jax.device_put(made)
+    array = np.array(value, jax.dtypes.canonicalize_dtype(dtype))
+    if array.dtype.kind in "iu" and not np.array_equal(array, value):
+        raise OverflowError(f"{value} does not fit into {array.dtype}.")
+    return jax.device_put(array)
 
 
 def on_host(tree: PyTree) -> PyTree:

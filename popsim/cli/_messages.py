@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import tyro
 
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 
 RAW = (
     (r"Missing from .*?: ([A-Z]+) (.*) \(required\)", r"\1 must be given: \2."),
@@ -41,7 +41,9 @@ def in_one_line(box: str) -> str:
         text = re.sub(f"^{raw}$", ours, text)
     if choice := re.match(CHOICE, text):
         value, choices = choice[1], sorted(re.findall(r"'([^']*)'", choice[3]))
-        return f"`{choice[2]}` must be one of {', '.join(choices)}, got {value!r}.{perhaps(value, choices)}"
+        return (
+            f"`{choice[2]}` must be one of {', '.join(choices)}, got {value!r}.{suggestion(value, choices)}"
+        )
     if union := re.match(UNION, text):
         kinds = re.sub(r"[{}]", "", union[2]).replace("|", " or ")
         return f"{union[1]} must be {kinds}, got {union[3].replace(', ', ' ')}."

@@ -9,7 +9,7 @@ import jax
 
 import popsim.tasks
 from popsim._checks import check_positive_int
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.experiments import EXPERIMENTS, PLANTS
@@ -65,7 +65,7 @@ def find_task(name: str) -> AbstractTask:
     if name in EXPERIMENTS:
         return EXPERIMENTS[name]().build_task()
     names = sorted({*TASKS, *EXPERIMENTS})
-    raise ValueError(f"`name` must be one of {', '.join(names)}, got {name!r}.{perhaps(name, names)}")
+    raise ValueError(f"`name` must be one of {', '.join(names)}, got {name!r}.{suggestion(name, names)}")
 
 
 def task_figure(trials: Trial) -> Any:

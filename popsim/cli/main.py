@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim._text_checks import check_path, check_text, perhaps, printable
+from popsim._text_checks import check_path, check_text, printable, suggestion
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import as_typed, in_one_line, modules_of, notes_of
 from popsim.version import __version__
@@ -218,7 +218,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
             choices = (*COMMANDS, "--import", "--version", "--help")
             raise ValueError(
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
-                f"{perhaps(name, choices)} See popsim --help."
+                f"{suggestion(name, choices)} See popsim --help."
             )
     kinds = tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in COMMANDS.items())
     return Union[kinds], "popsim", arguments  # noqa: UP007

@@ -64,7 +64,7 @@ def with_agent(model: ModelType) -> ModelType:
 
 def acting(model: ModelType, action: Float[Array, " output"]) -> ModelType:
     """Return a model whose `Agent` outputs `action`: commands of the plant, or outputs."""
-    return eqx.tree_at(lambda own: own.network.action, model, action)
+    return eqx.tree_at(lambda agent_model: agent_model.network.action, model, action)
 
 
 def agent_loop(
@@ -126,8 +126,8 @@ class Acting(AbstractModel):
     def step(
         self, step_input: StepInput, state: tuple[PyTree[Array], Int[Array, ""]], *, key: Key[Array, ""]
     ) -> tuple[PyTree[Array], Int[Array, ""]]:
-        own, t = state
-        return acting(self.model, self.actions[t]).step(step_input, own, key=key), t + 1
+        model_state, t = state
+        return acting(self.model, self.actions[t]).step(step_input, model_state, key=key), t + 1
 
 
 def act_out(

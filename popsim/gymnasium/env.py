@@ -174,13 +174,13 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         `gymnasium.error.ResetNeeded` if no trial is running.
         """
         space: Any = self.action_space
-        given = np.asarray(action, np.float32)
-        if given.shape != space.shape or not np.all(np.isfinite(given)):
+        numbers = np.asarray(action, np.float32)
+        if numbers.shape != space.shape or not np.all(np.isfinite(numbers)):
             raise ValueError(f"`action` must be {space.shape[0]} finite numbers, got {action}.")
         n_steps = self.episode.trial.timeline.n_steps
         if self._n_done == n_steps:
             raise gymnasium.error.ResetNeeded("The trial is over: call `env.reset()`.")
-        command = as_float_array(np.clip(given, space.low, space.high))
+        command = as_float_array(np.clip(numbers, space.low, space.high))
         self._episode, observed, reward = advance_episode(self._model, self._rewards, self.episode, command)
         self._n_done += 1
         over = self._n_done == n_steps

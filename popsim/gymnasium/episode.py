@@ -65,15 +65,15 @@ class StepRewards(eqx.Module):
         - `paid`: the sum of the rewards so far.
         """
         n_steps = trial.timeline.n_steps
-        at_step = jax.tree.map(lambda own, ideal: ideal.at[step].set(own[step]), states, reference)
+        at_step = jax.tree.map(lambda leaf, ideal: ideal.at[step].set(leaf[step]), states, reference)
         cost, weights = jnp.zeros_like(paid), self.loss.at_batch(LAST_BATCH).weights
         for term in self.loss.terms:
             if term.name in self.each_step:
                 ideal = term(reference, trial, model)
                 weight: Any = weights[term.name]
                 cost += weight * (term(at_step, trial, model) - ideal + ideal / n_steps)
-        rest = -self.loss(states, trial, model).total - paid
-        return jnp.where(step == n_steps - 1, rest, -cost)
+        last_reward = -self.loss(states, trial, model).total - paid
+        return jnp.where(step == n_steps - 1, last_reward, -cost)
 
 
 def reference_states(model: AgentModel, state: PyTree[Array], trial: Trial) -> PyTree[Array]:
@@ -89,9 +89,9 @@ def reference_states(model: AgentModel, state: PyTree[Array], trial: Trial) -> P
     states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
     if isinstance(states, LoopState) and isinstance(trial.targets, HandState):
         return dataclasses.replace(states, hand=trial.targets, cursor=trial.targets)
-    wanted = trial.targets.values if isinstance(trial.targets, OutputTarget) else trial.targets
-    if eqx.is_array(wanted) and wanted.shape == states.network.output.shape:
-        return eqx.tree_at(lambda own: own.network.output, states, wanted)
+    target = trial.targets.values if isinstance(trial.targets, OutputTarget) else trial.targets
+    if eqx.is_array(target) and target.shape == states.network.output.shape:
+        return eqx.tree_at(lambda tree: tree.network.output, states, target)
     return states
 
 
@@ -118,7 +118,7 @@ def terms_paid_each_step(
     names = []
     for term in loss.terms:
         try:
-            before, after = _exchanged(term, model, trials, limits, as_key(key))
+            before, after = _exchange_steps(term, model, trials, limits, as_key(key))
         except AttributeError as error:
             raise ValueError(
                 f"`loss` must be about what an agent does: its term {term.name!r} asks for something "
@@ -134,7 +134,7 @@ def terms_paid_each_step(
 
 
 @jit
-def _exchanged(
+def _exchange_steps(
     term: AbstractLossTerm, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
 ) -> tuple[Float[Array, "course trial"], Float[Array, "course trial"]]:
     """Return a loss term of two trajectories of each trial, before and after they swap time steps."""
@@ -146,13 +146,15 @@ def _exchanged(
             act_out(
                 model,
                 trial,
-                jax.random.uniform(key_stream(own, "actions"), shape, minval=limits[0], maxval=limits[1]),
-                key=own,
+                jax.random.uniform(
+                    key_stream(course_key, "actions"), shape, minval=limits[0], maxval=limits[1]
+                ),
+                key=course_key,
             )
-            for own in jax.random.split(key)
+            for course_key in jax.random.split(key)
         ]
-        kept = jax.random.bernoulli(key_stream(key, "exchange"), 0.5, (shape[0],))
-        mixed = [_mixed(kept, *courses), _mixed(kept, *courses[::-1])]
+        is_first = jax.random.bernoulli(key_stream(key, "exchange"), 0.5, (shape[0],))
+        mixed = [_mix(is_first, *courses), _mix(is_first, *courses[::-1])]
         before, after = (
             jnp.stack([term(states, trial, model) for states in two]) for two in (courses, mixed)
         )
@@ -162,10 +164,10 @@ def _exchanged(
     return jax.vmap(of_trial, out_axes=1)(trials, keys)
 
 
-def _mixed(kept: Bool[Array, " time"], first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
-    """Return the states of `first` where `kept` is True, and those of `second` elsewhere."""
+def _mix(is_first: Bool[Array, " time"], first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
+    """Return the states of `first` where `is_first` is True, and those of `second` elsewhere."""
     return jax.tree.map(
-        lambda one, other: jnp.where(kept.reshape(-1, *[1] * (one.ndim - 1)), one, other), first, second
+        lambda x, y: jnp.where(is_first.reshape(-1, *[1] * (x.ndim - 1)), x, y), first, second
     )
 
 
@@ -221,7 +223,7 @@ def advance_episode(
     - `episode`: the episode, with at least one step left.
     - `action`: commands of the plant, or outputs.
     """
-    state = _stepped(acting(model, action), episode)
+    state = _step_model(acting(model, action), episode)
     states = jax.tree.map(
         lambda all_, now: all_.at[episode.step].set(now), episode.states, model.record(state)
     )
@@ -242,10 +244,10 @@ def observation(model: AgentModel, episode: Episode) -> Float[Array, " observati
     if not isinstance(model, SensorimotorLoop):
         return network_input(_step_input(episode).inputs, {}, {})
     # The feedback of a step does not depend on its action, and XLA removes the rest of the step.
-    return network_input(_step_input(episode).inputs, _stepped(model, episode).feedback, model.scaling)
+    return network_input(_step_input(episode).inputs, _step_model(model, episode).feedback, model.scaling)
 
 
-def _stepped(model: AgentModel, episode: Episode) -> PyTree[Array]:
+def _step_model(model: AgentModel, episode: Episode) -> PyTree[Array]:
     key = jax.random.fold_in(key_stream(episode.key, "steps"), episode.step)
     return model.step(_step_input(episode), episode.state, key=key)
 

@@ -154,16 +154,18 @@ class AbstractIntervention(eqx.Module):
         return self.prepare(parameters, state)
 
 
-def as_interventions(given: Any) -> tuple[Any, ...]:
+def as_interventions(values: Any) -> tuple[Any, ...]:
     """Convert a sequence of interventions to a tuple.
 
     **Raises:** `ValueError` if it is not a sequence, or holds something that is not an intervention.
     """
-    if not isinstance(given, Sequence) or not all(isinstance(one, AbstractIntervention) for one in given):
+    if not isinstance(values, Sequence) or not all(
+        isinstance(intervention, AbstractIntervention) for intervention in values
+    ):
         raise ValueError(
-            f"`interventions` must be a tuple of interventions, such as (CurlField(),), got {given!r}."
+            f"`interventions` must be a tuple of interventions, such as (CurlField(),), got {values!r}."
         )
-    return tuple(given)
+    return tuple(values)
 
 
 def check_interventions(interventions: tuple[AbstractIntervention, ...]) -> None:
@@ -196,12 +198,12 @@ def _implements(intervention: AbstractIntervention, method: str) -> bool:
 
 def check_scheduled(interventions: tuple[AbstractIntervention, ...], trials: Trial) -> None:
     """Raise `ValueError` if trials schedule unknown interventions, or parameters that are not allowed."""
-    held = {intervention.name for intervention in interventions}
-    unheld = set(trials.interventions) - held
+    names = {intervention.name for intervention in interventions}
+    unheld = set(trials.interventions) - names
     if unheld:
         raise ValueError(
             f"`interventions` of the model must hold those that the trials schedule, {sorted(unheld)}, "
-            f"got {sorted(held)}."
+            f"got {sorted(names)}."
         )
     for name, schedule in trials.interventions.items():
         for path, leaf in jax.tree.leaves_with_path(schedule.parameters):
@@ -263,8 +265,12 @@ def external_load(
     constant: Float[Array, " space"],
 ) -> Load:
     """Return the load on a body: the force `constant` on its hand (N), and the active interventions."""
-    held = [(one, scheduled[one.name]) for one in interventions if one.name in scheduled]
-    loads = [(one.load(schedule.parameters), schedule.active) for one, schedule in held]
+    pairs = [
+        (intervention, scheduled[intervention.name])
+        for intervention in interventions
+        if intervention.name in scheduled
+    ]
+    loads = [(intervention.load(schedule.parameters), schedule.active) for intervention, schedule in pairs]
     on_hand = [(load.on_hand, active) for load, active in loads if load.on_hand is not None]
     on_joints = [(load.on_coordinates, active) for load, active in loads if load.on_coordinates is not None]
     masses = [jnp.where(active, load.hand_mass, 0.0) for load, active in loads if load.hand_mass is not None]

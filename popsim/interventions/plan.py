@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._argument_shapes import check_kinds
-from popsim._checks import as_parts, check_fraction, is_traced, known, steps_of_delay
+from popsim._checks import as_parts, check_fraction, concrete_value, is_traced, steps_of_delay
 from popsim._time_steps import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
 from popsim.per_member import is_per_member, per_member_nodes
@@ -108,7 +108,7 @@ class InterventionPlan(eqx.Module):
             check_fraction("probability", self.probability.values)
         elif not per_member_nodes(self.probability):  # the first and the last value, at least
             for batch in (0, LAST_BATCH):
-                probability = known(lambda schedule, batch=batch: schedule(batch), self.probability)
+                probability = concrete_value(lambda schedule, batch=batch: schedule(batch), self.probability)
                 if probability is not None:
                     check_fraction("probability", probability)
 
@@ -138,23 +138,23 @@ class InterventionPlan(eqx.Module):
         - `key`: for drawing the parameters in the trial.
         """
         acts = jax.random.uniform(key_stream(key, "share"), ()) < self.probability(batch)
-        for other in self.unless:
-            if other not in trial.interventions:
+        for excluded in self.unless:
+            if excluded not in trial.interventions:
                 raise ValueError(
                     f"`unless` of the plan of {self.name!r} must name interventions that are planned before "
-                    f"it, {sorted(trial.interventions)}, got {other!r}."
+                    f"it, {sorted(trial.interventions)}, got {excluded!r}."
                 )
-            acts = acts & ~jnp.any(trial.interventions[other].active)
+            acts = acts & ~jnp.any(trial.interventions[excluded].active)
         return self.scheduled_if(acts, trial, batch=batch, key=key)
 
     def scheduled_if(
         self, acts: Bool[Array, ""], trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]
     ) -> Trial:
         """Schedule the intervention in a trial, with `acts` given rather than random."""
-        parameters = self._drawn(trial, batch, key_stream(key, "parameters"))
+        parameters = self._draw_parameters(trial, batch, key_stream(key, "parameters"))
         self.check_dt(trial.timeline.dt)
         shift = step_at(self.delay.sample(key=key_stream(key, "delay")), trial.timeline.dt)
-        active = acts & _shifted(self.window(trial.timeline), shift)
+        active = acts & _shift(self.window(trial.timeline), shift)
         schedule = InterventionSchedule(parameters, active)
         if self.name in trial.interventions:
             raise ValueError(
@@ -175,7 +175,9 @@ class InterventionPlan(eqx.Module):
         number = flat[0] if flat.size == 1 else flat
         return {self.name: acts, self.label: jnp.where(acts, number, jnp.nan)}
 
-    def _drawn(self, trial: Trial, batch: int | Int[Array, ""], key: Key[Array, ""]) -> PyTree[Array]:
+    def _draw_parameters(
+        self, trial: Trial, batch: int | Int[Array, ""], key: Key[Array, ""]
+    ) -> PyTree[Array]:
         rules, structure = jax.tree.flatten(self.parameters, is_leaf=_is_rule)
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(len(rules)))
         return jax.tree.unflatten(
@@ -189,8 +191,8 @@ class InterventionPlan(eqx.Module):
             raise ValueError(
                 f"`cue_input` must be a new name beside inputs that have names, got {self.cue_input!r}."
             )
-        told = jnp.where(schedule.active[:, None], _flat(schedule.parameters), 0.0)
-        return inputs | {self.cue_input: told}
+        cue = jnp.where(schedule.active[:, None], _flat(schedule.parameters), 0.0)
+        return inputs | {self.cue_input: cue}
 
 
 def _flat(parameters: PyTree[Array]) -> Float[Array, " parameter"]:
@@ -203,7 +205,7 @@ def _value(rule: Any, trial: Trial, batch: int | Int[Array, ""], key: Key[Array,
     return rule(batch) if isinstance(rule, AbstractBatchSchedule) else rule.sample(key=key)
 
 
-def _shifted(window: Bool[Array, " time"], n_steps: Int[Array, ""]) -> Bool[Array, " time"]:
+def _shift(window: Bool[Array, " time"], n_steps: Int[Array, ""]) -> Bool[Array, " time"]:
     """Shift a window by `n_steps` steps; steps shifted out of the trial are dropped."""
     source = jnp.arange(window.size) - n_steps
     return (source >= 0) & (source < window.size) & window[jnp.clip(source, 0, window.size - 1)]

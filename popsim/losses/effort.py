@@ -108,9 +108,9 @@ def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:
     body = getattr(model, "plant", None)
     if isinstance(body, MusculoskeletalPlant):
         return body
-    given = f"a {type(model).__name__} without a body" if body is None else f"a {type(body).__name__}"
+    kind = f"a {type(model).__name__} without a body" if body is None else f"a {type(body).__name__}"
     raise ValueError(
-        f"`model` must have a body with muscles, a MusculoskeletalPlant, for the term {term!r}, got {given}."
+        f"`model` must have a body with muscles, a MusculoskeletalPlant, for the term {term!r}, got {kind}."
     )
 
 

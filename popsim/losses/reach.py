@@ -64,9 +64,9 @@ def check_hand(states: Any, trial: Trial) -> None:
     if not isinstance(trial.init, HandState):
         raise ValueError(f"`init` of a trial must be a HandState, got {kind_of(trial.init)}.")
     for name in ("position", "velocity"):
-        own, expected = getattr(trial.init, name).shape, getattr(states.hand, name).shape[1:]
-        if own != expected:
-            raise ValueError(f"`init.{name}` of a trial must have the shape {expected}, got {own}.")
+        shape, expected = getattr(trial.init, name).shape, getattr(states.hand, name).shape[1:]
+        if shape != expected:
+            raise ValueError(f"`init.{name}` of a trial must have the shape {expected}, got {shape}.")
 
 
 def away_from_target(states: LoopState, trial: Trial, part: str) -> Float[Array, "time space"]:
@@ -195,8 +195,8 @@ class Straightness(AbstractLossTerm):
         is_point = squared_length == 0
         along = line / jnp.sqrt(jnp.where(is_point, 1.0, squared_length))
         moved = states.cursor.position - trial.init.position
-        beside = moved - jnp.sum(moved * along, axis=-1, keepdims=True) * along
-        away = self.distance(jnp.where(is_point, 0.0, beside))
+        perpendicular = moved - jnp.sum(moved * along, axis=-1, keepdims=True) * along
+        away = self.distance(jnp.where(is_point, 0.0, perpendicular))
         return weighted_sum(self.profile, trial.timeline, away, self.distance)
 
 

@@ -15,9 +15,9 @@ from popsim._checks import (
     check_instance,
     check_positive,
     check_same_dt,
+    concrete_value,
     is_traced,
     kind_of,
-    known,
     n_steps_in,
     naming_errors,
     shown,
@@ -170,8 +170,8 @@ class SensorimotorLoop(AbstractModel):
             arriving = channel.sense(state, self.plant)
             buffer = state.delays[name]
             if buffer is not None:
-                own = channel.own_delay
-                n_back = None if own is None else step_at(own, self.dt)
+                channel_delay = channel.own_delay
+                n_back = None if channel_delay is None else step_at(channel_delay, self.dt)
                 arriving, buffer = buffer.push(arriving, n_back)
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
             delays[name] = buffer
@@ -299,7 +299,7 @@ class SensorimotorLoop(AbstractModel):
         each = each[np.argsort(first)]
         n_padded = max(8, 1 << (len(each) - 1).bit_length())  # so that one program checks many trials
         padded = np.concatenate([each, np.repeat(each[-1:], n_padded - len(each), axis=0)])
-        reachable = known(_reachable, self.plant, padded)
+        reachable = concrete_value(_reachable, self.plant, padded)
         if reachable is not None and not reachable.all():
             worst = padded[reachable.argmin()]
             raise ValueError(

@@ -214,8 +214,8 @@ class FirstOrderActivation(AbstractActivation):
         risen = excitation - up * jnp.exp(-shrinkage)
 
         down = jnp.where(rises, 0.0, -gap)
-        left = jnp.exp(-rate * (t / self.fall_time))
-        fallen = excitation + down * left / (1 + 1.5 * down / rate * (1 - left))
+        fraction = jnp.exp(-rate * (t / self.fall_time))
+        fallen = excitation + down * fraction / (1 + 1.5 * down / rate * (1 - fraction))
         return jnp.where(rises, risen, fallen)
 
 
@@ -226,8 +226,8 @@ def _shrinkage(rate: Array, gap: Array, time: Array) -> Array:
     # to it monotonically.
     g = jnp.minimum(time / (rate - 1.5 * gap), (time + 1.5 * gap) / rate)
     for _ in range(N_NEWTON_STEPS):
-        left = 1.5 * gap * jnp.exp(-g)
-        g = jnp.maximum(g - (rate * g + left - 1.5 * gap - time) / (rate - left), 0.0)
+        excess = 1.5 * gap * jnp.exp(-g)
+        g = jnp.maximum(g - (rate * g + excess - 1.5 * gap - time) / (rate - excess), 0.0)
     return g
 
 
@@ -237,5 +237,5 @@ def _shrinkage_jvp(primals, tangents):
     rate, gap, _ = primals
     d_rate, d_gap, d_time = tangents
     g = _shrinkage(*primals)
-    left = 1.5 * jnp.exp(-g)
-    return g, (d_time - g * d_rate + (1.5 - left) * d_gap) / (rate - left * gap)
+    slope = 1.5 * jnp.exp(-g)
+    return g, (d_time - g * d_rate + (1.5 - slope) * d_gap) / (rate - slope * gap)

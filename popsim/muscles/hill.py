@@ -203,22 +203,24 @@ class CompliantTendonHillMuscle(AbstractMuscle):
         It is zero if the tendon is slack at any fibre length. The gradient is that of the equilibrium, by the
         implicit function theorem, not that of the bisection.
         """
-        still, at, whole = jax.lax.stop_gradient((self, activation, length))
-        none = jnp.zeros_like(whole)
-        longest = jnp.maximum((whole - still.tendon_length) / still.optimal_length, 0.0)
+        still, at, muscle_length = jax.lax.stop_gradient((self, activation, length))
+        none = jnp.zeros_like(muscle_length)
+        longest = jnp.maximum((muscle_length - still.tendon_length) / still.optimal_length, 0.0)
 
         def halve(_, bounds):
             low, high = bounds
             middle = (low + high) / 2
-            tendon_wins = still.imbalance(at, whole, middle) > 0
+            tendon_wins = still.imbalance(at, muscle_length, middle) > 0
             return jnp.where(tendon_wins, middle, low), jnp.where(tendon_wins, high, middle)
 
         low, high = jax.lax.fori_loop(0, N_BISECTIONS, halve, (none, longest + none))
-        found = (low + high) / 2
-        _, slope = jax.jvp(lambda x: still.imbalance(at, whole, x), (found,), (jnp.ones_like(found),))
-        taut = still.imbalance(at, whole, none) > 0
-        correction = self.imbalance(activation, length, found) / jnp.where(taut, slope, 1.0)
-        return jnp.where(taut, found - correction, 0.0) * self.optimal_length
+        equilibrium = (low + high) / 2
+        _, slope = jax.jvp(
+            lambda x: still.imbalance(at, muscle_length, x), (equilibrium,), (jnp.ones_like(equilibrium),)
+        )
+        taut = still.imbalance(at, muscle_length, none) > 0
+        correction = self.imbalance(activation, length, equilibrium) / jnp.where(taut, slope, 1.0)
+        return jnp.where(taut, equilibrium - correction, 0.0) * self.optimal_length
 
     def rate(self, state: Muscles, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:
         """Return the fibre velocity, in m/s."""

@@ -111,11 +111,11 @@ def _places(hidden: PyTree[Array], units: UnitSelector) -> Int[np.ndarray, " uni
     ends = np.cumsum([leaf.size for leaf in leaves])
     counted = [np.arange(end - leaf.size, end) for leaf, end in zip(leaves, ends, strict=True)]
 
-    def selected(places: list[np.ndarray]) -> np.ndarray:
+    def select(places: list[np.ndarray]) -> np.ndarray:
         shaped = [jnp.asarray(each).reshape(leaf.shape) for each, leaf in zip(places, leaves, strict=True)]
         return np.ravel(units(jax.tree.unflatten(structure, shaped)))
 
     with jax.ensure_compile_time_eval():
-        places, from_end = selected(counted), selected([ends[-1] - 1 - each for each in counted])
+        places, from_end = select(counted), select([ends[-1] - 1 - each for each in counted])
     is_part = places.dtype.kind == "i" and np.array_equal(ends[-1] - 1 - places, from_end)
     return places if is_part and np.unique(places).size == places.size else None

@@ -140,4 +140,4 @@ def _initial_layers(
 ) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:
     cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
     readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
-    return cell, eqx.tree_at(lambda own: own.bias, readout, replace_fn=lambda bias: bias + output_bias)
+    return cell, eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)

@@ -263,7 +263,7 @@ class LeakyRNN(AbstractNetwork):
         )
         names = ("recurrent_weights", "input_weights", "bias", "readout")
         arrays = [*(getattr(self, name) for name in names), dt / moved]
-        return eqx.tree_at(lambda own: [getattr(own, name) for name in (*names, "tau")], network, arrays)
+        return eqx.tree_at(lambda rnn: [getattr(rnn, name) for name in (*names, "tau")], network, arrays)
 
 
 def _recurrent_weights(

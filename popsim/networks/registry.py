@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Key
 
 from popsim._checks import shown
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim.networks.base import AbstractNetwork
 from popsim.networks.gru import GRUNetwork
 from popsim.networks.leaky_rnn import LeakyRNN
@@ -82,7 +82,7 @@ def check_network_name(name: Any) -> None:
     """Raise `ValueError` unless a network is registered by this name."""
     if not isinstance(name, str) or name not in NETWORKS:
         raise ValueError(
-            f"`network` must be one of {', '.join(NETWORKS)}, got {name!r}.{perhaps(str(name), NETWORKS)} "
+            f"`network` must be one of {', '.join(NETWORKS)}, got {name!r}.{suggestion(str(name), NETWORKS)} "
             "To add one, call popsim.networks.register_network in a module, and name this module on the "
             "command line: popsim --import MODULE ..."
         )
@@ -129,8 +129,8 @@ def build_network(
                 f"`network` must be one that takes `{option}`, which is set to {shown(value)} here, "
                 f"got {name!r}, which takes {', '.join(accepted) or 'no options'}."
             )
-    taken = {option: value for option, value in {"dt": dt, **options}.items() if option in accepted}
-    return NETWORKS[name](n_inputs, n_units, n_outputs, key=key, **taken)
+    arguments = {option: value for option, value in {"dt": dt, **options}.items() if option in accepted}
+    return NETWORKS[name](n_inputs, n_units, n_outputs, key=key, **arguments)
 
 
 def modules_of_networks(names: Iterable[Any]) -> list[str]:

@@ -84,12 +84,12 @@ def _explicit_step(
 ) -> PyTree[Array]:
     rates, step = [], dt / n_substeps
     for stage in range(len(b)):
-        at = state if stage == 0 else _moved(state, rates, step * a[stage - 1])
+        at = state if stage == 0 else _move(state, rates, step * a[stage - 1])
         rates.append(rate(dt * ((index + float(c[stage])) / n_substeps), at))
-    return _moved(state, rates, step * b)
+    return _move(state, rates, step * b)
 
 
-def _moved(state: PyTree[Array], rates: Sequence[PyTree[Array]], by: np.ndarray) -> PyTree[Array]:
+def _move(state: PyTree[Array], rates: Sequence[PyTree[Array]], by: np.ndarray) -> PyTree[Array]:
     """Return the state plus the sum of `by` times the rates."""
     for weight, rate in zip(by, rates, strict=False):
         if weight != 0:

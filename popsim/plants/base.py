@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_like, kind_of, known, naming_errors
+from popsim._checks import check_like, concrete_value, kind_of, naming_errors
 from popsim._compiled import jit
 from popsim.hand import HandState, Workspace
 from popsim.parameters import Constants
@@ -152,9 +152,9 @@ def checked_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree
     """
     name = f"`vector_field` of {type(plant).__name__}"
     with naming_errors(name, "(t, state, command, load)"):
-        found = rate(t, state)
-    check_like(name, "the state", state, found)
-    return found
+        derivative = rate(t, state)
+    check_like(name, "the state", state, derivative)
+    return derivative
 
 
 def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTree[Array]:
@@ -164,9 +164,9 @@ def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTre
     """
     name = f"`end_step` of {type(plant).__name__}"
     with naming_errors(name, "(state, command, dt=dt)"):
-        found = end(state)
-    check_like(name, "the state", state, found)
-    return found
+        end_state = end(state)
+    check_like(name, "the state", state, end_state)
+    return end_state
 
 
 def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
@@ -271,7 +271,9 @@ class AbstractSkeleton(AbstractPlant):
         if load.hand_mass is None:
             return self._checked_dynamics(state, force, hand_force)
         # `push` is exact, because the dynamics are affine in the force.
-        rate, push = jax.linearize(lambda given: self._checked_dynamics(state, force, given), hand_force)
+        rate, push = jax.linearize(
+            lambda hand_load: self._checked_dynamics(state, force, hand_load), hand_force
+        )
         _, acceleration = jax.linearize(lambda body: self.hand(body).velocity, state)
         directions = jnp.eye(hand_force.shape[0], dtype=hand_force.dtype)
         yielding = jax.vmap(lambda direction: acceleration(push(direction)), out_axes=1)(directions)
@@ -309,7 +311,7 @@ def check_feels_torque(plant: AbstractPlant) -> None:
 
 
 def _check_load_acts(plant: AbstractPlant, acts: Callable[..., Bool[Array, ""]], needed: str) -> None:
-    answer = known(acts, plant)
+    answer = concrete_value(acts, plant)
     if answer is not None and not answer:
         raise ValueError(f"`plant` must {needed}, or muscles on one; got {type(plant).__name__}.")
 

@@ -190,8 +190,8 @@ class MusculoskeletalPlant(AbstractPlant):
         self, state: MusculoskeletalState, command: Commands, load: Load, *, dt: float
     ) -> tuple[RateFn, EndFn]:
         """Return functions that evaluate the activation once for each time at which they are called."""
-        own, here = type(self), MusculoskeletalPlant
-        if own.vector_field is not here.vector_field or own.end_step is not here.end_step:
+        cls, base = type(self), MusculoskeletalPlant
+        if cls.vector_field is not base.vector_field or cls.end_step is not base.end_step:
             return super().step_functions(state, command, load, dt=dt)
         activation_at = evaluated_once(
             lambda t: _activation_after(self.muscle.activation, t, state.activation, command),

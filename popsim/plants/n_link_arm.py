@@ -123,7 +123,7 @@ class NLinkArm(AbstractArm):
                 f"got {shown(self.posture)}."
             )
 
-    def _along(
+    def _points_along(
         self, angle: Float[Array, " joint"], parts: Float[Array, " joint"]
     ) -> Float[Array, "joint space"]:
         """Return the point on each segment at distance `parts` (m) from its proximal joint."""
@@ -134,11 +134,11 @@ class NLinkArm(AbstractArm):
 
     def centers(self, angle: Float[Array, " joint"]) -> Float[Array, "joint space"]:
         """Return the centres of mass, in m from the first joint."""
-        return self._along(angle, self.center_of_mass)
+        return self._points_along(angle, self.center_of_mass)
 
     def joints(self, angle: Float[Array, " joint"]) -> Float[Array, "joint space"]:
         """Return the ends of the segments, in m from the first joint; the last one is the hand."""
-        return self._along(angle, self.length)
+        return self._points_along(angle, self.length)
 
     def hand_position(self, angle: Float[Array, " joint"]) -> Position:
         """Return the position of the hand, in m from the first joint."""

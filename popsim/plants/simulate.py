@@ -173,12 +173,12 @@ def _simulate(
     def step(state, driven_by):
         command, force = driven_by
         state = step_of(plant, state, command, Load(lambda hand: force), dt=dt)
-        return state, _observed(plant, state)
+        return state, _observe(plant, state)
 
     return jax.lax.scan(step, state, (commands, forces))[1]
 
 
-def _observed(plant: AbstractPlant, state: PyTree[Array]) -> PlantTrajectory:
+def _observe(plant: AbstractPlant, state: PyTree[Array]) -> PlantTrajectory:
     hand = plant.hand(state)
     muscles = plant.muscles(state) if isinstance(plant, MusculoskeletalPlant) else None
     return PlantTrajectory(state, hand, *plant.coordinates(state), muscles)

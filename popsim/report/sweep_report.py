@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from popsim._checks import check_instance
 from popsim._drawing import NotDrawn, try_to_draw
-from popsim._text_checks import as_path, perhaps
+from popsim._text_checks import as_path, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
@@ -125,7 +125,9 @@ def scored(opened: OpenedSweep, score: str) -> Scored:
         if name in ("training_loss", "validation_loss") or str(name).startswith("result.")
     ]
     if score not in names:
-        raise ValueError(f"`score` must be one of {', '.join(names)}, got {score!r}.{perhaps(score, names)}")
+        raise ValueError(
+            f"`score` must be one of {', '.join(names)}, got {score!r}.{suggestion(score, names)}"
+        )
     values = summary[score].to_numpy(float)
     is_finished = (summary["state"] == "finished").to_numpy()
     return Scored(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._plain_values import plain_value
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
 from popsim.experiments.settings import setting_types, types_in_words
 from popsim.store.run_folder import import_option
@@ -81,7 +81,7 @@ def parse_values(
         why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
             f"`{where}` must be of settings of {kind.name}, got {option!r:.100}{why}."
-            f"{perhaps(option[:100], options)}"
+            f"{suggestion(option[:100], options)}"
         )
     if len(values) > MOST_VALUES:
         raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")
@@ -157,7 +157,7 @@ def read_config(path: Path) -> Sweep:
         if name not in KEYS:
             raise ValueError(
                 f"`config` must have the entries {', '.join(KEYS)}, got {name!r:.100} in {path}."
-                f"{perhaps(str(name)[:100], KEYS)}"
+                f"{suggestion(str(name)[:100], KEYS)}"
             )
     if not isinstance(name := config["experiment"], str) or name not in EXPERIMENTS:
         raise ValueError(

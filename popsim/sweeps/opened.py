@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from popsim._checks import warn_caller
-from popsim._text_checks import as_path, perhaps
+from popsim._text_checks import as_path, suggestion
 from popsim.ensemble import members_at
 from popsim.experiments import Run
 from popsim.experiments.joined_models import joined
@@ -80,7 +80,7 @@ class OpenedSweep:
             if name not in self.labels or name == "place":
                 names = [label for label in self.labels if label != "place"]
                 raise ValueError(
-                    f"`selection` must be of {', '.join(names)}, got {name!r}.{perhaps(name, names)}"
+                    f"`selection` must be of {', '.join(names)}, got {name!r}.{suggestion(name, names)}"
                 )
             values = self.labels[name].tolist()
             choices = list(choice) if isinstance(choice, list | range | np.ndarray) else [choice]

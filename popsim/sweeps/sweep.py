@@ -11,7 +11,7 @@ import numpy as np
 
 from popsim._checks import check_non_negative_int, check_positive_int, is_number
 from popsim._plain_values import plain_value
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.experiment import check_experiment, check_recording
 from popsim.sweeps.division import Division, cut, divide
@@ -149,7 +149,7 @@ class Sweep:
             raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
         if name not in settings:
             raise ValueError(
-                f"`axes` must be settings of {self.experiment.name}, got {name!r}.{perhaps(name, settings)}"
+                f"`axes` must be settings of {self.experiment.name}, got {name!r}.{suggestion(name, settings)}"
             )
 
     def check(self) -> None:

@@ -150,8 +150,10 @@ def warn_of_start(functions: Sequence[Any], model: Any, n_members: int | None) -
     - `model`: a model, or an ensemble.
     - `n_members`: the number of members; None for a single model.
     """
-    constraints = [own for own in functions if isinstance(own, AbstractConstraint) and own.advice]
-    shares = [_share_changed(own, model, n_members) for own in constraints]
+    constraints = [
+        function for function in functions if isinstance(function, AbstractConstraint) and function.advice
+    ]
+    shares = [_share_changed(function, model, n_members) for function in constraints]
     if shares and (fraction := max(shares)) > MOST_CHANGED:
         worst = constraints[shares.index(fraction)]
         warn_caller(
@@ -175,11 +177,11 @@ def checked_axes(name: str, axis: int | tuple[int, ...], ndim: int) -> tuple[int
     **Raises:** `ValueError` naming the constraint if an array with `ndim` axes lacks one of them, one is
     repeated, or none is given.
     """
-    given = (axis,) if isinstance(axis, int) else axis
-    if not all(-ndim <= one < ndim for one in given):
+    places = (axis,) if isinstance(axis, int) else axis
+    if not all(-ndim <= place < ndim for place in places):
         raise ValueError(f"`axis` of {name} must be axes of the weights, which have {ndim}, got {axis}.")
-    axes = tuple(sorted({one % ndim for one in given}))
-    if len(axes) != len(given) or not axes:
+    axes = tuple(sorted({place % ndim for place in places}))
+    if len(axes) != len(places) or not axes:
         raise ValueError(f"`axis` of {name} must name different axes, at least one, got {axis}.")
     return axes
 

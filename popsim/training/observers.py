@@ -343,8 +343,8 @@ class ProgressBar(Observer):
         losses = [np.asarray(loss) for loss in (entry.loss.total, validation.total, *terms.values())]
         row = (str(entry.batch), *(_mean_of_finite(loss[~entry.frozen]) or "frozen" for loss in losses))
         rows = [row] if columns == self._columns else [columns, row]
-        for one in rows:
-            cells = (text.rjust(max(10, len(name))) for name, text in zip(columns, one, strict=True))
+        for texts in rows:
+            cells = (text.rjust(max(10, len(name))) for name, text in zip(columns, texts, strict=True))
             self._bar.write("  ".join(cells), file=self._bar.fp)
         self._columns = columns
 

@@ -30,7 +30,7 @@ from popsim.training.observers import (
 )
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.train_state import WhereTrain, copied
+from popsim.training.steps.train_state import WhereTrain, copy_arrays
 
 __all__ = ["TaskTrainer"]
 
@@ -129,7 +129,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         rows = RowsInMemory({TRAINABLES: plan.batches.kept.size}) if store is None else store.rows
         recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
         observers = [recorder, *_observers(plan, store, int(state.step), began)]
-        state = plan.layout.spread_state(jax.tree.map(_owned, state))
+        state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
         loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
         state = HostLoop(plan, loops, observers).run(state, began)
         model = plan.layout.gather(state.model)
@@ -164,8 +164,8 @@ def _observers(
     ]
 
 
-def _owned(leaf: Any) -> Any:
+def _own_copy(leaf: Any) -> Any:
     """Return a copy that may be donated, without JAX's weak type, which would compile again."""
     if not eqx.is_array(leaf):
         return leaf
-    return copied(on_host(leaf) if getattr(leaf, "weak_type", False) else leaf)
+    return copy_arrays(on_host(leaf) if getattr(leaf, "weak_type", False) else leaf)

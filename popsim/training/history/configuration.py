@@ -114,7 +114,7 @@ class Configuration:
 
 
 def differences(
-    found: dict[str, Any],
+    recorded: dict[str, Any],
     expected: dict[str, Any],
     parts_found: Any = None,
     parts_expected: Mapping[str, Mapping[str, str]] | None = None,
@@ -124,20 +124,20 @@ def differences(
     Flags of JAX come first, as other differences may follow from them. A flag, or the engine, that one of the
     configurations lacks, as it was written or is read by another version, is unknown and no difference.
     """
-    unknown = {name for name in (*NUMERIC_FLAGS, "engine") if (name in found) != (name in expected)}
-    said = []
-    for name in sorted({*found, *expected} - unknown, key=lambda name: (name not in NUMERIC_FLAGS, name)):
-        before, now = found.get(name), expected.get(name)
+    unknown = {name for name in (*NUMERIC_FLAGS, "engine") if (name in recorded) != (name in expected)}
+    texts = []
+    for name in sorted({*recorded, *expected} - unknown, key=lambda name: (name not in NUMERIC_FLAGS, name)):
+        before, now = recorded.get(name), expected.get(name)
         if before == now or _about_equal(before, now):
             continue
         is_digest = isinstance(before, str) and isinstance(now, str) and len(now) == len(before) == 64
         is_sample = isinstance(before, list) and name.startswith("first numbers")
         if is_digest or is_sample:
             parts = differing_parts(name, parts_found, (parts_expected or {}).get(name, {}))
-            said.append(parts or f"`{name}`")
+            texts.append(parts or f"`{name}`")
         else:
-            said.append(f"`{name}`, {before} then and {now} now")
-    return said
+            texts.append(f"`{name}`, {before} then and {now} now")
+    return texts
 
 
 def model_structure(model: PyTree) -> PyTree:
@@ -165,7 +165,7 @@ def _about_equal(before: Any, now: Any) -> bool:
     if not isinstance(before, list) or not isinstance(now, list) or len(before) != len(now):
         return False
     try:
-        one, other = np.asarray(before, float), np.asarray(now, float)
+        numbers_before, numbers_now = np.asarray(before, float), np.asarray(now, float)
     except (TypeError, ValueError):
         return False
-    return np.allclose(one, other, rtol=1e-3, atol=1e-6, equal_nan=True)
+    return np.allclose(numbers_before, numbers_now, rtol=1e-3, atol=1e-6, equal_nan=True)

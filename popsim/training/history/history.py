@@ -80,8 +80,8 @@ class RowsInMemory(AbstractHistoryRows):
                 lambda leaf: np.empty((n_rows, *leaf.shape[1:]), leaf.dtype), rows
             )
 
-        def copy(kept: np.ndarray, new: np.ndarray) -> None:
-            kept[begin : begin + new.shape[0]] = new
+        def copy(array: np.ndarray, new: np.ndarray) -> None:
+            array[begin : begin + new.shape[0]] = new
 
         jax.tree.map(copy, self._whole[axis], rows)
 

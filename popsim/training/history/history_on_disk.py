@@ -52,8 +52,8 @@ def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, .
         return named
     if axis == VALIDATION:
         metrics = {METRIC + name: values for name, values in rows.metrics.items()}
-        own = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
-        return {"validation_loss": _by_term(rows.loss.terms, member), **own}
+        metric_rows = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
+        return {"validation_loss": _by_term(rows.loss.terms, member), **metric_rows}
     if axis not in PREFIXES:  # of population updates
         return {name: _with_own_axes(name, values, member) for name, values in rows.items()}
     leaves = jax.tree.leaves(rows)
@@ -107,8 +107,8 @@ def _of_terms(values: Any, terms: list[str]) -> dict[str, Any]:
 def _with_own_axes(
     name: str, rows: np.ndarray, member: tuple[str, ...]
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    own = tuple(f"{name} axis {axis}" for axis in range(rows.ndim - 1 - len(member)))
-    return (*member, *own), rows
+    further_axes = tuple(f"{name} axis {axis}" for axis in range(rows.ndim - 1 - len(member)))
+    return (*member, *further_axes), rows
 
 
 class RowsOnDisk(AbstractHistoryRows):
@@ -214,7 +214,7 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         TRAINABLES: (kept_after, trainables),
         TRIALS: (
             np.array([*history.trial_specs], int),
-            jax.tree.map(lambda *own: np.stack(own), *trials) if trials else None,
+            jax.tree.map(lambda *leaves: np.stack(leaves), *trials) if trials else None,
         ),
     }
     arrays = GrowingArrays.create(
@@ -223,14 +223,14 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
         attributes=member_labels(history.members if is_ensemble else None),
     )
     by_member = {*rows} - {TRIALS} if is_ensemble else set()
-    held = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
-    told = {"terms": sorted(history.loss.terms), **held}
+    end_batches = {"frozen_from": history.frozen_from.tolist(), "stopped_from": history.stopped_from.tolist()}
+    attributes = {"terms": sorted(history.loss.terms), **end_batches}
     try:
         for axis, (batches, tree) in rows.items():
             if batches.size:
                 named = named_rows(axis, tree, lambda name: ("member",) if name in by_member else ())
                 arrays.append(axis, {axis: ((), batches), **named})
-        arrays.commit(arrays.attributes | told)
+        arrays.commit(arrays.attributes | attributes)
     except BaseException:
         arrays.close()
         remove_arrays(Path(path))
@@ -261,7 +261,7 @@ def open_history(path: str | Path, *, run_id: str | None = None) -> Any:
         path = within
     dataset = open_arrays(path, run_id=run_id)
     try:
-        return _labelled(dataset)
+        return _with_labels(dataset)
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise CorruptDataError(
             f"the attributes of {path} must fit its arrays; it is damaged: {error}"
@@ -273,7 +273,7 @@ def _without_batches(rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, Mappin
     return rows[BATCH], {name: array for name, array in rows.items() if name != BATCH}
 
 
-def _labelled(dataset: Any) -> Any:
+def _with_labels(dataset: Any) -> Any:
     """Return the dataset with the labels in the attributes of the history."""
     attributes = dataset.attrs
     if "terms" in attributes:

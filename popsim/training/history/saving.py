@@ -8,7 +8,7 @@ from popsim.store import SaveError
 from popsim.training.history.training_store import TrainingStore
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
 from popsim.training.steps.member_layout import MemberLayout
-from popsim.training.steps.train_state import TrainState, copied
+from popsim.training.steps.train_state import TrainState, copy_arrays
 
 __all__ = ["Saving"]
 
@@ -70,8 +70,8 @@ class Saving(Observer):
 
     def _finish(self) -> None:
         """Keep what to save, copied: the next call of the compiled loop donates the arrays of the state."""
-        own = copied(self._batches.state)
-        self._finished = _Finished(own, time.perf_counter() - self._began, self._store.rows.n_rows)
+        state = copy_arrays(self._batches.state)
+        self._finished = _Finished(state, time.perf_counter() - self._began, self._store.rows.n_rows)
 
     def _save(self) -> None:
         if (finished := self._finished) is not None:

@@ -101,33 +101,35 @@ class TrainingStore:
         if no checkpoint is intact or a part is missing; `ValueError` if the checkpoint is past `n_batches`.
         """
         self._parts = check_parts(self.folder)
-        found = self._checkpoints.restore(lambda details: self._expected(details, state)) if restore else None
-        if found is None:
+        checkpoint = (
+            self._checkpoints.restore(lambda details: self._forms(details, state)) if restore else None
+        )
+        if checkpoint is None:
             self._start_over()
             return state
-        if found.step > (n_batches := self._configuration.plan.training.n_batches):
+        if checkpoint.step > (n_batches := self._configuration.plan.training.n_batches):
             raise ValueError(
-                f"`n_batches` must be at least the {found.step} that were made already, got {n_batches}."
+                f"`n_batches` must be at least the {checkpoint.step} that were made already, got {n_batches}."
             )
         arrays = GrowingArrays.open(self.folder.history, run_id=self._parts.run_id)
         parts = dataclasses.replace(
-            self._parts, history=found.details["history"], n_log_lines=found.details["n_log_lines"]
+            self._parts, history=checkpoint.details["history"], n_log_lines=checkpoint.details["n_log_lines"]
         )
         check_history_lengths(self.folder, parts, arrays.lengths)
         self._logged = [line["batch"] for line in stream_log(self.folder, parts)][: parts.n_log_lines]
         self._write_parts(parts)  # before newer rows are cut
         arrays.truncate(parts.history)
-        keep_json_lines(self.folder.log, lambda line: line["batch"] < found.step)
+        keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
         self._use(arrays)
-        self.seconds_before = found.details["seconds"]
+        self.seconds_before = checkpoint.details["seconds"]
         plan = self._configuration.plan
-        is_same_platform = found.details.get("platform") == plan.layout.platform
+        is_same_platform = checkpoint.details.get("platform") == plan.layout.platform
         if plan.trainer.member_batch_size is None and is_same_platform:  # as before, to the last bit
-            self.member_batch_size = found.details["member_batch_size"]
-        self._saved_step = found.step
-        return with_named_state(state, found.arrays)
+            self.member_batch_size = checkpoint.details["member_batch_size"]
+        self._saved_step = checkpoint.step
+        return with_named_state(state, checkpoint.arrays)
 
-    def _expected(self, details: dict[str, Any], state: TrainState) -> Mapping[str, jax.ShapeDtypeStruct]:
+    def _forms(self, details: dict[str, Any], state: TrainState) -> Mapping[str, jax.ShapeDtypeStruct]:
         different = differences(
             details["configuration"],
             self._configuration.up_to(details["step"]),
@@ -144,10 +146,10 @@ class TrainingStore:
                 f"the training in {self.folder.path} does not say under which {', '.join(unknown)} of JAX it "
                 "began: it continues under the present ones, which may change its numbers."
             )
-        if told := differences(details["made_by"], self._configuration.made_by):
+        if changes := differences(details["made_by"], self._configuration.made_by):
             warn_caller(
                 f"the training in {self.folder.path} continues after batch {details['step'] - 1} with other "
-                f"code than it began with, which may change its numbers: {'; '.join(told)}."
+                f"code than it began with, which may change its numbers: {'; '.join(changes)}."
             )
         return {
             name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in named_state(state).items()
@@ -204,8 +206,10 @@ class TrainingStore:
         if step == self._saved_step:
             return
         carry = state.loss_fn_state
-        held = {"frozen_from": carry.frozen_from, "stopped_from": carry.stops}
-        self.rows.commit(n_rows, **{name: np.asarray(batches).tolist() for name, batches in held.items()})
+        end_batches = {"frozen_from": carry.frozen_from, "stopped_from": carry.stops}
+        self.rows.commit(
+            n_rows, **{name: np.asarray(batches).tolist() for name, batches in end_batches.items()}
+        )
         details = {
             "step": step,
             "configuration": self._configuration.up_to(step),

@@ -51,14 +51,14 @@ def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
     **Raises:** `ValueError` naming an option that does not hold batches of the training.
     """
     n_batches = training.n_batches
-    kept = kept_batches(training.save_model_trainables, n_batches)
+    trainable_batches = kept_batches(training.save_model_trainables, n_batches)
     specs = () if training.save_trial_specs is None else training.save_trial_specs
     spec_batches = batch_numbers("save_trial_specs", specs, n_batches)
     phases = training_phases(training.model, training.where_train)
     phases.check_within(n_batches)
     return BatchNumbers(
         n_batches=n_batches,
-        kept=kept[kept >= training.start_batch],
+        kept=trainable_batches[trainable_batches >= training.start_batch],
         specs=spec_batches[spec_batches >= training.start_batch],
         callbacks=checked_callbacks(training.batch_callbacks or {}, n_batches),
         resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),

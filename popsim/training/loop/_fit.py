@@ -83,7 +83,7 @@ def check_changes(
         carried = eqx.filter_eval_shape(first_carry, update, model)
         name = f"state of {type(update).__name__} in model_update_funcs"
         _check_same(name, _carry_of(update), carried, model, trained_batch)
-        is_kept = jax.tree.map(lambda kept, own: kept or own, is_kept, changed)
+        is_kept = jax.tree.map(lambda was_kept, changes: was_kept or changes, is_kept, changed)
     for index, post_step in enumerate(step.post_step_fns):
         _check_same(f"post_step_fns[{index}]", post_step, model)
     if step.loss_update_func is not None:
@@ -137,8 +137,8 @@ def _check_optimizer(
 def _raised_by(error: Exception) -> str:
     """Return the name of the optax transformation that raised the error, if any."""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
-    own = [code.co_qualname for code in codes if "optax" in code.co_filename]
-    names = [name.partition(".<locals>.")[0] for name in own if ".<locals>." in name]
+    optax_names = [code.co_qualname for code in codes if "optax" in code.co_filename]
+    names = [name.partition(".<locals>.")[0] for name in optax_names if ".<locals>." in name]
     return f" ({names[-1]})" if names else ""
 
 
@@ -151,9 +151,9 @@ def _mean_shape(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((), leaf.dtype)
 
 
-def _check_same(name: str, function: Callable[..., Any], first: Any, *others: Any) -> None:
+def _check_same(name: str, function: Callable[..., Any], first: Any, *arguments: Any) -> None:
     """Raise `ValueError` unless a function returns arrays like its first argument."""
-    _check_like(name, eqx.filter_eval_shape(function, first, *others), first)
+    _check_like(name, eqx.filter_eval_shape(function, first, *arguments), first)
 
 
 def _check_like(name: str, returned: Any, expected: Any, model: str = "what it is given") -> None:

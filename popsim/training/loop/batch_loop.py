@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 from popsim._compiled import jit_compactly, traced_once
 from popsim.ensemble import map_members
 from popsim.per_member import with_member_values
-from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
+from popsim.training.steps.train_state import OWN, SHARED, TrainState, state_parts
 
 __all__ = ["BatchLoop", "CallPlan", "STORED_PER_STATE", "members_at_a_time"]
 
@@ -104,27 +104,29 @@ class BatchLoop(eqx.Module):
         """Make one step of all members."""
         if not self.ensembled:
             return self.member_step(state, batch=state.step, member_id=self.member_ids, enabled=enabled)
-        arrays, static = eqx.partition(parts(state, OWN), eqx.is_array)
+        arrays, static = eqx.partition(state_parts(state, OWN), eqx.is_array)
 
         def one_member(of_member):
             arrays, member_id, values = of_member
-            own = dataclasses.replace(state, **eqx.combine(arrays, static))
-            if own.hyperparameters is not None:
-                values = own.hyperparameters
+            member_state = dataclasses.replace(state, **eqx.combine(arrays, static))
+            if member_state.hyperparameters is not None:
+                values = member_state.hyperparameters
             own_step = with_member_values(self.member_step, values)
-            own, record = own_step(own, batch=state.step, member_id=member_id, enabled=enabled)
-            return eqx.filter(parts(own, OWN), eqx.is_array), record
+            member_state, record = own_step(
+                member_state, batch=state.step, member_id=member_id, enabled=enabled
+            )
+            return eqx.filter(state_parts(member_state, OWN), eqx.is_array), record
 
         members = (arrays, self.member_ids, self.member_values)
         block = self.member_batch_size
         if self.skips_held and block is not None and block < self.member_ids.shape[0]:
-            held = state.loss_fn_state.is_held
-            arrays, record = _map_blocks_with_active(one_member, members, held, block)
+            is_held = state.loss_fn_state.is_held
+            arrays, record = _map_blocks_with_active(one_member, members, is_held, block)
         else:
             arrays, record = map_members(one_member, members, block)
         return dataclasses.replace(state, step=state.step + 1, **eqx.combine(arrays, static)), record
 
-    def kept(self, state: TrainState) -> PyTree[Array]:
+    def trainables_of(self, state: TrainState) -> PyTree[Array]:
         """Return the leaves of a state that are recorded as trainables."""
         return state.params if self.recorded is None else eqx.filter(state.model, self.recorded)
 
@@ -132,8 +134,8 @@ class BatchLoop(eqx.Module):
         """Make the steps of a call on one device."""
         arrays, static = eqx.partition(state, eqx.is_array)
 
-        def kept_of(arrays: Any) -> PyTree[Array]:
-            return self.kept(eqx.combine(arrays, static)) if self.n_kept else None
+        def trainables_of_arrays(arrays: Any) -> PyTree[Array]:
+            return self.trainables_of(eqx.combine(arrays, static)) if self.n_kept else None
 
         def step_of(arrays: Any, enabled: Any) -> tuple[Any, PyTree[Array]]:
             state, record = self.step(eqx.combine(arrays, static), enabled)
@@ -141,8 +143,8 @@ class BatchLoop(eqx.Module):
 
         first_enabled = None if plan.enabled is None else plan.enabled[0]
         step, (_, record) = traced_once(step_of, arrays, first_enabled)
-        kept = jax.eval_shape(kept_of, arrays)
-        buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(kept, self.n_kept + 1))
+        trainables = jax.eval_shape(trainables_of_arrays, arrays)
+        buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(trainables, self.n_kept + 1))
 
         def body(i, carry):
             arrays, buffers = carry
@@ -150,7 +152,7 @@ class BatchLoop(eqx.Module):
             arrays, record = step(arrays, enabled)
             buffers = LoopBuffers(
                 _write_row(buffers.records, record, i),
-                _write_row(buffers.trainables, kept_of(arrays), plan.trainable_rows[i]),
+                _write_row(buffers.trainables, trainables_of_arrays(arrays), plan.trainable_rows[i]),
             )
             return arrays, buffers
 
@@ -161,7 +163,7 @@ class BatchLoop(eqx.Module):
 def _map_blocks_with_active(
     one_member: Callable[[PyTree[Array]], tuple[PyTree[Array], PyTree[Array]]],
     members: tuple[PyTree[Array], ...],
-    held: Bool[Array, " member"],
+    is_held: Bool[Array, " member"],
     block: int,
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Return what `jax.lax.map(one_member, members, batch_size=block)` does, without blocks of held members.
@@ -173,31 +175,31 @@ def _map_blocks_with_active(
 
     - `one_member`: from the arrays of a member, and what else it takes, to its next arrays and its record.
     - `members`: the arrays of all members, and what else the function takes.
-    - `held`: which members do not change.
+    - `is_held`: which members do not change.
     - `block`: the number of members in a block.
     """
-    n_members = held.shape[0]
-    order = jnp.argsort(held, stable=True)
+    n_members = is_held.shape[0]
+    order = jnp.argsort(is_held, stable=True)
     places = jnp.pad(order, (0, -n_members % block), constant_values=n_members)  # which are dropped below
-    n_blocks = (jnp.sum(~held) + block - 1) // block
-    arrays, *given = members
+    n_blocks = (jnp.sum(~is_held) + block - 1) // block
+    arrays, *constants = members
 
-    def members_at(own: Int[Array, " block"], arrays: PyTree[Array]) -> tuple[PyTree[Array], ...]:
-        return jax.tree.map(lambda leaf: leaf.at[own].get(mode="clip"), (arrays, *given))
+    def members_at(block_places: Int[Array, " block"], arrays: PyTree[Array]) -> tuple[PyTree[Array], ...]:
+        return jax.tree.map(lambda leaf: leaf.at[block_places].get(mode="clip"), (arrays, *constants))
 
     first = jax.eval_shape(members_at, order[:block], arrays)
     program, (_, record) = traced_once(jax.vmap(one_member), first)
-    records = jax.tree.map(lambda leaf: _unrecorded((n_members, *leaf.shape[1:]), leaf.dtype), record)
+    records = jax.tree.map(lambda leaf: _empty_record((n_members, *leaf.shape[1:]), leaf.dtype), record)
 
     def one_block(number, carry):
-        own = jax.lax.dynamic_slice_in_dim(places, number * block, block)
-        after = program(members_at(own, carry[0]))
-        return jax.tree.map(lambda leaf, new: leaf.at[own].set(new, mode="drop"), carry, after)
+        block_places = jax.lax.dynamic_slice_in_dim(places, number * block, block)
+        after = program(members_at(block_places, carry[0]))
+        return jax.tree.map(lambda leaf, new: leaf.at[block_places].set(new, mode="drop"), carry, after)
 
     return jax.lax.fori_loop(0, n_blocks, one_block, (arrays, records))
 
 
-def _unrecorded(shape: tuple[int, ...], dtype: Any) -> Array:
+def _empty_record(shape: tuple[int, ...], dtype: Any) -> Array:
     return jnp.full(shape, jnp.nan if jnp.issubdtype(dtype, jnp.inexact) else 0, dtype)
 
 
@@ -226,23 +228,25 @@ def _compiled_run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tupl
     state, plan = donated
     if loop.mesh is None:
         return loop.run(state, plan)
-    own, static = eqx.partition(parts(state, OWN), eqx.is_array)
+    member_arrays, static = eqx.partition(state_parts(state, OWN), eqx.is_array)
 
-    def on_one_device(own, member_ids, member_values, shared, plan):
+    def on_one_device(member_arrays, member_ids, member_values, shared, plan):
         local = dataclasses.replace(loop, member_ids=member_ids, member_values=member_values)
-        after, buffers = local.run(dataclasses.replace(state, **shared, **eqx.combine(own, static)), plan)
-        return eqx.filter(parts(after, OWN), eqx.is_array), parts(after, SHARED), buffers
+        after, buffers = local.run(
+            dataclasses.replace(state, **shared, **eqx.combine(member_arrays, static)), plan
+        )
+        return eqx.filter(state_parts(after, OWN), eqx.is_array), state_parts(after, SHARED), buffers
 
     spec = jax.sharding.PartitionSpec
-    by_member, whole, rows_by_member = spec("member"), spec(), spec(None, "member")
-    own, shared, buffers = jax.shard_map(
+    by_member, replicated, rows_by_member = spec("member"), spec(), spec(None, "member")
+    member_arrays, shared, buffers = jax.shard_map(
         _traced_outside_of_meshes(on_one_device),
         mesh=loop.mesh,
-        in_specs=(by_member, by_member, by_member, whole, whole),
-        out_specs=(by_member, whole, rows_by_member),
+        in_specs=(by_member, by_member, by_member, replicated, replicated),
+        out_specs=(by_member, replicated, rows_by_member),
         check_vma=False,
-    )(own, loop.member_ids, loop.member_values, parts(state, SHARED), plan)
-    return dataclasses.replace(state, **shared, **eqx.combine(own, static)), buffers
+    )(member_arrays, loop.member_ids, loop.member_values, state_parts(state, SHARED), plan)
+    return dataclasses.replace(state, **shared, **eqx.combine(member_arrays, static)), buffers
 
 
 def _traced_outside_of_meshes(function: Callable[..., PyTree]) -> Callable[..., PyTree]:

@@ -25,7 +25,7 @@ from popsim.training.observers import FinishedBatches, LogEntry, Observer
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.population_updates.exchange import StoppedWaiting
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
-from popsim.training.steps.train_state import TrainState, copied
+from popsim.training.steps.train_state import TrainState, copy_arrays
 from popsim.trial import Trial
 
 __all__ = ["HostLoop"]
@@ -129,12 +129,12 @@ class HostLoop:
 
     def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
-        held = frozen_from != NOT_FROZEN
+        has_ended = frozen_from != NOT_FROZEN
         if self.plan.population_updates.may_stop:
-            held = held | self._stopped(state)
-        return self.plan.training.population is None and bool(np.all(held))
+            has_ended = has_ended | self._is_stopped(state)
+        return self.plan.training.population is None and bool(np.all(has_ended))
 
-    def _stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
+    def _is_stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
         """Which members were stopped by a population update."""
         return np.asarray(self.plan.layout.gather(state.loss_fn_state.stops)) != NOT_FROZEN
 
@@ -148,7 +148,7 @@ class HostLoop:
         @functools.cache
         def results() -> tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]:
             # Copied for the log functions: the next call of the loop donates the state's own arrays.
-            model = copied(self.plan.layout.gather(state.model))
+            model = copy_arrays(self.plan.layout.gather(state.model))
             present = self.plan.layout.gather(state.hyperparameters)
             return model, *validate(self.plan, model, present)
 
@@ -207,9 +207,11 @@ class HostLoop:
         if first in plan.batches.resets:
             state = with_fresh_optimizer(state, plan.layout.spread(plan.new_state.opt_state))
         loop = self.loops[max(batch for batch in self.loops if batch <= first)]
-        kept = plan.batches.kept[(plan.batches.kept >= first) & (plan.batches.kept < first + count)]
+        trainable_batches = plan.batches.kept[
+            (plan.batches.kept >= first) & (plan.batches.kept < first + count)
+        ]
         rows = np.full(loop.capacity, loop.n_kept)
-        rows[kept - first] = np.arange(kept.size)
+        rows[trainable_batches - first] = np.arange(trainable_batches.size)
         enabled = None
         if plan.batches.enabled is not None:
             enabled = np.zeros((loop.capacity, plan.batches.enabled.shape[1]), bool)
@@ -220,23 +222,23 @@ class HostLoop:
         ended = self._has_ended(state, frozen_from)
         if ended:  # batches after the last freeze changed nothing
             count = max(1, int(frozen_from.max()) + 1 - first)  # a selection may have left none to train
-            kept = kept[kept < first + count]
+            trainable_batches = trainable_batches[trainable_batches < first + count]
             state = dataclasses.replace(state, step=jnp.full_like(state.step, first + count))
         batches = FinishedBatches(
             first=first,
             count=count,
-            records=self._filled(buffers.records, count),
-            kept=kept,
-            trainables=self._filled(buffers.trainables, kept.size),
+            records=self._filled_rows(buffers.records, count),
+            kept=trainable_batches,
+            trainables=self._filled_rows(buffers.trainables, trainable_batches.size),
             state=state,
             frozen_from=frozen_from,
             logs=ended or plan.batches.is_logged(first + count - 1),
             updates=bool(plan.population_updates.due(first + count - 1, replaces=False)),
         )
-        calls.made(count, time.perf_counter() - began)
+        calls.record_call(count, time.perf_counter() - began)
         return state, batches
 
-    def _filled(self, buffer: PyTree, n_rows: int) -> PyTree:
+    def _filled_rows(self, buffer: PyTree, n_rows: int) -> PyTree:
         """Return views of the filled rows, of members that are no copies."""
         filled = np.s_[:n_rows] if self.plan.count is None else np.s_[:n_rows, : self.plan.count]
         return jax.tree.map(lambda rows: rows[filled], jax.device_get(buffer))
@@ -258,12 +260,12 @@ class HostLoop:
             return
         who = "the model" if now.ndim == 0 else f"member {', '.join(map(str, new))}"
         when = ", ".join(map(str, np.atleast_1d(now)[new]))
-        what = f"{what} of {who} were not finite in batch {when}"
+        failure = f"{what} of {who} were not finite in batch {when}"
         if self.plan.trainer.nonfinite == "raise":
-            raise NonfiniteError(what + ".")
+            raise NonfiniteError(failure + ".")
         no_other = "stopped or frozen" if np.any(now == NOT_FROZEN) else "frozen"
         end = f"; training ends, as every member is {no_other}" if ends else ""
-        warn_caller(f"{what}: from then on it is kept as it was before{end}.")
+        warn_caller(f"{failure}: from then on it is kept as it was before{end}.")
 
     def _log_entry(self, batches: FinishedBatches, results: Results, began: float) -> LogEntry:
         """Return the log point after some batches, with the results of the validation trials."""
@@ -278,7 +280,7 @@ class HostLoop:
             validation_loss=jax.tree.map(lambda x: x.mean(axis=-1), jax.device_get(validation.losses)),
             metrics=metrics,
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
-            stopped=self._stopped(batches.state),
+            stopped=self._is_stopped(batches.state),
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - began,
         )
@@ -291,16 +293,16 @@ def _interrupts_wait() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(act):
         yield
         return
-    came: list[tuple[Any, ...]] = []
+    interrupts: list[tuple[Any, ...]] = []
 
     def remember(*arguments: Any) -> None:
         signal.signal(signal.SIGINT, act)
-        came.append(arguments)
+        interrupts.append(arguments)
 
     signal.signal(signal.SIGINT, remember)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, act)
-    if came:
-        act(*came[0])
+    if interrupts:
+        act(*interrupts[0])

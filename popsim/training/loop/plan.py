@@ -38,7 +38,7 @@ from popsim.training.population_updates.hyperparameters import (
     hyperparameter_places,
     with_present_values,
 )
-from popsim.training.population_updates.labels import labelled
+from popsim.training.population_updates.labels import label_updates
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
@@ -48,7 +48,7 @@ from popsim.training.steps.member_step import (
     trials_of_batch,
 )
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_state import OWN, TrainState, parts
+from popsim.training.steps.train_state import OWN, TrainState, state_parts
 from popsim.trial import Trial
 
 __all__ = ["TrainingPlan", "plan_training"]
@@ -314,7 +314,7 @@ def _population_updates(
     first = eqx.filter_eval_shape(
         lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
     )
-    updates, places = labelled(trainer.population_updates), {}
+    updates, places = label_updates(trainer.population_updates), {}
     for label, update in updates.items():
         names = hyperparameters_of(update)
         places[label] = hyperparameter_places(names, state, step, first, owner=label)
@@ -384,16 +384,18 @@ def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple
     if not ensembled:
         return step, state
 
-    def first(own: PyTree) -> PyTree:
-        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, own)
+    def first(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
-    return of_member(step, 0), dataclasses.replace(state, **eqx.filter_eval_shape(first, parts(state, OWN)))
+    return of_member(step, 0), dataclasses.replace(
+        state, **eqx.filter_eval_shape(first, state_parts(state, OWN))
+    )
 
 
-def _loop_sizes(recorded: PyTree[Array], kept: Int[np.ndarray, " kept"]) -> tuple[int, int]:
+def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " kept"]) -> tuple[int, int]:
     """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
     n_bytes = bytes_of(recorded)
     capacity = CAPACITY
-    while (n_kept := most_kept(kept, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
+    while (n_kept := most_kept(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2
     return capacity, n_kept

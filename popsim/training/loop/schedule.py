@@ -114,7 +114,7 @@ class CallSchedule:
         end = min([listed, *(last[0] + 1 for last in regular if last)])
         return int(min(end - self.next_batch, self._capacity, self._paced))
 
-    def made(self, count: int, seconds: float) -> None:
+    def record_call(self, count: int, seconds: float) -> None:
         """Record the batches and time of a call. The first call is not timed, as it compiles."""
         self.next_batch += count
         self._n_calls += 1
@@ -144,12 +144,12 @@ def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarra
     return batch_numbers("save_model_trainables", save_model_trainables, n_batches)
 
 
-def most_kept(kept: Int[np.ndarray, " kept"], n_batches: int) -> int:
-    """Return how many of the sorted `kept` batches can fall into `n_batches` consecutive batches.
+def most_kept(batches: Int[np.ndarray, " kept"], n_batches: int) -> int:
+    """Return how many of the sorted `batches` can fall into `n_batches` consecutive batches.
 
     Rounded up to a power of two, at most `n_batches`, so that similar trainings share a compiled program.
     """
-    within = np.searchsorted(kept, kept + n_batches) - np.arange(kept.size)
+    within = np.searchsorted(batches, batches + n_batches) - np.arange(batches.size)
     most = int(within.max(initial=0))
     return min(n_batches, 2 ** (most - 1).bit_length()) if most else 0
 
@@ -214,8 +214,10 @@ def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
     union = eqx.combine(*selected)
     is_leaf = _is_none
     masks = [
-        jax.tree.map(lambda leaf, own: None if leaf is None else own is not None, union, own, is_leaf=is_leaf)
-        for own in selected
+        jax.tree.map(
+            lambda leaf, phase: None if leaf is None else phase is not None, union, phase, is_leaf=is_leaf
+        )
+        for phase in selected
     ]
     return TrainablePhases(
         _picks_leaves(union),

@@ -110,7 +110,7 @@ class Offers:
         if batch in batches:
             for kind in KINDS:
                 if max(self.files(kind).steps(), default=-1) > batch:
-                    self._present(batch, kind)
+                    self._offered_files(batch, kind)
         elif max(batches, default=-1) > batch:
             raise CorruptDataError(
                 f"the selection before batch {batch} cannot be repeated: part {self.part} of {self.folder} "
@@ -123,7 +123,7 @@ class Offers:
         **Raises:** `CorruptDataError` naming a file that is missing, damaged, or another than was noted;
         `MismatchError` naming one of another training, population or selection.
         """
-        self._check_digest(batch, kind, self._present(batch, kind).check(batch))
+        self._check_digest(batch, kind, self._offered_files(batch, kind).check(batch))
 
     def verify(self, batch: int, kind: str) -> None:
         """Check all bytes of a file; errors as `check`."""
@@ -152,12 +152,12 @@ class Offers:
 
     def read(self, batch: int, kind: str, forms: Mapping[str, jax.ShapeDtypeStruct]) -> Arrays:
         """Return the arrays of a file; errors as `check`."""
-        checkpoint = self._present(batch, kind).restore(lambda details: forms, step=batch)
+        checkpoint = self._offered_files(batch, kind).restore(lambda details: forms, step=batch)
         assert checkpoint is not None  # or it is an error that there is none
         self._check_digest(batch, kind, checkpoint.digest)
         return checkpoint.arrays
 
-    def _present(self, batch: int, kind: str) -> Checkpoints:
+    def _offered_files(self, batch: int, kind: str) -> Checkpoints:
         files = self.files(kind)
         if batch not in files.steps():
             raise CorruptDataError(

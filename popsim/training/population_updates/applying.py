@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, Key, PyTree
 
-from popsim.per_member import beside
+from popsim.per_member import aligned_mask
 from popsim.randomness import key_stream
 from popsim.training.population_updates._returned import (
     Named,
@@ -124,8 +124,8 @@ class PopulationUpdates:
         update_states = {}
         for label in self.updates:
             before = self._population(label, state)
-            after, kept = self._init(label, before)
-            update_states[label] = self._single(kept)
+            after, update_state = self._init(label, before)
+            update_states[label] = self._single(update_state)
             state = self._with_values(state, label, after.hyperparameters)
         states = jax.tree.map(jnp.asarray, update_states)
         return dataclasses.replace(state, population_update_states=states)
@@ -149,19 +149,19 @@ class PopulationUpdates:
         active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_held))
         anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
         stops, freezes = np.zeros((2, active.size), bool)
-        kept, records = self._kept(state), {}
+        update_states, records = self._update_states(state), {}
         for label in self.due(batch, replaces=False):
             before = self._population(label, state)
-            after, kept[label], records[label] = self._call(
-                label, before, results, kept[label], batch, active
+            after, update_states[label], records[label] = self._call(
+                label, before, results, update_states[label], batch, active
             )
             self._check_stops(label, before, after)
             state, is_finite = self._with_changes(state, label, before, after, recorded, active)
             freezes |= active & ~is_finite
             anew_by[label] = after.began_anew & active
             stops |= after.stopped & active
-        state, kept = self._reset(state, kept, anew_by)
-        state = self._with_states(state, kept)
+        state, update_states = self._reset(state, update_states, anew_by)
+        state = self._with_states(state, update_states)
         anew = np.any([*anew_by.values()], axis=0)
         state = self._hold(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
         return state, self._rows(state, records)
@@ -198,18 +198,18 @@ class PopulationUpdates:
                 n_done=batch + 1,
                 is_told_to_stop=is_told_to_stop,
             )
-            kept, stopped_before = self._kept(state), state.loss_fn_state.stops
+            update_states, stopped_before = self._update_states(state), state.loss_fn_state.stops
             before = dataclasses.replace(self._population(label, state), _exchange=exchange)
             everyone = np.ones(before.n_members, bool)
-            after, kept[label], records[label] = self._call(
-                label, before, results, kept[label], batch, everyone
+            after, update_states[label], records[label] = self._call(
+                label, before, results, update_states[label], batch, everyone
             )
             if after._members is not None:
                 state, before = after._members, self._population(label, after._members)
             self._check_stops(label, before, after)
             state, is_finite = self._with_changes(state, label, before, after, recorded, everyone)
-            state, kept = self._reset(state, kept, {label: after.began_anew})
-            state = self._with_states(state, kept)
+            state, update_states = self._reset(state, update_states, {label: after.began_anew})
+            state = self._with_states(state, update_states)
             stops = after.stopped & ~before.stopped
             state = self._hold(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
             state = _with_own_stops(state, self._single(after.began_anew), stopped_before, batch + 1)
@@ -252,12 +252,12 @@ class PopulationUpdates:
             return tree
         return jax.tree.map(lambda leaf: leaf[0] if _is_array(leaf) else leaf, tree)
 
-    def _kept(self, state: TrainState) -> dict[str, Named]:
+    def _update_states(self, state: TrainState) -> dict[str, Named]:
         """Return what the updates keep, copied, as arrays with a member axis."""
         return self._by_member(jax.tree.map(np.array, dict(state.population_update_states)))
 
-    def _with_states(self, state: TrainState, kept: Mapping[str, Named]) -> TrainState:
-        states = jax.tree.map(jnp.asarray, self._single(dict(kept)))
+    def _with_states(self, state: TrainState, update_states: Mapping[str, Named]) -> TrainState:
+        states = jax.tree.map(jnp.asarray, self._single(dict(update_states)))
         return dataclasses.replace(state, population_update_states=states)
 
     def _with_values(self, state: TrainState, label: str, values: Mapping[str, Any]) -> TrainState:
@@ -290,7 +290,7 @@ class PopulationUpdates:
             return state, is_finite
         leaves, structure = jax.tree.flatten(before.model)
         for index, new in changed.items():
-            leaves[index] = jnp.where(beside(active, new), new, leaves[index])
+            leaves[index] = jnp.where(aligned_mask(active, new), new, leaves[index])
         model = self._single(jax.tree.unflatten(structure, leaves))
         params, rest = eqx.partition(model, state.is_param)
         return dataclasses.replace(state, params=params, model_without_params=rest), is_finite
@@ -300,13 +300,13 @@ class PopulationUpdates:
         returned = self.updates[label].init(before)
         if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Population)):
             raise ValueError(f"`init` of {label} must return a population and arrays, got {returned!r:.200}.")
-        after, kept = returned
+        after, update_state = returned
         if after.model is not before.model:
             raise ValueError(f"`init` of {label} must leave the model as it is.")
         values = checked_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
         return (
             dataclasses.replace(after, hyperparameters=values),
-            checked_arrays(f"the state of {label}", kept, before.n_members),
+            checked_arrays(f"the state of {label}", update_state, before.n_members),
         )
 
     def _call(
@@ -314,7 +314,7 @@ class PopulationUpdates:
         label: str,
         before: Population,
         results: ValidationResults,
-        kept: Named,
+        update_state: Named,
         batch: int,
         active: Bool[np.ndarray, " member"],
     ) -> tuple[Population, Named, Named]:
@@ -322,7 +322,7 @@ class PopulationUpdates:
         update = self.updates[label]
         stream = key_stream(self.key, update.recorded_as or f"population update {label}")
         key = jax.random.fold_in(stream, batch + 1)
-        copies = {name: array.copy() for name, array in kept.items()}  # which may be changed in place
+        copies = {name: array.copy() for name, array in update_state.items()}  # which may be changed in place
         returned = update(_with_copies(before), results, copies, batch=batch, key=key)
         if not (isinstance(returned, tuple) and len(returned) == 3 and isinstance(returned[0], Population)):
             raise ValueError(
@@ -336,7 +336,7 @@ class PopulationUpdates:
             stopped=checked_mask(f"`stopped` of {label}", after.stopped, before.n_members),
             began_anew=checked_mask(f"`began_anew` of {label}", after.began_anew, before.n_members),
         )
-        now = where_active(active, checked_like(f"the state of {label}", kept, now), kept)
+        now = where_active(active, checked_like(f"the state of {label}", update_state, now), update_state)
         return after, now, checked_arrays(f"the record of {label}", record, before.n_members)
 
     def _check_stops(self, label: str, before: Population, after: Population) -> None:
@@ -347,24 +347,24 @@ class PopulationUpdates:
     def _reset(
         self,
         state: TrainState,
-        kept: dict[str, Named],
+        update_states: dict[str, Named],
         anew_by: Mapping[str, Bool[np.ndarray, " member"]],
     ) -> tuple[TrainState, dict[str, Named]]:
         """Reset what updates keep of members that another update lets begin anew, and what they set first."""
-        kept = dict(kept)
+        update_states = dict(update_states)
         for label, update in self.updates.items():
-            by_others = [anew for other, anew in anew_by.items() if other != label]
+            by_others = [anew for other_label, anew in anew_by.items() if other_label != label]
             anew = np.any(by_others, axis=0) if by_others else np.zeros(self.count or 1, bool)
             if not update.restarts or not anew.any():
                 continue
             before = self._population(label, state)
             after, first = self._init(label, before)
-            kept[label] = where_active(
-                anew, checked_like(f"the state of {label}", kept[label], first), kept[label]
+            update_states[label] = where_active(
+                anew, checked_like(f"the state of {label}", update_states[label], first), update_states[label]
             )
             values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
             state = self._with_values(state, label, values)
-        return state, kept
+        return state, update_states
 
     def _hold(
         self,
@@ -385,7 +385,7 @@ class PopulationUpdates:
     def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:
         """Return what the history records of updates that acted, by axis and name."""
         rows: Records = {}
-        kept = self._kept(state)
+        update_states = self._update_states(state)
         for label, record in records.items():
             update = self.updates[label]
             prefix = prefix_of(label, update)
@@ -393,7 +393,7 @@ class PopulationUpdates:
                 {name: np.asarray(value) for name, value in values_at(state, self.places[label][0]).items()}
             )
             row = rows.setdefault(axis_of(label, update), {})
-            row |= {prefix + name: array for name, array in {**kept[label], **record}.items()}
+            row |= {prefix + name: array for name, array in {**update_states[label], **record}.items()}
             row |= {HYPERPARAMETER + name: value for name, value in values.items()}
         return {axis: self._single(row) for axis, row in rows.items()}
 

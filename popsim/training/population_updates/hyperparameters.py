@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from popsim._text_checks import perhaps
+from popsim._text_checks import suggestion
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
@@ -51,23 +51,23 @@ def hyperparameter_places(
     **Raises:** `ValueError` if one of the names does not exist.
     """
     injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
-    known = {name: Place("opt_state", index) for name, index in injected.items()}
-    chosen = [name for name in known if name in of_members]
+    by_name = {name: Place("opt_state", index) for name, index in injected.items()}
+    chosen = [name for name in by_name if name in of_members]
     leaves = jax.tree.leaves(state.hyperparameters)
     for index, path in enumerate(per_member_nodes(step) if leaves else ()):
         name = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).strip(".")
         if np.issubdtype(leaves[index].dtype, np.floating):
-            known[name] = Place("hyperparameters", index)
+            by_name[name] = Place("hyperparameters", index)
             chosen.append(name)
-    wanted = chosen if names is None else list(names)
-    for name in wanted:
-        if name not in known:
+    place_names = chosen if names is None else list(names)
+    for name in place_names:
+        if name not in by_name:
             raise ValueError(
                 f"`hyperparameters` of {owner} must be of "
-                f"{', '.join(sorted(known)) or 'those of the training'}, got {name!r}.{perhaps(name, known)}"
+                f"{', '.join(sorted(by_name)) or 'those of the training'}, got {name!r}.{suggestion(name, by_name)}"
             )
-    others = {name: known[name] for name in of_members if name not in wanted}
-    return {name: known[name] for name in wanted}, others
+    member_places = {name: by_name[name] for name in of_members if name not in place_names}
+    return {name: by_name[name] for name in place_names}, member_places
 
 
 def values_at(state: TrainState, places: Mapping[str, Place]) -> dict[str, Array]:
@@ -99,15 +99,15 @@ def inherited_parts(state: TrainState, recorded: PyTree[bool], places: Mapping[s
     - `places`: see `hyperparameter_places`.
     """
     changing = eqx.filter(state.model_without_params, recorded)
-    own = (state.params, changing, state.opt_state, state.loss_fn_state)
-    return {"state": eqx.filter(own, eqx.is_array), "hyperparameters": values_at(state, places)}
+    parts = (state.params, changing, state.opt_state, state.loss_fn_state)
+    return {"state": eqx.filter(parts, eqx.is_array), "hyperparameters": values_at(state, places)}
 
 
 def with_inherited(
     state: TrainState,
     recorded: PyTree[bool],
     places: Mapping[str, Place],
-    others: Mapping[str, Place],
+    member_places: Mapping[str, Place],
     inherited: PyTree,
 ) -> TrainState:
     """Return the state with other `inherited_parts`.
@@ -118,10 +118,10 @@ def with_inherited(
     - `others`: the hyperparameters that stay with their member, see `hyperparameter_places`.
     - `inherited`: the other parts.
     """
-    own_values = values_at(state, others)
+    own_values = values_at(state, member_places)
     changing, constant = eqx.partition(state.model_without_params, recorded)
-    own = (state.params, changing, state.opt_state, state.loss_fn_state)
-    params, changing, opt_state, carry = eqx.combine(inherited["state"], own)
+    parts = (state.params, changing, state.opt_state, state.loss_fn_state)
+    params, changing, opt_state, carry = eqx.combine(inherited["state"], parts)
     state = dataclasses.replace(
         state,
         params=params,
@@ -129,21 +129,21 @@ def with_inherited(
         opt_state=opt_state,
         loss_fn_state=carry,
     )
-    return with_values_at(state, {**places, **others}, {**inherited["hyperparameters"], **own_values})
+    return with_values_at(state, {**places, **member_places}, {**inherited["hyperparameters"], **own_values})
 
 
-def with_present_values(tree: Any, hyperparameters: PyTree, whole: Any) -> Any:
+def with_present_values(tree: Any, hyperparameters: PyTree, step: Any) -> Any:
     """Return a part of a step with its `PerMember` at present.
 
     **Arguments:**
 
     - `tree`: the part, such as the task.
     - `hyperparameters`: of the whole step, see `member_values`; None for what is given.
-    - `whole`: the step.
+    - `step`: the step.
     """
     if hyperparameters is None:
         return tree
-    now = dict(zip(map(id, per_member_nodes(whole).values()), jax.tree.leaves(hyperparameters), strict=True))
+    now = dict(zip(map(id, per_member_nodes(step).values()), jax.tree.leaves(hyperparameters), strict=True))
     return jax.tree.map(
         lambda node: PerMember(now[id(node)]) if is_per_member(node) else node, tree, is_leaf=is_per_member
     )

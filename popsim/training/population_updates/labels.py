@@ -6,7 +6,7 @@ from typing import Any
 from popsim._checks import as_parts
 from popsim.training.population_updates.base import AbstractPopulationUpdate, metric_name_of
 
-__all__ = ["axis_of", "as_population_updates", "labelled", "prefix_of"]
+__all__ = ["axis_of", "as_population_updates", "label_updates", "prefix_of"]
 
 AT_LOG_POINTS = "control"  # the axis of what acts at log points, and the prefix of its arrays
 
@@ -24,14 +24,14 @@ def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractP
     updates = as_parts(
         "population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)"
     )
-    for label, update in labelled(updates).items():
+    for label, update in label_updates(updates).items():
         metric = metric_name_of(update)
         if metric is not None and not has_metrics:
             raise ValueError(
                 f"`metric` of {label} must be one of `validation_metrics`, got {metric!r} without "
                 "such a function."
             )
-    axes = [axis_of(label, update) for label, update in labelled(updates).items()]
+    axes = [axis_of(label, update) for label, update in label_updates(updates).items()]
     if taken := {"validation", "trainables", "trials"} & {*axes}:
         raise ValueError(f"`recorded_as` of a population update must not be {sorted(taken)[0]!r}.")
     if sum(update.replaces for update in updates) > 1:
@@ -39,12 +39,12 @@ def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractP
     return updates
 
 
-def labelled(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
+def label_updates(updates: Sequence[AbstractPopulationUpdate]) -> dict[str, AbstractPopulationUpdate]:
     """Return updates by name: that of their class, with a number from the second of the same class on."""
     by_label: dict[str, AbstractPopulationUpdate] = {}
     for update in updates:
         kind = type(update).__name__
-        number = sum(type(other).__name__ == kind for other in by_label.values()) + 1
+        number = sum(type(earlier_update).__name__ == kind for earlier_update in by_label.values()) + 1
         by_label[kind if number == 1 else f"{kind} {number}"] = update
     return by_label
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_finite, check_non_negative, check_positive_int
 from popsim._plain_values import plain_number
-from popsim.per_member import beside
+from popsim.per_member import aligned_mask
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
     Population,
@@ -153,7 +153,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         values = population.hyperparameters[self.hyperparameter]
         # A value that is below the minimum already stays.
         smaller = np.minimum(values, np.maximum(values * self.factor, self.minimum))
-        after = {self.hyperparameter: np.where(beside(reduced, values), smaller, values)}
+        after = {self.hyperparameter: np.where(aligned_mask(reduced, values), smaller, values)}
         population = dataclasses.replace(population, hyperparameters=after)
         return population, {**state, "points_without_gain": count}, {}
 

@@ -24,7 +24,7 @@ from popsim._checks import (
 from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
-from popsim.per_member import beside
+from popsim.per_member import aligned_mask
 from popsim.randomness import as_key
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
@@ -94,9 +94,9 @@ class Truncation(AbstractExploit):
         n_replaced = max(1, int(self.fraction * n_members + 1e-9))  # 0.29 x 100 is a little less than 29
         order = jnp.argsort(scores)
         n_best = jnp.clip(jnp.isfinite(scores).sum(), 1, n_replaced)
-        drawn = order[jax.random.randint(as_key(key), (n_members,), 0, n_best)]
+        parent_places = order[jax.random.randint(as_key(key), (n_members,), 0, n_best)]
         worst = jnp.zeros(n_members, bool).at[order[n_members - n_replaced :]].set(True)
-        return jnp.where(worst, drawn, jnp.arange(n_members))
+        return jnp.where(worst, parent_places, jnp.arange(n_members))
 
 
 class BinaryTournament(AbstractExploit):
@@ -104,9 +104,11 @@ class BinaryTournament(AbstractExploit):
     2017, arXiv 1711.09846, section 4.1: "binary tournament")."""
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
-        own = jnp.arange(scores.shape[0])
-        other = (own + jax.random.randint(as_key(key), own.shape, 1, scores.shape[0])) % scores.shape[0]
-        return jnp.where(scores[other] < scores, other, own)
+        members = jnp.arange(scores.shape[0])
+        opponents = (
+            members + jax.random.randint(as_key(key), members.shape, 1, scores.shape[0])
+        ) % scores.shape[0]
+        return jnp.where(scores[opponents] < scores, opponents, members)
 
 
 class AbstractExplore(eqx.Module):
@@ -228,9 +230,9 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         if not isinstance(self.exploit, AbstractExploit):
             raise ValueError(f"`exploit` must be a rule such as Truncation(0.2), got {self.exploit!r}.")
         explore = self.explore
-        for one in explore.values() if isinstance(explore, Mapping) else [explore]:
-            if not isinstance(one, AbstractExplore):
-                raise ValueError(f"`explore` must be such as Perturb(0.8, 1.2), got {one!r}.")
+        for rule in explore.values() if isinstance(explore, Mapping) else [explore]:
+            if not isinstance(rule, AbstractExplore):
+                raise ValueError(f"`explore` must be such as Perturb(0.8, 1.2), got {rule!r}.")
         if self.score is not None:
             check_callables("score", [self.score])
 
@@ -278,7 +280,9 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         places = jnp.asarray(population.places)
         parents = parents_in(self, scores, key=key)[places]
         after = population.take(parents)
-        values = explored(self, after.hyperparameters, population.hyperparameters, places, parents, key=key)
+        values = values_after_selection(
+            self, after.hyperparameters, population.hyperparameters, places, parents, key=key
+        )
         after = dataclasses.replace(after, hyperparameters=values)
         return after, state, {"parent": parents, "selection_score": scores[places]}
 
@@ -315,10 +319,10 @@ def parents_in(
 
 
 @jit_quickly
-def explored(
+def values_after_selection(
     rule: PopulationBasedTraining,
     of_parents: Mapping[str, Shaped[Array, "member ..."]],
-    own: Mapping[str, Shaped[Array, "member ..."]],
+    of_members: Mapping[str, Shaped[Array, "member ..."]],
     places: Int[Array, " member"],
     parents: Int[Array, " member"],
     *,
@@ -329,17 +333,17 @@ def explored(
     **Arguments:**
 
     - `rule`, `key`: see `parents_in`.
-    - `of_parents`, `own`: the hyperparameters before, of the parents of the members and their own.
+    - `of_parents`, `of_members`: the hyperparameters before, of the parents of the members and their own.
     - `places`: the places of the members in the population; their draws depend on them.
     - `parents`: the places of their parents.
     """
     of_explore = jax.random.split(as_key(key))[1]
     after = {}
-    for number, (name, values) in enumerate(sorted(own.items())):
+    for number, (name, values) in enumerate(sorted(of_members.items())):
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
         change = rule.explored(name)
         changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
-        after[name] = jnp.where(beside(parents != places, values), changed, values)
+        after[name] = jnp.where(aligned_mask(parents != places, values), changed, values)
     return after
 
 

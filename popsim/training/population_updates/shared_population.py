@@ -156,33 +156,35 @@ class SharedPopulation:
             problems |= self._offers_of(part).damage()
         return problems
 
-    def rows_of(self, batch: int, members: Int[np.ndarray, " member"], own: PyTree[Array]) -> PyTree[Array]:
+    def rows_of(
+        self, batch: int, members: Int[np.ndarray, " member"], inherited: PyTree[Array]
+    ) -> PyTree[Array]:
         """Return what is inherited of some members of the population, with a leading member axis.
 
         **Arguments:**
 
         - `batch`: the batch of the selection.
         - `members`: their places.
-        - `own`: what can be inherited of the members of this training.
+        - `inherited`: what can be inherited of the members of this training.
 
         **Raises:** as `scores`.
         """
-        mine = named_arrays(ROWS, own)
-        found: list[Mapping[str, Array]] = []
+        mine = named_arrays(ROWS, inherited)
+        rows_of_parts: list[Mapping[str, Array]] = []
         order = np.empty(members.size, int)
         n_found = 0
         for part, places in enumerate(self.places):
-            (wanted,) = np.nonzero(np.isin(members, places))
-            if not wanted.size:
+            (rows_here,) = np.nonzero(np.isin(members, places))
+            if not rows_here.size:
                 continue
-            at = np.argsort(places)[np.searchsorted(np.sort(places), members[wanted])]
+            at = np.argsort(places)[np.searchsorted(np.sort(places), members[rows_here])]
             forms = {
                 name: jax.ShapeDtypeStruct((places.size, *leaf.shape[1:]), leaf.dtype)
                 for name, leaf in mine.items()
             }
             arrays = mine if part == self.part else self._offers_of(part).read(batch, MEMBERS, forms)
-            found.append({name: jnp.asarray(arrays[name])[at] for name in mine})
-            order[wanted] = n_found + np.arange(wanted.size)
-            n_found += wanted.size
-        rows = {name: jnp.concatenate([arrays[name] for arrays in found])[order] for name in mine}
-        return with_named_arrays(ROWS, own, rows)
+            rows_of_parts.append({name: jnp.asarray(arrays[name])[at] for name in mine})
+            order[rows_here] = n_found + np.arange(rows_here.size)
+            n_found += rows_here.size
+        rows = {name: jnp.concatenate([arrays[name] for arrays in rows_of_parts])[order] for name in mine}
+        return with_named_arrays(ROWS, inherited, rows)

@@ -22,7 +22,7 @@ def draw_per_trial(
 ) -> Float[Array, "trial ..."]:
     """Draw standard normal numbers of a given shape per trial; those of trial i depend on i and `key`."""
     keys = trial_keys(key, batch.keys.shape[0], member_id=None)
-    return jax.vmap(lambda own: jax.random.normal(own, shape, dtype))(keys)
+    return jax.vmap(lambda trial_key: jax.random.normal(trial_key, shape, dtype))(keys)
 
 
 def increase_of_loss(
@@ -41,8 +41,8 @@ def increase_of_loss(
     """
 
     def total(trial, key, perturbation):
-        runs, told = perturbed(perturbation)
-        return jnp.asarray(batch.loss(simulate(runs, trial, key=key), trial, told).total)
+        runs, model = perturbed(perturbation)
+        return jnp.asarray(batch.loss(simulate(runs, trial, key=key), trial, model).total)
 
     return jax.vmap(total)(batch.trials, batch.keys, perturbations) - jnp.asarray(batch.losses.total)
 
@@ -89,8 +89,8 @@ class NodePerturbation(AbstractPerturbation):
         normal = draw_per_trial(batch, shape, weights.dtype, key=key_stream(key, "node perturbation"))
         xi = self.std * normal
 
-        def perturbed(own):
-            return PerturbedNodes(batch.model, self.synapses, own), batch.model
+        def perturbed(perturbation):
+            return PerturbedNodes(batch.model, self.synapses, perturbation), batch.model
 
         increase = increase_of_loss(perturbed, xi, batch)
         products = jnp.einsum("k,kti,ktj->ij", increase, xi, self.synapses.pre_activity(batch))
@@ -162,8 +162,8 @@ class WeightPerturbation(AbstractPerturbation):
         key = key_stream(key, "weight perturbation")
         psi = self.std * draw_per_trial(batch, weights.shape, weights.dtype, key=key)
 
-        def perturbed(own):
-            model = eqx.apply_updates(batch.model, self.synapses.update(batch.model, own))
+        def perturbed(perturbation):
+            model = eqx.apply_updates(batch.model, self.synapses.update(batch.model, perturbation))
             return model, model
 
         increase = increase_of_loss(perturbed, psi, batch)

@@ -87,9 +87,9 @@ class Synapses(eqx.Module):
 
     def __check_init__(self):
         for name in ("where", "pre", "post", "rows", "where_bias", "bias_rows"):
-            given = getattr(self, name)
-            if not callable(given) and not (given is None and name in ("pre", "post", "where_bias")):
-                raise ValueError(f"`{name}` of Synapses must be a function, got {given!r}.")
+            function = getattr(self, name)
+            if not callable(function) and not (function is None and name in ("pre", "post", "where_bias")):
+                raise ValueError(f"`{name}` of Synapses must be a function, got {function!r}.")
 
     def weights(self, model: AbstractModel) -> Float[Array, "post pre"]:
         """Return the weights that the rule acts on.

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._compiled import on_host
-from popsim.training.steps.train_state import OWN, SHARED, TrainState, parts
+from popsim.training.steps.train_state import OWN, SHARED, TrainState, state_parts
 
 __all__ = ["MemberLayout", "check_devices"]
 
@@ -58,9 +58,9 @@ class MemberLayout:
         def laid_out(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
-            whole = on_host(leaf)
-            numbers = jnp if isinstance(whole, jax.Array) else np
-            padded = numbers.concatenate([whole, *[whole[-1:]] * n_extra]) if n_extra else whole
+            array = on_host(leaf)
+            numbers = jnp if isinstance(array, jax.Array) else np
+            padded = numbers.concatenate([array, *[array[-1:]] * n_extra]) if n_extra else array
             return jax.device_put(padded, sharding)
 
         return jax.tree.map(laid_out, tree)
@@ -74,7 +74,7 @@ class MemberLayout:
 
     def spread_state(self, state: TrainState) -> TrainState:
         """Return a train state with the members laid out."""
-        laid_out = self.spread(parts(state, OWN)) | self.repeat(parts(state, SHARED))
+        laid_out = self.spread(state_parts(state, OWN)) | self.repeat(state_parts(state, SHARED))
         return dataclasses.replace(state, **laid_out)
 
     def gather(self, tree: PyTree) -> PyTree:
@@ -87,16 +87,16 @@ class MemberLayout:
         def gathered(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
-            whole = on_host(leaf)
-            if isinstance(whole, jax.Array):
+            array = on_host(leaf)
+            if isinstance(array, jax.Array):
                 return jax.device_put(leaf, device)[: self.n_members]
-            return jax.device_put(whole[: self.n_members].copy(), place)
+            return jax.device_put(array[: self.n_members].copy(), place)
 
         return jax.tree.map(gathered, tree)
 
     def gather_state(self, state: TrainState) -> TrainState:
         """Return a train state with the members gathered."""
-        return dataclasses.replace(state, **self.gather(parts(state, OWN)))
+        return dataclasses.replace(state, **self.gather(state_parts(state, OWN)))
 
 
 def check_devices(devices: Any) -> None:

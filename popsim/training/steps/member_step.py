@@ -12,13 +12,13 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from popsim._compiled import jit_quickly, map_trials
 from popsim.loss import Loss, LossValues
-from popsim.per_member import beside, member_values, with_member_values
+from popsim.per_member import aligned_mask, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
 from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
 from popsim.training.steps.model_updates import AbstractModelUpdate, first_carry, update_model
 from popsim.training.steps.optimizers import learning_rate_of
-from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, parts
+from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, state_parts
 from popsim.trial import Trial
 
 __all__ = ["training_trials", "NonfiniteError"]
@@ -74,12 +74,12 @@ def trials_of_batch(
     batch_key = jax.random.fold_in(as_key(key), batch)
 
     def drawn_for(member_id, values):
-        own = with_member_values(task, values)
+        member_task = with_member_values(task, values)
         drawn_for = None if shared_trials else member_id
         check_draws_from_key(
-            "`trial` of the task", lambda own_key: own.trial(batch=batch, key=own_key), batch_key
+            "`trial` of the task", lambda own_key: member_task.trial(batch=batch, key=own_key), batch_key
         )
-        return training_trials(own, batch_size, batch=batch, member_id=drawn_for, key=batch_key)
+        return training_trials(member_task, batch_size, batch=batch, member_id=drawn_for, key=batch_key)
 
     if member_ids.ndim == 0:
         return drawn_for(member_ids, None)
@@ -149,25 +149,27 @@ def freeze_nonfinite(before: TrainState, after: TrainState, is_finite: Bool[Arra
     was_held = before.loss_fn_state.is_held
     is_held = was_held | ~is_finite
 
-    def held(old: Any, new: Any) -> Any:
+    def keep_if_held(old: Any, new: Any) -> Any:
         return jnp.where(is_held, old, new) if eqx.is_array(new) and new is not old else new
 
-    own = jax.tree.map(held, parts(before, OWN), parts(after, OWN))
+    frozen_parts = jax.tree.map(keep_if_held, state_parts(before, OWN), state_parts(after, OWN))
     frozen_from = jnp.where(is_held & ~was_held, before.step, before.loss_fn_state.frozen_from)
-    own["loss_fn_state"] = eqx.tree_at(lambda carry: carry.frozen_from, own["loss_fn_state"], frozen_from)
-    return dataclasses.replace(after, **own)
+    frozen_parts["loss_fn_state"] = eqx.tree_at(
+        lambda carry: carry.frozen_from, frozen_parts["loss_fn_state"], frozen_from
+    )
+    return dataclasses.replace(after, **frozen_parts)
 
 
 def checked_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
     """Return the state; raise `ValueError` unless it has the structure, shapes and dtypes of a fresh one."""
-    given, expected = jax.tree.structure(opt_state), jax.tree.structure(fresh)
-    if given != expected:
-        raise ValueError(f"`opt_state` must be of this optimizer and model, {expected}, got {given}.")
+    structure, expected = jax.tree.structure(opt_state), jax.tree.structure(fresh)
+    if structure != expected:
+        raise ValueError(f"`opt_state` must be of this optimizer and model, {expected}, got {structure}.")
     pairs = zip(jax.tree.leaves_with_path(opt_state), jax.tree.leaves(fresh), strict=True)
-    for (path, leaf), own in pairs:
-        if eqx.is_array(own) and (np.shape(leaf), jnp.asarray(leaf).dtype) != (own.shape, own.dtype):
+    for (path, leaf), new in pairs:
+        if eqx.is_array(new) and (np.shape(leaf), jnp.asarray(leaf).dtype) != (new.shape, new.dtype):
             raise ValueError(
-                f"`opt_state{jax.tree_util.keystr(path)}` must be {own.dtype} of shape {own.shape}, "
+                f"`opt_state{jax.tree_util.keystr(path)}` must be {new.dtype} of shape {new.shape}, "
                 f"got {jnp.asarray(leaf).dtype} of shape {np.shape(leaf)}."
             )
     return jax.tree.map(jnp.asarray, opt_state)
@@ -175,12 +177,12 @@ def checked_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
 
 def with_fresh_optimizer(state: TrainState, fresh: PyTree) -> TrainState:
     """Return the state with a reset optimizer state; a frozen or stopped member keeps its own."""
-    held = state.loss_fn_state.is_held
+    is_held = state.loss_fn_state.is_held
 
     def renewed(new: Any, old: Any) -> Any:
         if not eqx.is_array(new):
             return new
-        return jnp.where(beside(held, new), old, new)
+        return jnp.where(aligned_mask(is_held, new), old, new)
 
     return dataclasses.replace(state, opt_state=jax.tree.map(renewed, fresh, state.opt_state))
 
@@ -279,7 +281,7 @@ class MemberStep(eqx.Module):
         checked = (after.opt_state, gradient_carry)
         if self.starts_finite is not None:
             checked = eqx.filter(checked, self.starts_finite)
-        is_finite = all_finite((loss, next_loss, checked, _changed(state.model, model)))
+        is_finite = all_finite((loss, next_loss, checked, _changed_leaves(state.model, model)))
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
 
     def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
@@ -324,12 +326,12 @@ class MemberStep(eqx.Module):
         return jax.tree.map(lambda value: jnp.where(is_held, jnp.nan, value), record)
 
 
-def _changed(before: Any, after: Any) -> Any:
+def _changed_leaves(before: Any, after: Any) -> Any:
     """Return the leaves that were replaced."""
     return jax.tree.map(lambda old, new: None if new is old else new, before, after)
 
 
 def _with_model(state: TrainState, model: Any) -> TrainState:
     """Return the state with another model, partitioned as before."""
-    params, rest = eqx.partition(model, state.is_param)
-    return dataclasses.replace(state, params=params, model_without_params=rest)
+    params, constants = eqx.partition(model, state.is_param)
+    return dataclasses.replace(state, params=params, model_without_params=constants)

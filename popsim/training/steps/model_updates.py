@@ -169,14 +169,14 @@ def _make_if(
     is_enabled: Bool[Array, ""], make: Callable, changed: PyTree[bool], model: AbstractModel, state: PyTree
 ) -> tuple[AbstractModel, PyTree]:
     """Return `make(model, state)` if enabled, else both unchanged."""
-    own, rest = eqx.partition(model, changed)
+    changed_part, constant_part = eqx.partition(model, changed)
 
-    def enabled(own, state):
-        model, next_state = make(eqx.combine(own, rest), state)
+    def enabled(changed_part, state):
+        model, next_state = make(eqx.combine(changed_part, constant_part), state)
         return eqx.filter(model, changed), next_state
 
-    own, state = jax.lax.cond(is_enabled, enabled, lambda *same: same, own, state)
-    return eqx.combine(own, rest), state
+    changed_part, state = jax.lax.cond(is_enabled, enabled, lambda *same: same, changed_part, state)
+    return eqx.combine(changed_part, constant_part), state
 
 
 def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: TrainedBatch) -> PyTree[bool]:

@@ -97,8 +97,8 @@ def init_optimizer_of_members(
     """
     with jax.numpy_dtype_promotion("standard"):
         states = _states_of_members(optimizer.init, params)
-    for name, given in _hyperparams_by_member(states).items():
-        count = given.values.shape[1]
+    for name, value in _hyperparams_by_member(states).items():
+        count = value.values.shape[1]
         if count != n_members:
             raise ValueError(
                 f"`{name}` of the optimizer must have a value for each of {n_members} members, got {count}."
@@ -149,9 +149,9 @@ def _with_values_of_members(
     def init(params: PyTree) -> Any:
         state: Any = optimizer.init(params)
         hyperparams, schedule_states = dict(state.hyperparams), dict(state.hyperparams_states)
-        for name, given in by_member.items():
+        for name, value in by_member.items():
             initial = hyperparams[name]
-            hyperparams[name] = PerMember(given.values.astype(initial.dtype))
+            hyperparams[name] = PerMember(value.values.astype(initial.dtype))
             if name in schedule_states:
                 schedule_states[name] = schedule_states[name]._replace(scale=hyperparams[name])
                 hyperparams[name] *= initial
@@ -189,18 +189,18 @@ def injected_hyperparameters(
     or the factor of its schedule (those that follow a schedule alone are left out); and the names of those
     that were given as `PerMember`.
     """
-    found, scheduled, scaled = {}, set(), {}
+    indices, scheduled, scaled = {}, set(), {}
     for index, (path, leaf) in enumerate(jax.tree.leaves_with_path(opt_state)):
         fields = [getattr(step, "name", None) for step in path]
         if "hyperparams_states" in fields:
             scheduled.add(name := _innermost_name(path))
             scaled |= {name: index} if fields[-1] == "scale" else {}
         elif "hyperparams" in fields and jnp.issubdtype(leaf.dtype, jnp.floating):
-            found[_innermost_name(path)] = index
+            indices[_innermost_name(path)] = index
     with jax.numpy_dtype_promotion("standard"):
         of_members = set(_hyperparams_by_member(jax.eval_shape(optimizer.init, one_member)))
-    own = {name: index for name, index in found.items() if name not in scheduled}
-    return own | {name: index for name, index in scaled.items() if name in of_members}, of_members
+    unscheduled = {name: index for name, index in indices.items() if name not in scheduled}
+    return unscheduled | {name: index for name, index in scaled.items() if name in of_members}, of_members
 
 
 def _innermost_name(path: tuple) -> str:
@@ -247,17 +247,17 @@ def adam(
     **Raises:** `ValueError` unless `learning_rate` is a positive number or a schedule, and `clip_norm`
     positive.
     """
-    return _clipped(optax.adam, learning_rate, clip_norm)
+    return _with_clipping(optax.adam, learning_rate, clip_norm)
 
 
 def sgd(
     learning_rate: ScheduleOrRate, *, clip_norm: float | PerMember | None = None
 ) -> optax.GradientTransformationExtraArgs:
     """Plain stochastic gradient descent; arguments and errors as for `adam`."""
-    return _clipped(optax.sgd, learning_rate, clip_norm)
+    return _with_clipping(optax.sgd, learning_rate, clip_norm)
 
 
-def _clipped(
+def _with_clipping(
     optimizer: Callable[..., optax.GradientTransformation],
     learning_rate: ScheduleOrRate,
     clip_norm: float | PerMember | None,

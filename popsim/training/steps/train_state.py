@@ -119,9 +119,9 @@ class TrainState(eqx.Module):
         **Raises:** `ValueError` if nothing is trained, or a hyperparameter of the optimizer is a `PerMember`.
         """
         root_rng = as_key(root_rng, "root_rng")
-        params, rest = select_trainables(model, where_train)
+        params, constants = select_trainables(model, where_train)
         opt_state = init_optimizer(optimizer_def, params)
-        return cls(jnp.asarray(0), root_rng, params, rest, opt_state, loss_fn_state, optimizer_def)
+        return cls(jnp.asarray(0), root_rng, params, constants, opt_state, loss_fn_state, optimizer_def)
 
     @classmethod
     def initial_ensemble(
@@ -140,9 +140,9 @@ class TrainState(eqx.Module):
         not have one value per member.
         """
         root_rng = as_key(root_rng, "root_rng")
-        params, rest = select_trainables(ensemble, where_train)
+        params, constants = select_trainables(ensemble, where_train)
         opt_state = init_optimizer_of_members(optimizer_def, params, n_members(ensemble))
-        return cls(jnp.asarray(0), root_rng, params, rest, opt_state, None, optimizer_def)
+        return cls(jnp.asarray(0), root_rng, params, constants, opt_state, None, optimizer_def)
 
 
 LossOfParams = Callable[[PyTree], Float[Array, ""]]
@@ -179,13 +179,13 @@ def optimizer_step(
     }
     with jax.numpy_dtype_promotion("standard"):  # optax fails under "strict"
         updates, opt_state = optimizer.update(
-            gradients, state.opt_state, state.params, **_taken_by(optimizer.update, offered)
+            gradients, state.opt_state, state.params, **_accepted_by(optimizer.update, offered)
         )
     _check_shapes(updates, state.params)
     params = optax.apply_updates(state.params, updates)
     if trained is not None:
         params = eqx.combine(eqx.filter(params, trained), state.params)
-        opt_state = _held_where_idle(optimizer, trained, opt_state, state.opt_state)
+        opt_state = _keep_where_idle(optimizer, trained, opt_state, state.opt_state)
     return dataclasses.replace(state, params=params, opt_state=opt_state)
 
 
@@ -198,12 +198,12 @@ def _beside_others(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
     return value_fn
 
 
-def _taken_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
+def _accepted_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
     """Return the offered arguments that an optimizer accepts; `optax.contrib.sam` accepts those it names."""
-    taken = inspect.signature(update).parameters
-    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken.values()):
+    parameters = inspect.signature(update).parameters
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return offered
-    return {name: value for name, value in offered.items() if name in taken}
+    return {name: value for name, value in offered.items() if name in parameters}
 
 
 def _check_shapes(updates: PyTree[Array], params: PyTree[Array]) -> None:
@@ -215,7 +215,7 @@ def _check_shapes(updates: PyTree[Array], params: PyTree[Array]) -> None:
             )
 
 
-def _held_where_idle(
+def _keep_where_idle(
     optimizer: optax.GradientTransformation, trained: PyTree[bool], new: PyTree, old: PyTree
 ) -> PyTree:
     """Return the new optimizer state, with the old state of parameters that are not trained."""
@@ -227,15 +227,17 @@ def _held_where_idle(
             trained,
             transform_non_params=lambda _: True,
         )
-    return jax.tree.map(lambda own, updated, held: updated if own else held, is_new, new, old)
+    return jax.tree.map(
+        lambda is_new_leaf, updated, old_leaf: updated if is_new_leaf else old_leaf, is_new, new, old
+    )
 
 
-def parts(state: TrainState, names: tuple[str, ...]) -> dict[str, PyTree]:
+def state_parts(state: TrainState, names: tuple[str, ...]) -> dict[str, PyTree]:
     """Return the named parts of a state."""
     return {name: getattr(state, name) for name in names}
 
 
-def copied(tree: Any) -> Any:
+def copy_arrays(tree: Any) -> Any:
     """Return a PyTree with copies of its arrays: the compiled loop donates those of its state."""
     arrays, static = eqx.partition(tree, eqx.is_array)
     return eqx.combine(jax.device_put(arrays, may_alias=False), static)

@@ -47,8 +47,8 @@ class StepShardings(eqx.Module):
                 "`input_kwarg_shardings` must be a dict from input keyword to sharding, "
                 f"got {type(inputs).__name__}."
             )
-        whole = not isinstance(train_state, TrainState)
-        self.parts = {part: train_state if whole else getattr(train_state, part) for part in OWN}
+        is_whole = not isinstance(train_state, TrainState)
+        self.parts = {part: train_state if is_whole else getattr(train_state, part) for part in OWN}
         self.inputs = dict(inputs or {})
         self.outputs = outputs
         for part, shardings in self.parts.items():
@@ -59,7 +59,7 @@ class StepShardings(eqx.Module):
 
     def place_state(self, state: TrainState) -> TrainState:
         """Return the state moved to its devices; arrays already there are not copied."""
-        return self._map_state(_placed, state)
+        return self._map_state(_place, state)
 
     def place_inputs(self, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
         """Return the inputs moved to their devices; arrays already there are not copied.
@@ -72,14 +72,14 @@ class StepShardings(eqx.Module):
                 f"got {sorted(self.inputs)}."
             )
         return {
-            name: _map_sharded(_placed, f"input_kwarg_shardings[{name!r}]", self.inputs.get(name), value)
+            name: _map_sharded(_place, f"input_kwarg_shardings[{name!r}]", self.inputs.get(name), value)
             for name, value in inputs.items()
         }
 
     def constrain(self, state: TrainState, outputs: PyTree) -> tuple[TrainState, PyTree]:
         """Return the results of a step with sharding constraints, to be called in the compiled step."""
-        state = self._map_state(_constrained, state)
-        return state, _map_sharded(_constrained, "aux_output_shardings", self.outputs, outputs)
+        state = self._map_state(_constrain, state)
+        return state, _map_sharded(_constrain, "aux_output_shardings", self.outputs, outputs)
 
     def _map_state(self, function: Callable[[Any, Sharding], Any], state: TrainState) -> TrainState:
         parts = {
@@ -144,19 +144,19 @@ def _shardings_of_leaves(
         raise ValueError(
             f"`{name}` must have the structure of what it is for, or a prefix of it, got: {error}"
         ) from error
-    found: dict[int, Sharding | None] = {}
+    by_number: dict[int, Sharding | None] = {}
     jax.tree.map(
-        lambda sharding, numbers: found.update(dict.fromkeys(jax.tree.leaves(numbers), sharding)),
+        lambda sharding, numbers: by_number.update(dict.fromkeys(jax.tree.leaves(numbers), sharding)),
         prefix,
         numbered,
         is_leaf=_is_none,
     )
-    return tuple(found[number] for number in range(structure.num_leaves))
+    return tuple(by_number[number] for number in range(structure.num_leaves))
 
 
-def _placed(leaf: Any, sharding: Sharding) -> jax.Array:
+def _place(leaf: Any, sharding: Sharding) -> jax.Array:
     if is_traced(leaf):
-        return _constrained(leaf, sharding)
+        return _constrain(leaf, sharding)
     if isinstance(leaf, jax.Array) and _lies(leaf, sharding):
         return leaf
     return jax.device_put(leaf, sharding)
@@ -164,12 +164,12 @@ def _placed(leaf: Any, sharding: Sharding) -> jax.Array:
 
 def _lies(leaf: jax.Array, sharding: Sharding) -> bool:
     """Return whether the array has the sharding. JAX compiles again for another mesh of the same devices."""
-    own = leaf.sharding
-    same_mesh = getattr(own, "mesh", None) == getattr(sharding, "mesh", None)
-    return own == sharding or (same_mesh and own.is_equivalent_to(sharding, leaf.ndim))
+    leaf_sharding = leaf.sharding
+    same_mesh = getattr(leaf_sharding, "mesh", None) == getattr(sharding, "mesh", None)
+    return leaf_sharding == sharding or (same_mesh and leaf_sharding.is_equivalent_to(sharding, leaf.ndim))
 
 
-def _constrained(leaf: Any, sharding: Sharding) -> jax.Array:
+def _constrain(leaf: Any, sharding: Sharding) -> jax.Array:
     explicit = isinstance(sharding, NamedSharding) and AxisType.Explicit in sharding.mesh.axis_types
     return (jax.sharding.reshard if explicit else jax.lax.with_sharding_constraint)(leaf, sharding)
 

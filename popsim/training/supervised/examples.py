@@ -90,8 +90,8 @@ def _as_arrays(trials: Trial) -> tuple[Float[Array, "..."], Float[Array, "..."],
         received = jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
         if isinstance(trial.targets, OutputTarget):
             return received, trial.targets.values, trial.targets.counts
-        ones = jnp.ones(trial.timeline.n_steps, received.dtype)
-        return received, _flat(trial.targets, trial.timeline.n_steps), ones
+        counts = jnp.ones(trial.timeline.n_steps, received.dtype)
+        return received, _flat(trial.targets, trial.timeline.n_steps), counts
 
     return jax.vmap(of_trial, out_axes=1)(trials)
 

@@ -170,8 +170,8 @@ def build_train_step_fn(
         return step
     shardings = StepShardings(train_state_shardings, input_kwarg_shardings, aux_output_shardings)
     if not jax.tree.leaves(shardings):
-        return _compiled(step, donate_params_and_state)
-    compiled = _compiled(ShardedStep(step, shardings), donate_params_and_state)
+        return _compile(step, donate_params_and_state)
+    compiled = _compile(ShardedStep(step, shardings), donate_params_and_state)
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         result = compiled(shardings.place_state(train_state), **shardings.place_inputs(inputs))
@@ -182,30 +182,32 @@ def build_train_step_fn(
     return train_step
 
 
-def _compiled(step: Callable[..., tuple[TrainState, Any]], donates: bool) -> Callable[..., Any]:
+def _compile(step: Callable[..., tuple[TrainState, Any]], donates: bool) -> Callable[..., Any]:
     """Return the compiled step, which reuses the memory of all that it changes if `donates`."""
 
     def train_step(train_state: TrainState, **inputs: PyTree) -> tuple[TrainState, Any]:
         if not donates:
-            return _stepped(step, train_state, inputs)
-        rest = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
+            return _step(step, train_state, inputs)
+        retained_state = dataclasses.replace(train_state, params=None, opt_state=None, loss_fn_state=None)
         donated = (train_state.params, train_state.opt_state, train_state.loss_fn_state)
-        return _stepped_in_place((step, rest, inputs), *donated)
+        return _step_in_place((step, retained_state, inputs), *donated)
 
     return train_step
 
 
 @jit
-def _stepped(step: Callable[..., Any], train_state: TrainState, inputs: dict[str, PyTree]) -> Any:
+def _step(step: Callable[..., Any], train_state: TrainState, inputs: dict[str, PyTree]) -> Any:
     return step(train_state, **inputs)
 
 
 @functools.partial(jit, donate="all-except-first")
-def _stepped_in_place(
+def _step_in_place(
     retained: tuple[Any, ...], params: PyTree, opt_state: PyTree, loss_fn_state: PyTree
 ) -> Any:
-    step, rest, inputs = retained
-    state = dataclasses.replace(rest, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state)
+    step, retained_state, inputs = retained
+    state = dataclasses.replace(
+        retained_state, params=params, opt_state=opt_state, loss_fn_state=loss_fn_state
+    )
     return step(state, **inputs)
 
 
