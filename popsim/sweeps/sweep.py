@@ -149,7 +149,8 @@ class Sweep:
             raise ValueError(f"`axes` must not have {name!r}: {NOT_AXES[name]}.")
         if name not in settings:
             raise ValueError(
-                f"`axes` must be settings of {self.experiment.name}, got {name!r}.{suggestion(name, settings)}"
+                f"`axes` must be settings of {self.experiment.name}, got {name!r}."
+                f"{suggestion(name, settings)}"
             )
 
     def check(self) -> None:

@@ -64,7 +64,8 @@ def hyperparameter_places(
         if name not in by_name:
             raise ValueError(
                 f"`hyperparameters` of {owner} must be of "
-                f"{', '.join(sorted(by_name)) or 'those of the training'}, got {name!r}.{suggestion(name, by_name)}"
+                f"{', '.join(sorted(by_name)) or 'those of the training'}, got {name!r}."
+                f"{suggestion(name, by_name)}"
             )
     member_places = {name: by_name[name] for name in of_members if name not in place_names}
     return {name: by_name[name] for name in place_names}, member_places
