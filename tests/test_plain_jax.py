@@ -41,7 +41,7 @@ def reaching(plant, **output):
 
 
 def deciding():
-    experiment = Cognitive(task="perceptual-decision", n_units=4, cell="gru")
+    experiment = Cognitive(task="perceptual-decision", n_units=4, network="gru")
     return experiment.build_task(), lambda key: experiment.build_model(key=key)
 
 
