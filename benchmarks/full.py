@@ -1,7 +1,7 @@
 """All proofs that take long: `pytest -m full`, and the scripts of `benchmarks/faults`.
 
 Ends with 1 if one fails. With names, such as `test_optimizers kills`, only these. What comes out is put into
-docs/proofs.md, with the commit that it is of; rows of other modules and scripts stay there as they are.
+benchmarks/proofs.md, with the commit that it is of; rows of other modules and scripts stay there as they are.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 import jax
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "proofs.md"
+PAGE = ROOT / "benchmarks" / "proofs.md"
 FAULTS = ROOT / "benchmarks" / "faults"
 SCRIPTS = sorted(path.stem for path in FAULTS.glob("*.py") if path.stem != "fault_table")
 TEST_MODULES = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
@@ -33,7 +33,7 @@ Row = tuple[str, ...]
 
 def origin() -> Row:
     """The last cells of a row that is begun now: of which commit it is, when, and with what."""
-    changed = run_git("status", "--porcelain", "--", ".", ":!docs/proofs.md")
+    changed = run_git("status", "--porcelain", "--", ".", ":!benchmarks/proofs.md")
     commit = run_git("rev-parse", "--short", "HEAD") + (" and changes" if changed else "")
     versions = f"{platform.python_version()}, {jax.__version__}"
     return commit, datetime.datetime.now(datetime.UTC).date().isoformat(), versions
@@ -91,7 +91,7 @@ def prove_faults(script: str) -> tuple[list[Row], bool]:
 
 
 def read_page() -> dict[str, list[Row]]:
-    """The rows of docs/proofs.md, those of tests and those of scripts."""
+    """The rows of benchmarks/proofs.md, those of tests and those of scripts."""
     lines = PAGE.read_text().splitlines() if PAGE.exists() else []
     rows = [tuple(line.strip("| ").split(" | ")) for line in lines if line.startswith("| ")]
     lengths = {kind: len(head + STAMP) for kind, head in HEADS.items()}
@@ -102,11 +102,11 @@ def read_page() -> dict[str, list[Row]]:
 
 
 def write_page(rows: dict[str, list[Row]]) -> None:
-    """Write docs/proofs.md."""
+    """Write benchmarks/proofs.md."""
     introductions = {
         "tests": "What `pytest -m full` came to, by module of `tests/`. Minutes are those of the tests.",
         "faults": "What the scripts of `benchmarks/faults` counted, line by line; see [benchmarks]"
-        "(../benchmarks/README.md#faults).",
+        "(README.md#faults).",
     }
     text = (
         "# The long proofs\n\n`python benchmarks/full.py` makes this page: what is too long to run with each "
