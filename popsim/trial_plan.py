@@ -83,10 +83,6 @@ def longest_time(epochs: Sequence[Epoch]) -> float | None:
     return longest
 
 
-def _draw_duration(epoch: Epoch, *, key: Key[Array, ""]) -> Float[Array, ""] | None:
-    return None if epoch.duration is None else epoch.duration.sample(key=key)
-
-
 def _middle(epoch: Epoch) -> Float[Array, ""] | None:
     """Return the middle of the durations of an epoch, in seconds."""
     if epoch.duration is None:
