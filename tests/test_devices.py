@@ -54,16 +54,16 @@ assert own.loss.total.shape == (6, 5) and own.frozen_from.tolist() == [-1] * 5
 
 COLLECTIVES = """
 compiled = []
-run = batch_loop._run
+run = batch_loop._compiled_run
 def spy(*arguments):
     compiled.append(run.lower(*arguments).compile().compiled.as_text())
     return run(*arguments)
-batch_loop._run = spy
+batch_loop._compiled_run = spy
 many, _ = train(2, n_members=8, trainer=TaskTrainer(OPTIMIZER, devices=jax.devices()))
 for word in ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter"):
     assert word not in compiled[0], word
 assert "num_partitions=4" in compiled[0]
-batch_loop._run = run
+batch_loop._compiled_run = run
 assert_same(many, train(2, n_members=8)[0], rtol=0, atol=1e-6)
 """
 
