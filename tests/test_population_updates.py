@@ -243,6 +243,10 @@ def test_a_single_model_and_an_update_of_your_own():
         )
 
 
+class Spelled(StopFirst):
+    hyperparameters = "learning_rate"
+
+
 class Misshapen(StopFirst):
     def __call__(self, population, results, state, *, batch, key):
         return population, {"since": jnp.zeros(7)}, {}
@@ -288,6 +292,7 @@ class Misshapen(StopFirst):
             lambda: advancing(2, control=[EarlyStopping(1, metric="eror")]),
             "`metric` of EarlyStopping must be one of `validation_metrics`, error, got 'eror'",
         ),
+        (lambda: advancing(2, control=[Spelled()]), "`hyperparameters` must be a list of names"),
         (lambda: advancing(2, control=[Misshapen()]), "the state of Misshapen must keep names and shapes"),
     ],
 )

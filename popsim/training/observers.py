@@ -63,7 +63,8 @@ class FinishedBatches:
     """The batches that one call of the compiled loop has made.
 
     - `first`, `count`: the number of the first of them, and their number.
-    - `records`: their records, with a leading batch axis.
+    - `records`: their losses and learning rates, with axes (batch, member), without member for one model; NaN
+        for members that are frozen or stopped.
     - `kept`, `trainables`: those after which the trainables are kept, and these, with a leading axis.
     - `state`: the state after the last one.
     - `frozen_from`: the batch from which on each member is frozen; -1 if it is not.

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree, Shaped
 
-from popsim._checks import check_positive_int
+from popsim._checks import as_parts, check_positive_int
 from popsim._plain_values import plain_value
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
@@ -177,8 +177,8 @@ class AbstractPopulationUpdate(eqx.Module):
     It may have, as fields, properties or attributes of the class,
 
     - `every`: the number of batches between its calls; None, the default, for the log points.
-    - `hyperparameters`: the names of those that it sets, see `Curriculum`; None for all that differ between
-        members. By default it sets none.
+    - `hyperparameters`: a tuple of the names of those that it sets, such as ("learning_rate",); None for all
+        that differ between members. By default it sets none. `Curriculum` says what names there are.
     - `metric`: the name of the validation metric that it uses; None, the default, for the total validation
         loss, if it uses one.
     - `may_stop`: whether it stops members.
@@ -217,7 +217,8 @@ class AbstractPopulationUpdate(eqx.Module):
     def init(self, population: Population) -> tuple[Population, State]:
         """Return the population before the first batch, and what is kept of its members; nothing by default.
 
-        Only hyperparameters may be set here. It is called again for members that begin anew.
+        Only hyperparameters may be set here. Where members begin anew it is called again for the whole
+        population; what it keeps and sets of those members is used.
 
         **Returns:** the population, and arrays by name, with axes (member, ...).
 
@@ -258,7 +259,8 @@ class AbstractPopulationUpdate(eqx.Module):
 
 def hyperparameters_of(update: AbstractPopulationUpdate) -> tuple[str, ...] | None:
     """Return the names of the hyperparameters that an update sets; None for all that differ by member."""
-    return getattr(update, "hyperparameters", ())
+    names = getattr(update, "hyperparameters", ())
+    return names if names is None else as_parts("hyperparameters", names, str, "names of hyperparameters")
 
 
 def metric_name_of(update: AbstractPopulationUpdate) -> str | None:

@@ -116,7 +116,7 @@ def with_inherited(
     **Arguments:**
 
     - `state`, `recorded`, `places`: as for `inherited_parts`.
-    - `others`: the hyperparameters that stay with their member, see `hyperparameter_places`.
+    - `member_places`: the hyperparameters that stay with their member, see `hyperparameter_places`.
     - `inherited`: the other parts.
     """
     own_values = values_at(state, member_places)

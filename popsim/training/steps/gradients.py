@@ -34,7 +34,8 @@ class BatchRun(eqx.Module):
     - `number`: the number of the training batch.
     - `n_minibatches`: the number of parts into which `over_parts` divides the batch.
     - `remat`: whether derivatives recompute each time step.
-    - `keeps_states`: whether a model update needs the states.
+    - `keeps_states`: whether `run(params).states` are kept, because a model update needs them; else they are
+        None.
     """
 
     model: AbstractModel
