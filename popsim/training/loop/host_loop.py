@@ -99,13 +99,11 @@ class HostLoop:
                 state, batches = self._call(state, calls)
                 ends = self._has_ended(state, batches.frozen_from)
                 self._report_frozen(frozen_from, batches.frozen_from, ends=ends)
-                frozen_from = batches.frozen_from
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
             state, results = self._pause(state, batches, began)
-            frozen_from = self._frozen_from(state)
-            if self._has_ended(state, frozen_from) or self._is_told_to_stop():
+            if self._has_ended(state, self._frozen_from(state)) or self._is_told_to_stop():
                 break
         return state
 
@@ -119,13 +117,13 @@ class HostLoop:
         results = self._results(state)
         entry = self._log_entry(batches, results, began) if batches.logs else None
         after = self._update(state, batches, results)
-        ends_here = entry is None and self._has_ended(after, self._frozen_from(after))
-        if ends_here:  # the last batch has a log point
-            entry = self._log_entry(batches, results, began)
+        has_changed = after is not state
+        if entry is None and has_changed and self._has_ended(after, self._frozen_from(after)):
+            entry = self._log_entry(batches, results, began)  # the last batch has a log point
         if entry is not None:
             self._tell(self.observers, lambda observer: observer.on_log_point(entry))
         self._tell(self.observers, lambda observer: observer.on_pause(batches.last))
-        return after, results if after is state else None
+        return after, None if has_changed else results
 
     def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
         """Whether all members are frozen or stopped, and none can be replaced by one of another training."""
