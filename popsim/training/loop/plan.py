@@ -70,6 +70,7 @@ class TrainingPlan:
     - `new_state`: the initial state with a new optimizer state.
     - `state`: the initial state if no checkpoint is restored.
     - `first_trials`: the trials of the first batch.
+    - `trials_by_member`: whether the trials of a batch have a leading member axis.
     - `validation_trials`: the validation trials as given; with a leading member axis if the members' tasks
         differ.
     - `population_updates`: the population updates, with what they need of the training.
@@ -87,6 +88,7 @@ class TrainingPlan:
     new_state: TrainState
     state: TrainState
     first_trials: Trial
+    trials_by_member: bool
     validation_trials: Trial
     population_updates: PopulationUpdates
     recorded: PyTree[bool]
@@ -96,11 +98,6 @@ class TrainingPlan:
     def shared_trials(self) -> bool:
         """Whether all members of an ensemble draw the same numbers for the trials."""
         return self.step.shared_trials
-
-    @property
-    def trials_by_member(self) -> bool:
-        """Whether the trials of a batch have a leading member axis."""
-        return self.training.ensembled and trials_differ(self.training.task, shared_trials=self.shared_trials)
 
     @property
     def n_trained(self) -> int:
@@ -181,6 +178,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         new_state=new_state,
         state=state,
         first_trials=first_trials,
+        trials_by_member=by_member,
         validation_trials=validation_trials(training.task, count or 1),
         population_updates=updates,
         recorded=recorded,

@@ -124,11 +124,9 @@ class PopulationUpdates:
         update_states = {}
         for label in self.updates:
             before = self._population(label, state)
-            after, update_state = self._init(label, before)
-            update_states[label] = self._single(update_state)
+            after, update_states[label] = self._init(label, before)
             state = self._with_values(state, label, after.hyperparameters)
-        states = jax.tree.map(jnp.asarray, update_states)
-        return dataclasses.replace(state, population_update_states=states)
+        return self._with_states(state, update_states)
 
     def apply(
         self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
@@ -189,17 +187,19 @@ class PopulationUpdates:
         """
         records: Records = {}
         for label in self.due(batch, replaces=True):
+            before = self._population(label, state)
             exchange = MemberExchange(
                 state=state,
                 recorded=recorded,
                 places=(self.places[label][0], self._places_that_stay(label)),
                 shared=self.shared,
+                before=before,
                 population_of=functools.partial(self._population, label),
                 n_done=batch + 1,
                 is_told_to_stop=is_told_to_stop,
             )
             update_states, stopped_before = self._update_states(state), state.loss_fn_state.stops
-            before = dataclasses.replace(self._population(label, state), _exchange=exchange)
+            before = dataclasses.replace(before, _exchange=exchange)
             everyone = np.ones(before.n_members, bool)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, everyone
@@ -385,17 +385,14 @@ class PopulationUpdates:
     def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:
         """Return what the history records of updates that acted, by axis and name."""
         rows: Records = {}
-        update_states = self._update_states(state)
         for label, record in records.items():
             update = self.updates[label]
-            prefix = prefix_of(label, update)
-            values = self._by_member(
-                {name: np.asarray(value) for name, value in values_at(state, self.places[label][0]).items()}
-            )
+            prefix, values = prefix_of(label, update), values_at(state, self.places[label][0])
+            arrays = {**state.population_update_states[label], **self._single(record)}
             row = rows.setdefault(axis_of(label, update), {})
-            row |= {prefix + name: array for name, array in {**update_states[label], **record}.items()}
-            row |= {HYPERPARAMETER + name: value for name, value in values.items()}
-        return {axis: self._single(row) for axis, row in rows.items()}
+            row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
+            row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
+        return rows
 
 
 def _is_array(leaf: Any) -> bool:

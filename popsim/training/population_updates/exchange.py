@@ -35,7 +35,8 @@ class MemberExchange:
     - `recorded`: which leaves of the model change in training.
     - `places`: those of the hyperparameters that it sets, and of others, see `hyperparameter_places`.
     - `shared`: the trainings over which the population is divided; None for one.
-    - `population_of`: returns the population in a state, as the update sees it.
+    - `before`: the population in that state, as the update sees it.
+    - `population_of`: returns the population in another state.
     - `n_done`: the number of batches done, by which other trainings know what is offered.
     - `is_told_to_stop`: whether to give up waiting for them.
     """
@@ -44,6 +45,7 @@ class MemberExchange:
     recorded: PyTree[bool]
     places: tuple[Mapping[str, Place], Mapping[str, Place]]
     shared: SharedPopulation | None
+    before: Population
     population_of: Callable[[TrainState], Population]
     n_done: int
     is_told_to_stop: Callable[[], bool]
@@ -56,7 +58,7 @@ class MemberExchange:
 
     def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
         """See `Population.everyone`; raises `StoppedWaiting`."""
-        shared, n_members = self.shared, self.population_of(self.state).n_members
+        shared, n_members = self.shared, self.before.n_members
         if np.shape(scores) != (n_members,):
             raise ValueError(
                 f"`scores` must be one number for each of the {n_members} members, "
@@ -78,8 +80,7 @@ class MemberExchange:
 
     def take(self, parents: Int[Any, " member"]) -> Population:
         """See `Population.take`."""
-        parents, rows = np.asarray(parents), self.rows
-        before = self.population_of(self.state)
+        parents, before = np.asarray(parents), self.before
         is_place = parents.dtype.kind in "iu" and np.all((parents >= 0) & (parents < before.size))
         if parents.shape != before.places.shape or not is_place:
             raise ValueError(
@@ -89,9 +90,9 @@ class MemberExchange:
         if not self.was_asked:
             raise ValueError("`everyone` must be called before `take`: it waits for all members to be there.")
         if self.shared is None:
-            inherited = members_at(rows, parents)
+            inherited = members_at(self.rows, parents)
         else:
-            inherited = self.shared.rows_of(self.n_done, parents, rows)
+            inherited = self.shared.rows_of(self.n_done, parents, self.rows)
         state = with_inherited(self.state, self.recorded, *self.places, inherited)
         population = self.population_of(state)
         return dataclasses.replace(
