@@ -14,6 +14,7 @@ from popsim.per_member import of_member
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer
+from popsim.trial import Trial
 
 __all__ = ["check_size"]
 
@@ -38,16 +39,21 @@ def check_size(
     **Raises:** `ValueError` naming the experiment and what is too large, or a method that builds something
     else than it should.
     """
-    task, trainer = experiment.build_task(), experiment.build_trainer()
     name = type(experiment).__name__
-    if not isinstance(task, AbstractTask):
-        raise ValueError(f"`build_task` of {name} must return an AbstractTask, got {shown(task)}.")
+
+    def validation_trials() -> Trial:
+        task = experiment.build_task()
+        if not isinstance(task, AbstractTask):
+            raise ValueError(f"`build_task` of {name} must return an AbstractTask, got {shown(task)}.")
+        return of_member(task, 0).validation_trials()
+
+    trials = eqx.filter_eval_shape(validation_trials)
+    trainer = experiment.build_trainer()
     if not isinstance(trainer, TaskTrainer):
         raise ValueError(f"`build_trainer` of {name} must return a TaskTrainer, got {shown(trainer)}.")
     memory = _memory_of(devices)
     if memory is None:
         return
-    trials = eqx.filter_eval_shape(lambda: of_member(experiment.build_task(), 0).validation_trials())
     _check(experiment, "trials", bytes_of(trials), memory)
     ensemble = eqx.filter_eval_shape(experiment.build_ensemble)
     _check(experiment, "ensemble", bytes_of(ensemble), memory)
