@@ -127,11 +127,13 @@ def _format_warning(message: Warning | str, category: type, filename: str, *_: A
 def _run(arguments: Sequence[str], *, is_process: bool) -> None:
     command: Any = None
     try:
-        if (
-            is_process and _word_of_command(arguments) == "list"
-        ):  # it, and what it imports, need no other device
+        _check_words(arguments)
+        modules, words = _split_imports(list(arguments))
+        if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
             importlib.import_module("jax").config.update("jax_platforms", "cpu")
-        command, prog, settings = _command(list(arguments))
+        for module in modules:
+            _import(module)
+        command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
         _check_paths(parsed)
         with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
@@ -178,19 +180,8 @@ def _is_ours(error: Exception) -> bool:
     return modules_of(error)[-1].startswith("popsim.")
 
 
-def _word_of_command(arguments: Sequence[str]) -> str:
-    """Return the first word that belongs to no `--import`; "" if there is none."""
-    words = iter(arguments)
-    for word in words:
-        if word == "--import":
-            next(words, "")
-        elif not word.startswith("--import="):
-            return word
-    return ""
-
-
-def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
-    """Return the command to parse, the words that name it, and the remaining arguments."""
+def _check_words(arguments: Sequence[str]) -> None:
+    """Raise `ValueError` naming a word that is empty or has control characters."""
     option = ""  # after which the value stands as a word of its own
     for place, argument in enumerate(arguments):  # checked as text, because `Path` turns "" into "."
         name, _, value = argument.rpartition("=") if argument.startswith("-") else ("", "", argument)
@@ -200,10 +191,20 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
             raise ValueError(f"{where} must have a value, got an empty one.")
         check_text(name or option or "path", value)
         option = argument if argument.startswith("-") and "=" not in argument else ""
+
+
+def _split_imports(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Return the modules to import, and the arguments after them."""
+    modules = []
     while arguments and arguments[0].partition("=")[0] == "--import":
         _, joined, module = arguments[0].partition("=")
-        _import([module] if joined else arguments[1:2])
+        modules.append(module if joined else "".join(arguments[1:2]))
         arguments = arguments[1 if joined else 2 :]
+    return modules, arguments
+
+
+def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
+    """Return the command to parse, the words that name it, and the remaining arguments."""
     match arguments:
         case ["--version", *_]:
             print(f"popsim {__version__}")
@@ -250,9 +251,8 @@ def _sweeping(settings: list[str]) -> tuple[Any, str, list[str]]:
     return sweep_choice(Sweep.__doc__), "popsim sweep", settings
 
 
-def _import(names: list[str]) -> None:
+def _import(name: str) -> None:
     """Import a user's module, which may register experiments, also from the current folder."""
-    name = "".join(names)
     if not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(
             f"--import must be followed by the name of a module, such as my_module, got {name!r}."
