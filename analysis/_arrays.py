@@ -36,10 +36,7 @@ def as_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
 
 
 def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, "..."]:
-    """Return the values, an array or nested lists of numbers, with a type.
-
-    **Raises:** `ValueError` if `values` are not one array of numbers.
-    """
+    """Return the values, an array or nested lists of numbers, with a type."""
     n_arrays = sum(np.ndim(part) > 0 for part in values) if isinstance(values, tuple) else 0
     if n_arrays and not all(isinstance(part, list | tuple) for part in values):
         raise ValueError(
@@ -69,8 +66,6 @@ def finite_float64(name: str, values: AnyArray) -> Float[np.ndarray, "..."]:
 
     - `name`: the name of the argument, for the error message.
     - `values`: numbers.
-
-    **Raises:** `ValueError` if `values` is empty or not finite.
     """
     converted = as_float64(name, values)
     if converted.size == 0:
@@ -186,8 +181,6 @@ def centred_samples(name: str, activity: AnyArray) -> Float[np.ndarray, "sample 
 
     - `name`: the name of the argument, for the error message.
     - `activity`: array with axes (sample..., unit), such as (trial, time, unit).
-
-    **Raises:** `ValueError` if there are fewer than two samples, or no unit varies.
     """
     values = finite_float64(name, activity)
     if values.ndim < 2 or values[..., 0].size < 2:
@@ -213,10 +206,7 @@ def centred_samples_of_members(
 def paired_samples(
     first: AnyArray, second: AnyArray
 ) -> tuple[Float[np.ndarray, "sample unit"], Float[np.ndarray, "sample other"]]:
-    """Return the centred samples of two members that received the same trials.
-
-    **Raises:** `ValueError` as `centred_samples`, or if the shapes differ before the last axis.
-    """
+    """Return the centred samples of two members that received the same trials."""
     shapes = [as_float64(name, values).shape for name, values in (("first", first), ("second", second))]
     if shapes[0][:-1] != shapes[1][:-1]:
         raise ValueError(

@@ -14,10 +14,7 @@ __all__ = ["window_mask", "in_window", "mean_in_window", "last_in_window", "time
 def trial_time_last(
     values: Shaped[Array, "..."], trials: Trial, time_axis: int
 ) -> Shaped[Array, "*axes trial time"]:
-    """Move the axes of trials and time to the end; the trial axis is the one before time.
-
-    **Raises:** `ValueError` if these axes do not match the numbers of trials and time steps.
-    """
+    """Move the axes of trials and time to the end; the trial axis is the one before time."""
     sizes = (n_trials(trials), trials.timeline.n_steps)
     axis = time_axis % values.ndim if -values.ndim <= time_axis < values.ndim else 0
     lengths = values.shape[max(axis - 1, 0) : axis + 1]
@@ -47,8 +44,6 @@ def window_mask(trials: Trial, window: AbstractWindow) -> Bool[Array, "trial tim
 
     - `trials`: stacked trials; each has its own epochs and events.
     - `window`: such as `popsim.windows.FromEvent("go cue")` or `popsim.windows.InEpoch("hold")`.
-
-    **Raises:** `ValueError` if the trials have no epoch or event of that name.
     """
 
     def of_trial(timeline: Timeline, index: Int[Array, ""]) -> Bool[Array, " time"]:
@@ -67,8 +62,6 @@ def in_window(
     - `values`: such as `hand_speed(states.hand)`, with axes (member, trial, time).
     - `trials`, `window`: as for `window_mask`.
     - `time_axis`: the axis of time, which follows that of the trials; -2 if a feature axis comes last.
-
-    **Raises:** `ValueError` if `values` do not match the trials, or there is no such epoch or event.
     """
     last = trial_time_last(values, trials, time_axis)
     return time_back(jnp.where(window_mask(trials, window), last, jnp.nan), time_axis)
@@ -80,8 +73,6 @@ def mean_in_window(
     """Average over the steps of a window. NaN in trials where the window is empty.
 
     **Arguments:** as for `in_window`.
-
-    **Raises:** as `in_window`.
     """
     last, mask = trial_time_last(values, trials, time_axis), window_mask(trials, window)
     mean = jnp.mean(last, axis=-1, where=mask)
@@ -96,8 +87,6 @@ def last_in_window(
     For example, `cursor_error` at the end of `popsim.windows.InEpoch("movement")` is the end-point error.
 
     **Arguments:** as for `in_window`.
-
-    **Raises:** as `in_window`.
     """
     last, mask = trial_time_last(values, trials, time_axis), window_mask(trials, window)
     step = mask.shape[-1] - 1 - jnp.argmax(mask[:, ::-1], axis=-1)
@@ -115,8 +104,6 @@ def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
 
     - `trials`: stacked trials.
     - `event`: the name of the event.
-
-    **Raises:** `ValueError` if the trials have no event of that name.
     """
     happens = trials.timeline.happens(event)
     steps = jnp.arange(trials.timeline.n_steps) - trials.timeline.events[event][:, None]
@@ -145,9 +132,6 @@ def aligned_to(
     - `event`: the name of the event.
     - `before`, `after`: in s, multiples of the time step.
     - `time_axis`: the axis of time, which follows that of the trials; -2 if a feature axis comes last.
-
-    **Raises:** `ValueError` if `values` do not match the trials, there is no such event, or a time is
-    negative, longer than a trial or not a multiple of the time step.
     """
     n_steps, dt = trials.timeline.n_steps, trials.timeline.dt
     for name, seconds in (("before", before), ("after", after)):

@@ -70,10 +70,7 @@ def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float
 
 
 def counts(compiled: jax.stages.Compiled) -> Counts:
-    """Count the operations of a compiled training.
-
-    **Raises:** `ValueError` if there are not two loops over time in the loop over batches.
-    """
+    """Count the operations of a compiled training."""
     text = compiled.as_text() or ""
     computations = _computations(text)
     bodies = {name: computations[name] for name in re.findall(r"body=%?([\w.\-]+)", text)}

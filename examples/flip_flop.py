@@ -145,10 +145,7 @@ def describe(size: Size, seed: int) -> dict[str, int]:
 
 
 def trained_networks(folder: Path, cell: str, size: Size, seed: int) -> popsim.NetworkModel:
-    """The ensemble that `train` saved in `folder`.
-
-    **Raises:** `ValueError` if what is there was trained otherwise.
-    """
+    """The ensemble that `train` saved in `folder`."""
     path, expected = folder / f"{cell}.safetensors", describe(size, seed)
     saved = read_model_details(path)
     if saved != expected:

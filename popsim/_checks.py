@@ -141,8 +141,6 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
 
     - `kind`: the class of each part, or classes.
     - `expected`: what they must be, such as "tasks".
-
-    **Raises:** `ValueError` if it is a part itself, no list, or holds something else.
     """
     if isinstance(values, (str, Mapping, kind)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be a list of {expected}, got {shown(values)}.")
@@ -211,8 +209,6 @@ def as_float_array(value: Any) -> Array | PerMember:
     """Convert a value, or the values of a `PerMember`, to the default floating-point type.
 
     What is no number is returned as it is: the check of the argument, which knows its name, refuses it.
-
-    **Raises:** `ValueError` if a number that somebody typed becomes 0 or infinite.
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
@@ -232,9 +228,6 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
     - `name`: the name of the argument, for the error message.
     - `seconds`: the time in seconds.
     - `dt`: the time step in seconds.
-
-    **Raises:** `ValueError` if `seconds` is negative or not a multiple of `dt` (see `is_on_grid`), or so long
-    that the number of steps does not fit in 32 bits.
     """
     check_non_negative(name, seconds)
     return steps_of_delay(name, seconds, dt)
@@ -254,10 +247,7 @@ def steps_of_delay(name: str, seconds: float, dt: float) -> int:
 
 
 def steps_of_window(name: str, seconds: float, dt: float) -> int:
-    """Return the number of time steps in the duration of a window, rounded; zero for no time at all.
-
-    **Raises:** `ValueError` if the duration is shorter than a time step, so that it might never act.
-    """
+    """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
     if seconds / dt >= LARGEST_INT:
         raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
@@ -306,10 +296,7 @@ MISTAKES = (AssertionError, AttributeError, LookupError, NameError, TypeError, V
 
 @contextlib.contextmanager
 def naming_traced_code(name: str) -> Iterator[None]:
-    """Name the user's function in errors from needing the values of a traced array.
-
-    **Raises:** `ValueError` in place of JAX's errors for `if`, `float()` or NumPy on a traced array.
-    """
+    """Name the user's function in errors from needing the values of a traced array."""
     try:
         yield
     except TRACED_ERRORS as error:
@@ -327,8 +314,6 @@ def naming_errors(name: str, arguments: str) -> Iterator[None]:
 
     - `name`: the name of the function.
     - `arguments`: its arguments, such as "(states, trial, model)".
-
-    **Raises:** `ValueError` in place of the errors in `MISTAKES`.
     """
     try:
         with naming_traced_code(name):

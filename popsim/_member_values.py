@@ -65,8 +65,6 @@ def check_builds(
     - `build`: makes one model, `build(key, **settings)`.
     - `key`, `ids`: a member is built from `fold_in(key, its id)`.
     - `settings`: the values of each setting, by member.
-
-    **Raises:** `ValueError` as `build` does, with the settings.
     """
     if is_tracing() or is_traced(key, dict(settings)):
         return
@@ -136,8 +134,6 @@ def check_values_of_members(name: str, tree: PyTree) -> None:
 
     - `name`: the name of the argument.
     - `tree`: the task, loss or the like.
-
-    **Raises:** `ValueError` naming the argument, and the first member whose values are refused.
     """
     for path, module in _modules(tree):
         check_module_of_members(f"`{name}{path}`", module)
@@ -166,8 +162,6 @@ def check_modules(name: str, tree: PyTree) -> None:
 
     - `name`: what the PyTree is, for the error message.
     - `tree`: a task or the like; modules that hold a `PerMember` are checked with the values of members.
-
-    **Raises:** `ValueError` as the constructors do.
     """
     if is_traced(tree):
         return

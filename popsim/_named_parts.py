@@ -168,8 +168,6 @@ def compared_parts(then: Mapping[str, Any], now: Mapping[str, Any]) -> Compared:
     Two functions of one name are not known to be equal if their code differs, as a lambda may be written
     anew, or if they are of different modules. Between versions, neither are packages' functions of one name,
     nor parts that only one of the versions has.
-
-    **Raises:** `ValueError` if the first is none.
     """
     parts_then, code_then = _parts_and_code(then)
     parts_now, code_now = now["parts"], now["code"]

@@ -29,8 +29,6 @@ def plain_value(name: str, value: Any, *, depth: int = 0) -> Any:
     - `name`: the name of the argument, for the error message.
     - `value`: the value.
     - `depth`: the number of tuples and dicts around it.
-
-    **Raises:** `ValueError` naming the argument, with the place in it, for anything else.
     """
     if value is None or isinstance(value, bool):
         return value

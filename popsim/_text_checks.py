@@ -24,10 +24,7 @@ def is_utf8(text: str) -> bool:
 
 
 def check_text(name: str, text: str) -> None:
-    """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8.
-
-    **Raises:** `ValueError` naming the argument.
-    """
+    """Check that a path, or another word of a command, is not empty and can be encoded in UTF-8."""
     if not is_utf8(text):
         raise ValueError(f"`{name}` must be a path in UTF-8, got {text!r}.")
     if not text:
@@ -39,8 +36,6 @@ def check_path(name: str, path: str | Path) -> None:
 
     A path that passes can be a line of a script, a table or a report, and the library that reads the arrays
     takes it. Nothing at the path is opened.
-
-    **Raises:** `ValueError` naming the argument.
     """
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
         text = " ".join(repr(path).split())[:200]

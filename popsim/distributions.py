@@ -63,10 +63,7 @@ class Constant(AbstractDistribution):
 
 
 class Uniform(AbstractDistribution):
-    """A uniform distribution between `low` and `high`, numbers or arrays of the same shape.
-
-    **Raises:** `ValueError` if `low` is above `high`.
-    """
+    """A uniform distribution between `low` and `high`, numbers or arrays of the same shape."""
 
     low: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
     high: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
@@ -83,10 +80,7 @@ class Uniform(AbstractDistribution):
 
 
 class Normal(AbstractDistribution):
-    """A normal distribution with mean `mean` and standard deviation `std`, of the same shape.
-
-    **Raises:** `ValueError` if `std` is negative.
-    """
+    """A normal distribution with mean `mean` and standard deviation `std`, of the same shape."""
 
     mean: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
     std: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
@@ -126,8 +120,6 @@ class TruncatedExponential(AbstractDistribution):
 
     Commonly used for foreperiods: the hazard rate rises only close to `high`. A sample is low - scale log(1 -
     u F), with u uniform and F the probability of the untruncated distribution below `high`.
-
-    **Raises:** `ValueError` if a parameter is not a scalar, `scale` is not positive, or `low` exceeds `high`.
     """
 
     low: Float[Array, ""] = eqx.field(converter=as_float_array)

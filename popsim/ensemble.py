@@ -45,8 +45,6 @@ class Members:
         same initial weights and see the same trials, so that settings are compared on the same seeds.
     - `settings`: for each setting, its value per member.
     - `shape`: the number of values of each setting, in the order of `settings`, then the number of seeds.
-
-    **Raises:** `ValueError` if the arguments are inconsistent, or a setting is called "seed".
     """
 
     ids: Int[np.ndarray, " member"]
@@ -100,17 +98,11 @@ class Members:
         }
 
     def per_member(self, name: str) -> PerMember:
-        """Return a setting as a `PerMember`, for use in a task, a loss or an optimizer.
-
-        **Raises:** `ValueError` if there is no such setting, or it is not numeric.
-        """
+        """Return a setting as a `PerMember`, for use in a task, a loss or an optimizer."""
         return PerMember(self._numbers(name))
 
     def numbers(self, names: Sequence[str]) -> dict[str, Shaped[np.ndarray, "member ..."]]:
-        """Return the named settings, each with a number or an array of numbers per member.
-
-        **Raises:** `ValueError` if there is no such setting, or it is not numeric.
-        """
+        """Return the named settings, each with a number or an array of numbers per member."""
         return {name: self._numbers(name) for name in as_parts("settings", names, str, "names of settings")}
 
     def group(self, values: Tree, axis: int) -> Tree:
@@ -122,8 +114,6 @@ class Members:
 
         - `values`: a NumPy or JAX array, or a PyTree of them.
         - `axis`: the member axis, in all of them.
-
-        **Raises:** `ValueError` if that axis does not have one entry per member.
         """
 
         def grouped(path: tuple, leaf: Any) -> Any:
@@ -140,10 +130,7 @@ class Members:
         return jax.tree.map_with_path(grouped, values)
 
     def select(self, index: int) -> "Members":
-        """Return one member with its id and settings; trained alone it is the same as in the ensemble.
-
-        **Raises:** `ValueError` if there is no such member.
-        """
+        """Return one member with its id and settings; trained alone it is the same as in the ensemble."""
         check_index("index", index, self.n_members)
         place = slice(index, index + 1)
         settings = {name: values[place] for name, values in self.settings.items()}
@@ -173,8 +160,6 @@ def member_grid(n_seeds: int, **settings: Any) -> Members:
     - `settings`: for each setting its values, on the first axis.
 
     **Returns:** the members in C order: the seed varies fastest, the first setting slowest.
-
-    **Raises:** `ValueError` if `n_seeds` is not a positive integer, or a setting has no values.
     """
     check_positive_int("n_seeds", n_seeds)
     return grid_of_seeds(range(n_seeds), settings)
@@ -204,10 +189,7 @@ def _as_values(name: str, values: Any) -> np.ndarray:
 
 
 def as_member_ids(name: str, ids: Any) -> Int[Array, "*member"]:
-    """Return the ids of members, on which their draws depend, as an array.
-
-    **Raises:** `ValueError` unless they are whole numbers from 0 to 2**31 - 1; traced ones are not checked.
-    """
+    """Return the ids of members, on which their draws depend, as an array."""
     if not is_traced(ids):
         numbers = np.asarray(ids)
         if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > LARGEST_INT):
@@ -237,10 +219,6 @@ def make_ensemble(
     - `key`: the member with id `i` is built from `fold_in(key, i)`, independent of `n_members`.
 
     **Returns:** a model whose arrays have a leading member axis.
-
-    **Raises:** `ValueError` if `n_members` is not a positive integer, `first_member` is negative, or `build`
-    draws random numbers other than from its key, such as by `numpy.random`, which would make all members
-    equal.
 
     **Warns:** if `build` draws from another key than its own.
     """
@@ -279,9 +257,6 @@ def build_members(
         weights, those of the member with that index in `make_ensemble`.
 
     **Returns:** a model whose arrays have a leading member axis.
-
-    **Raises:** `ValueError` if one of the `settings` is missing in `members` or not numeric, or `build` does
-    not take them, refuses their values, or draws random numbers other than from its key.
 
     **Warns:** if `build` draws from another key than its own.
     """
@@ -359,10 +334,7 @@ def _build_from_settings(
 
 
 def n_members(ensemble: eqx.Module) -> int:
-    """Return the number of members of an ensemble.
-
-    **Raises:** `ValueError` if `ensemble` has no arrays, or their leading axes differ in length.
-    """
+    """Return the number of members of an ensemble."""
     check_instance("ensemble", ensemble, eqx.Module, "an ensemble of models, as make_ensemble builds")
     for path in per_member_nodes(ensemble):
         raise ValueError(
@@ -391,8 +363,6 @@ def member(ensemble: ModelType, index: int) -> ModelType:
 
     - `ensemble`: models stacked on a leading axis.
     - `index`: the index of the member, from 0.
-
-    **Raises:** `ValueError` if there is no such member.
     """
     count = n_members(ensemble)
     check_index("index", index, count, "a member of the ensemble")

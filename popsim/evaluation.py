@@ -51,9 +51,6 @@ def evaluate(
     - `trials`: stacked trials; by default the task's validation trials.
     - `member_id`: the id of the model in an ensemble; selects the noise that it has in `evaluate_ensemble`.
     - `key`: for the noise; that of trial i depends only on `key`, `member_id` and i.
-
-    **Raises:** `ValueError` if the model rejects the trials, `task` is not a task, its validation trials are
-    not stacked, or `task` or `model` holds a `PerMember`.
     """
     key = as_key(key)
     check_task(task)
@@ -96,10 +93,6 @@ def evaluate_ensemble(
         id get the same noise.
     - `member_batch_size`: how many members are evaluated at a time, on which the last digits of the results
         depend; None for all.
-
-    **Raises:** `ValueError` if the model rejects the trials, `task` is not a task, its validation trials are
-    not stacked, `member_batch_size` is not a positive integer, `ensemble` has no common member axis, or a
-    `PerMember` or `member_ids` has another length.
     """
     key = as_key(key)
     check_task(task)
@@ -117,10 +110,7 @@ def evaluate_ensemble(
 
 
 def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | None) -> tuple[Trial, bool]:
-    """Return the trials of an ensemble, by default for validation, and whether each member has its own.
-
-    **Raises:** `ValueError` if the model rejects them; as `validation_trials`.
-    """
+    """Return the trials of an ensemble, by default for validation, and whether each member has its own."""
     if trials is not None:
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
@@ -136,10 +126,7 @@ def members_in_a_row(trials: Trial) -> Trial:
 
 
 def validation_trials(task: AbstractTask, n_members: int) -> Trial:
-    """Return the validation trials of an ensemble, with a leading member axis if they differ between members.
-
-    **Raises:** `ValueError` if a `PerMember` of the task does not have one value per member.
-    """
+    """Return the validation trials of an ensemble, with a leading member axis if they differ between members."""
     values_of_members = member_values(task, n_members, "task")
     if not differs_between_members(task):
         return checked_validation_trials(of_member(task, 0))

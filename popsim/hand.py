@@ -34,8 +34,6 @@ class Workspace(eqx.Module):
 
     - `low`: the corner with the smallest coordinates.
     - `high`: the corner with the largest coordinates.
-
-    **Raises:** `ValueError` if the corners differ in shape, or the box has no extent.
     """
 
     constants: ClassVar[Constants] = "all"

@@ -138,8 +138,6 @@ class Loss(eqx.Module):
     - `weights`: the weight of each term, by name: an array leaf that may change during training, a
         `PerMember`, or a schedule over training batches
         (`LinearSchedule(0.0, 1e-3, last_batch=500) * Effort()`).
-
-    **Raises:** `ValueError` if two terms have the same name, or the names of terms and weights differ.
     """
 
     __array_ufunc__ = None
@@ -169,9 +167,6 @@ class Loss(eqx.Module):
         """Return the weighted terms of one trial; arguments as for `AbstractLossTerm`.
 
         A weight that follows a schedule has its final value; use `at_batch` for another.
-
-        **Raises:** `ValueError` if a weight differs between members, or if a term, which is then named,
-        raises an error, does not compute with JAX, or is not a scalar.
         """
         check_of_one_member("loss", self)
         weights: dict = self.at_batch(LAST_BATCH).weights

@@ -92,10 +92,7 @@ class AbstractModel(eqx.Module):
         )
 
     def check(self, trials: Trial) -> None:  # noqa: B027
-        """Check concrete, stacked trials before compilation; by default all are accepted.
-
-        **Raises:** `ValueError` if the model cannot run these trials.
-        """
+        """Check concrete, stacked trials before compilation; by default all are accepted."""
 
 
 def check_model(name: str, model: Any) -> None:

@@ -61,8 +61,6 @@ class GaussianNoise(AbstractNoise):
     **Arguments:**
 
     - `std`: the standard deviation in the unit of the signal; one for all features, or one per feature.
-
-    **Raises:** `ValueError` if `std` is negative or not finite.
     """
 
     std: Float[Array, "*features"] = eqx.field(converter=as_float_array)
@@ -85,8 +83,6 @@ class MotorNoise(AbstractNoise):
 
     - `signal_dependent`: k, the standard deviation as a fraction of the command.
     - `constant`: s, the standard deviation at zero command, in the unit of the command.
-
-    **Raises:** `ValueError` if one is negative or not finite.
     """
 
     signal_dependent: Float[Array, ""] = eqx.field(converter=as_float_array)

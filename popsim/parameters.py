@@ -34,8 +34,6 @@ def is_parameter(model: PyTree) -> PyTree[bool]:
     **Returns:** True or False for each leaf, in the structure of `model`:
     `equinox.filter(model, is_parameter(model))` selects the parameters.
 
-    **Raises:** `ValueError` naming the module if its `constants` are neither "all" nor names of its fields.
-
     !!! example
 
         ```python
@@ -82,9 +80,6 @@ def picked_parameters(model: PyTree, where: Callable[[Any], Any] | None, *, argu
     - `argument`: the name of the function in error messages, such as "`where_train`".
 
     **Returns:** True or False for each leaf, in the structure of `model`.
-
-    **Raises:** `ValueError` naming `argument` if the function returns something that is not a part of the
-    model, or a Python number, or selects nothing that can be learned; also as `is_parameter`.
     """
     leaves, structure = jax.tree.flatten(model)
     learned = jax.tree.leaves(is_parameter(model))

@@ -45,8 +45,6 @@ class PerMember(eqx.Module):
     **Arguments:**
 
     - `values`: one value per member, on the first axis.
-
-    **Raises:** `ValueError` if `values` has no axis, or no value, or one that becomes 0 or infinite.
     """
 
     values: Shaped[Array, "member ..."] = eqx.field(converter=_as_values)
@@ -97,10 +95,7 @@ class ScaledLearningRate(eqx.Module):
     scale: PerMember | Float[Array, ""]
 
     def __call__(self, count: Any) -> Any:
-        """Return the value for one member.
-
-        **Raises:** `ValueError` if `scale` is still a `PerMember`.
-        """
+        """Return the value for one member."""
         if isinstance(self.scale, PerMember):
             raise ValueError(
                 "a schedule that differs between members must be given to an optimizer of popsim.training, "
@@ -153,8 +148,6 @@ def member_values(tree: PyTree, n_members: int, name: str) -> PyTree[Array]:
     - `tree`: a task, a loss, or the like.
     - `n_members`: the number of members of the ensemble.
     - `name`: the name of the argument, for the error message.
-
-    **Raises:** `ValueError` if a `PerMember` does not have `n_members` values.
     """
     check_n_members(tree, n_members, name)
     return jax.tree.map(
@@ -189,8 +182,6 @@ def of_member(tree: Tree, index: int) -> Tree:
 
     - `tree`: the PyTree of all members; returned unchanged if it holds no `PerMember`.
     - `index`: the index of the member, from 0.
-
-    **Raises:** `ValueError` if a `PerMember` has no value for that member.
     """
 
     def value_of(node: Any) -> Any:

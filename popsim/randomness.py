@@ -47,8 +47,6 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
 
     - `key`: the key.
     - `name`: the name of the argument, for the error message.
-
-    **Raises:** `ValueError` if it is not a single key, or its implementation is not sound (see `_unsound`).
     """
     if hasattr(key, "dtype"):
         if key.dtype == np.uint32:
@@ -154,8 +152,6 @@ def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) ->
 
     - `name`: the name of the function, for the error message.
     - `function`, `args`: the function and its arguments.
-
-    **Raises:** `ValueError` if the two programs differ, or the function needs the values of traced arrays.
     """
     with naming_traced_code(name):
         first, second = (program_values(function, *args) for _ in range(2))

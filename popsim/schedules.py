@@ -84,8 +84,6 @@ class LinearSchedule(AbstractBatchSchedule):
 
     - `start`, `stop`: the two values, numbers or arrays of the same shape.
     - `first_batch`, `last_batch`: the batches between which the value changes.
-
-    **Raises:** `ValueError` if the batches are not in order.
     """
 
     start: Float[Array, "*shape"] = eqx.field(converter=as_float_array)
@@ -120,8 +118,6 @@ class PiecewiseSchedule(AbstractBatchSchedule):
 
     - `starts`: the first batch of each phase; that of the first phase is 0.
     - `values`: one value per phase, on the first axis.
-
-    **Raises:** `ValueError` if `starts` does not begin with 0 and increase, or the lengths differ.
     """
 
     starts: tuple[int, ...] = eqx.field(static=True, converter=_as_batches)

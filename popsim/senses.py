@@ -50,8 +50,6 @@ class Scaling(eqx.Module):
 
     - `center`: the value that is mapped to zero, in the unit of the value.
     - `scale`: the distance from `center` that is mapped to one, in the unit of the value.
-
-    **Raises:** `ValueError` if `center` is not finite, or `scale` is not positive.
     """
 
     constants: ClassVar[Constants] = "all"
@@ -85,9 +83,6 @@ class SensoryChannel(eqx.Module):
     - `noise`: added after the delay, in the unit of the sensed features.
     - `own_delay`: for members of an ensemble with different delays: that of the member, from 0 to `delay`,
         the longest of them. None for `delay`.
-
-    **Raises:** `ValueError` if `sense` is not a function, or a delay is negative, not finite, or longer than
-    the longest.
     """
 
     constants: ClassVar[Constants] = "all"
@@ -118,10 +113,7 @@ class SensoryChannel(eqx.Module):
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
-    """Return channels as a dictionary.
-
-    **Raises:** `ValueError` unless they are sensory channels by name.
-    """
+    """Return channels as a dictionary."""
     if not isinstance(channels, Mapping):
         raise ValueError(
             f"`channels` must be channels by name, such as {{'vision': channel}}, got {channels!r}."
@@ -148,19 +140,13 @@ def joints(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
 
 
 def muscle_stretch(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
-    """Return fibre lengths (in optimal lengths) and fibre velocities (in optimal lengths per second).
-
-    **Raises:** `ValueError` if the plant has no muscles.
-    """
+    """Return fibre lengths (in optimal lengths) and fibre velocities (in optimal lengths per second)."""
     readings, _ = _muscles(state, plant)
     return jnp.concatenate([readings.fibre_length, readings.fibre_velocity])
 
 
 def muscle_force(state: LoopState, plant: AbstractPlant) -> Float[Array, " features"]:
-    """Return muscle forces, as sensed by Golgi tendon organs, in units of the maximal isometric force.
-
-    **Raises:** `ValueError` if the plant has no muscles.
-    """
+    """Return muscle forces, as sensed by Golgi tendon organs, in units of the maximal isometric force."""
     readings, muscled = _muscles(state, plant)
     return readings.force / muscled.muscle.max_isometric_force
 
@@ -173,8 +159,6 @@ def spindle_firing(state: LoopState, plant: AbstractPlant) -> Float[Array, " fea
     Gorassini 1998, J Physiol 507:277-291, form in the abstract; 4.3, 0.6 and 2 as in the code of DeepDraw,
     and 82 as in that of Task-driven-Proprioception, both of amathislab; the 50 was not checked against a
     second source). The power is smoothed within about 1 mm/s of v = 0, which keeps gradients finite.
-
-    **Raises:** `ValueError` if the plant has no muscles.
     """
     readings, muscled = _muscles(state, plant)
     millimetres = 1000 * muscled.muscle.optimal_length
@@ -230,9 +214,6 @@ def network_input_names(
     - `trials`: stacked trials of the task, such as `task.validation_trials()`.
     - `plant`: the body, or None.
     - `channels`: the senses of the body, by name.
-
-    **Raises:** `ValueError` if `trials` are not stacked trials, `channels` not channels by name, or only one
-    of `plant` and `channels` is given.
     """
     check_trials("trials", trials)
     if (plant is None) != (channels is None):

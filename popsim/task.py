@@ -78,8 +78,6 @@ class AbstractTask(eqx.Module):
 
         - `batch`: the number of the training batch whose trials are drawn; by default one after the end of
             all schedules.
-
-        **Raises:** `ValueError` if the task holds a `PerMember`: describe `popsim.of_member(task, index)`.
         """
         return describe_task(self, batch=batch)
 
@@ -111,10 +109,7 @@ def check_task(task: Any) -> None:
 
 
 def checked_validation_trials(task: AbstractTask) -> Trial:
-    """Return the validation trials of a task.
-
-    **Raises:** `ValueError` if they are not stacked trials, or not computed with JAX.
-    """
+    """Return the validation trials of a task."""
     with naming_traced_code("what `validation_trials` of `task` calls"):
         trials = task.validation_trials()
     check_trials("validation_trials", trials)

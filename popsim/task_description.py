@@ -210,8 +210,6 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
     - `task`: the task of one member.
     - `batch`: the number of the training batch whose trials are drawn; by default one after the end of all
         schedules.
-
-    **Raises:** `ValueError` if `task` holds a `PerMember`.
     """
     if isinstance(task, type):
         raise ValueError(f"`task` must be a task, not its class or name, got {shown(task)}.")

@@ -56,17 +56,12 @@ def chosen(outputs: Float[Array | np.ndarray, "... time outputs"], target: Outpu
 
     - `outputs`: the outputs of a network; they may have more leading axes (member) than the target.
     - `target`: the target of the same trials.
-
-    **Raises:** `ValueError` if the target is not a choice.
     """
     return _choice(outputs, target, threshold=0.0)
 
 
 def right_choice(target: OutputTarget) -> Int[Array, "..."]:
-    """Return the index of the correct choice; -1 in trials without a choice, such as catch trials.
-
-    **Raises:** `ValueError` if the target is not a choice.
-    """
+    """Return the index of the correct choice; -1 in trials without a choice, such as catch trials."""
     check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     return _choice(target.values, target, threshold=0.5)
 
@@ -77,8 +72,6 @@ def choice_accuracy(
     """Return the fraction of correct choices among the trials with a choice; NaN if there are none.
 
     Arguments as for `chosen`. **Returns** one fraction per member, if the outputs have a member axis.
-
-    **Raises:** `ValueError` if the target is not a choice.
     """
     right = right_choice(target)
     is_asked = right >= 0
@@ -147,10 +140,6 @@ class Trial(eqx.Module):
     - `timeline`: the time step, the number of steps, epochs and events.
     - `interventions`: the schedule of each intervention, by name.
     - `conditions`: labels of the trial for analysis, such as the direction of its target.
-
-    **Raises:** `ValueError` if the first axis of an array of `inputs`, `targets` or `interventions` does not
-    have length `timeline.n_steps`, if an input, or a single array of targets, has no feature axis, or if an
-    input is not floating-point.
     """
 
     init: PyTree[Array]
@@ -259,10 +248,7 @@ def n_trials(trials: Trial) -> int:
 
 
 def label_trial(trial: Trial, conditions: Mapping[str, Array]) -> Trial:
-    """Add conditions to a trial, or to stacked trials.
-
-    **Raises:** `ValueError` if there is already a condition with one of the names.
-    """
+    """Add conditions to a trial, or to stacked trials."""
     twice = sorted(set(conditions) & set(trial.conditions))
     if twice:
         raise ValueError(f"`conditions` of a trial must have different names, got {twice} more than once.")
@@ -270,10 +256,7 @@ def label_trial(trial: Trial, conditions: Mapping[str, Array]) -> Trial:
 
 
 def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
-    """Repeat every trial of a stacked `Trial` `n_repeats` times in a row, to be run with independent noise.
-
-    **Raises:** `ValueError` if `n_repeats` is not a positive integer.
-    """
+    """Repeat every trial of a stacked `Trial` `n_repeats` times in a row, to be run with independent noise."""
     check_positive_int("n_repeats", n_repeats)
     check_trials("trials", trials)
     return _repeat(trials, n_repeats)
@@ -306,8 +289,6 @@ def schedule_intervention(trials: Trial, name: str, parameters: Any, active: Arr
     - `parameters`: the parameters of the intervention, the same in all trials: a number, an array or list of
         numbers, or a mapping of these.
     - `active`: when it acts: one value, one per time step, or an array of shape (trial, time).
-
-    **Raises:** `ValueError` if `active` has another shape, or is not boolean.
     """
     check_trials("trials", trials)
     for leaf in jax.tree.leaves(parameters):

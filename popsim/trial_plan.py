@@ -105,9 +105,6 @@ class TrialPlan(eqx.Module):
     - `catch_event`: the event that catch trials omit.
     - `catch_probability`: the probability of a catch trial.
 
-    **Raises:** `ValueError` if epochs share a name or may last longer than the trial, `catch_event` does not
-    begin a later one, `duration` is not a multiple of `dt`, or `catch_probability` is not from 0 to 1.
-
     !!! example
 
         ```python

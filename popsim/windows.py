@@ -40,8 +40,6 @@ class Timeline(eqx.Module):
     - `n_steps`: the number of time steps.
     - `epochs`: by name, the first step of an epoch and the step after its last.
     - `events`: by name, the step at which an event happens; `NEVER` if it does not.
-
-    **Raises:** `ValueError` if `dt` or `n_steps` is not positive, or steps are not integers.
     """
 
     dt: float = eqx.field(static=True, converter=plain_number)
@@ -75,17 +73,11 @@ class Timeline(eqx.Module):
         return (steps >= epoch[..., :1]) & (steps < epoch[..., 1:])
 
     def since(self, event: str, delay: float = 0.0) -> Bool[Array, "*trial time"]:
-        """Return a mask of the steps from `delay` seconds after an event on; empty if it does not happen.
-
-        **Raises:** `ValueError` if `delay` is not a multiple of the time step.
-        """
+        """Return a mask of the steps from `delay` seconds after an event on; empty if it does not happen."""
         return jnp.arange(self.n_steps) >= self.step_after(event, delay)[..., None]
 
     def step_after(self, event: str, delay: float = 0.0) -> Int[Array, "*trial"]:
-        """Return the step `delay` seconds after an event, which may lie outside the trial.
-
-        **Raises:** `ValueError` if `delay` is not a multiple of the time step.
-        """
+        """Return the step `delay` seconds after an event, which may lie outside the trial."""
         return self._named("events", event) + steps_of_delay("delay", delay, self.dt)
 
     def happens(self, event: str) -> Bool[Array, "*trial"]:
@@ -155,9 +147,6 @@ class FromEvent(AbstractWindow):
 
     Empty if the event does not happen. The duration is rounded to time steps, half a step up, and is the same
     for every delay.
-
-    **Raises:** `ValueError` if `delay` is not finite or `duration` is negative and, when called, if `delay`
-    is longer than the trial or not a multiple of the time step, or `duration` is shorter than one.
     """
 
     event: str = eqx.field(static=True)
@@ -193,9 +182,6 @@ class Between(AbstractWindow):
     """The time from `start` to `stop`, in seconds since the beginning of the trial.
 
     Both are rounded to time steps, half a step up, so that windows that adjoin in time do so in steps.
-
-    **Raises:** `ValueError` if `start` is negative, or `stop` is before it or not finite and, when called, if
-    `start` is after the trial, or the window is shorter than a time step.
     """
 
     start: float = eqx.field(static=True, converter=plain_number)

@@ -55,11 +55,7 @@ _THROUGHOUT = WholeTrial()
 
 
 def phase_batches(phases: Sequence[Phase] = ADAPTATION_PHASES) -> dict[str, tuple[int, int]]:
-    """Return the first training batch of each phase, and the batch after its last, keyed by phase name.
-
-    **Raises:** `ValueError` if there is no phase, names repeat, a number of batches is not positive, or a
-    strength is not finite.
-    """
+    """Return the first training batch of each phase, and the batch after its last, keyed by phase name."""
     if not isinstance(phases, Sequence) or isinstance(phases, str):
         raise ValueError(f"`phases` must be a list of phases, got {shown(phases)}.")
     for phase in phases:
@@ -86,8 +82,6 @@ class PhaseStrength(AbstractBatchSchedule):
 
     - `phases`: the strength of each phase.
     - `ramp`: the number of batches in which a new phase reaches its strength, in equal steps; 1 for at once.
-
-    **Raises:** `ValueError` if `ramp` is not a positive whole number.
     """
 
     phases: PiecewiseSchedule
@@ -168,10 +162,6 @@ def adaptation_plan(
         Zero for fields and rotations, 1.0 for a gain.
     - `window`, `unless`: the time window, and the interventions that exclude this one, as in
         `InterventionPlan`: `unless=("force channel",)` after `channel_trials()`.
-
-    **Raises:** `ValueError` if names of phases repeat, a number of batches or `ramp` is not positive, a
-    strength is not finite, a phase is shorter than `ramp`, `catch_share` is outside [0, 1], `null` is not
-    one number or as many as `parameters`, or parameters drawn per trial have a strength other than 0 or 1.
     """
     batches = phase_batches(phases)
     shortest = min(n_batches for _, n_batches, _ in phases)
@@ -223,9 +213,6 @@ class DirectedVector(AbstractDistribution):
     - `length`: a number or a distribution.
     - `n_directions`: the number of evenly spaced directions, the first to the right; None for all.
     - `n_axes`: the number of axes, 2 or 3.
-
-    **Raises:** `ValueError` if a length may be negative, `n_directions` is not positive, or `n_axes` is not
-    2 or 3.
     """
 
     length: AbstractDistribution = eqx.field(converter=as_distribution)
@@ -267,8 +254,6 @@ def random_forces(
     - `n_axes`: the number of axes of the hand, 2 or 3; forces lie in the plane of the first two.
     - `window`, `probability`, `cue_input`: the time window, the fraction of trials, and the name of the input
         that holds the parameters, as in `InterventionPlan`.
-
-    **Raises:** `ValueError` as `DirectedVector` does.
     """
     force = DirectedVector(magnitude, n_directions=n_directions, n_axes=n_axes)
     return InterventionPlan(
@@ -317,8 +302,6 @@ class ChannelToTarget:
     **Arguments:**
 
     - `stiffness`, `damping`: those of the walls, in N/m and N s/m.
-
-    **Raises:** `ValueError` if a number is negative.
     """
 
     stiffness: float
@@ -356,8 +339,6 @@ def channel_trials(
     - `stiffness`, `damping`: those of the walls, in N/m and N s/m.
     - `window`, `unless`: the time window, and the interventions that exclude this one, as in
         `InterventionPlan`.
-
-    **Raises:** `ValueError` if `stiffness` or `damping` is negative.
     """
     channel = FromTrial(ChannelToTarget(stiffness, damping))
     return InterventionPlan("force channel", channel, window=window, probability=probability, unless=unless)

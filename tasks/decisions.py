@@ -150,9 +150,6 @@ class PerceptualDecision(AbstractGoTask):
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if `noise` is negative, a coherence is outside [-1, 1], `n_streams` is not 1 or
-    2, or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
     n_streams: Literal[1, 2] = eqx.field(static=True, kw_only=True, default=2)
@@ -221,9 +218,6 @@ class ContextIntegration(AbstractTask):
     - `n_outputs`: the number of outputs, 1 or 2.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if `noise` is negative, `n_outputs` is not 1 or 2, or `duration` is not a
-    multiple of `dt` or leaves no time step for the decision.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * CrossEntropy())

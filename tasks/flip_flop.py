@@ -39,9 +39,6 @@ class FlipFlop(AbstractFixedTimes):
     - `pulse_probability`: the probability of a pulse per channel and time step.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if `n_bits` is not a whole number from 1 to 10, `pulse_probability` is outside
-    [0, 1], or `duration` is not a positive multiple of `dt`.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())

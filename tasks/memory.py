@@ -54,9 +54,6 @@ class DelayedResponse(AbstractGoTask):
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if `n_directions` is odd, `noise` is negative, a probability is outside [0, 1],
-    or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=8)
@@ -134,9 +131,6 @@ class DelayedMatchToSample(AbstractGoTask):
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if there are fewer than two directions, `yes_to` is unknown, `noise` is negative,
-    a probability is outside [0, 1], or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
     n_directions: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=2)
@@ -212,9 +206,6 @@ class DelayedComparison(AbstractGoTask):
     - `response`: the weights before and after the go cue, and the fraction of catch trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if `pairs` are not two different positive frequencies each, `noise` is
-    negative, or `duration` is not a multiple of `dt` or leaves no time to respond.
     """
 
     pairs: Float[Array, "pair 2"] = eqx.field(kw_only=True, converter=as_float_array, default=PAIRS)

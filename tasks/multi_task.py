@@ -47,11 +47,7 @@ class TrialLayout:
 
     @classmethod
     def of(cls, tasks: Mapping[str, Trial]) -> "TrialLayout":
-        """Return the layout for one trial of each named task.
-
-        **Raises:** `ValueError` if a task needs a body or has interventions, time steps differ, a choice with
-        one output is mixed with tasks with more, or conditions of one name differ in shape or dtype.
-        """
+        """Return the layout for one trial of each named task."""
         trials = list(tasks.values())
         dt = trials[0].timeline.dt
         inputs: dict[str, int] = {}
@@ -183,11 +179,6 @@ class MultiTask(AbstractTask):
         or in the order of `tasks` an array or a schedule over training batches, such as
         `PiecewiseSchedule((0, 500), [[1.0, 0.0], [1.0, 1.0]])`; all equal by default.
     - `loss`: the loss to train with; by default the one that all tasks share.
-
-    **Raises:** `ValueError` if there is no task, one needs a body or has interventions, an input or condition
-    is called "task", time steps differ, a choice with one output is mixed with tasks with more outputs,
-    `shares` are negative, all zero, or not one per task, or the tasks have different losses and none is
-    given.
     """
 
     tasks: tuple[AbstractTask, ...]
@@ -250,10 +241,7 @@ class MultiTask(AbstractTask):
 
 
 def _in_order(shares: Mapping[str, Any], names: tuple[str, ...]) -> list[Any]:
-    """Return the shares of the tasks in the order of their names.
-
-    **Raises:** `ValueError` unless there is one for each task, and for nothing else.
-    """
+    """Return the shares of the tasks in the order of their names."""
     for name in shares:
         if name not in names:
             raise ValueError(f"`shares` must be of the tasks {list(names)}, got {name!r}.")

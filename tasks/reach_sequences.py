@@ -73,9 +73,6 @@ class SequentialReaches(AbstractTask):
     - `catch_probability`: the fraction of trials without go cues.
     - `validation_distance`: the distance of all targets from the centre in the validation trials, in m.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-
-    **Raises:** `ValueError` if a number is not positive, the last reach may have no time step, `duration`
-    is not a multiple of `dt`, or a probability is outside [0, 1].
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)
@@ -176,10 +173,6 @@ class TargetJump(AbstractTask):
     - `displacement`: the jump along the reach and to its left, two numbers in m or a distribution of them.
     - `jump_probability`: the fraction of trials with a jump.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-
-    **Raises:** `ValueError` if a distance or time is not positive, the jump may leave no time step for the
-    correction, displacements are not two finite numbers, `duration` is not a multiple of `dt`, or a
-    probability is outside [0, 1].
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)

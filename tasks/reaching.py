@@ -45,9 +45,6 @@ class RandomReaches(AbstractFixedTimes):
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `validation_distance`: the distance of targets in the validation trials, in m.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if a time or the distance is not positive, or `duration` is not a multiple
-    of `dt`.
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)
@@ -87,8 +84,6 @@ class CenterOutReaches(AbstractFixedTimes):
     - `n_directions`: the number of targets; None for the whole circle.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if a number is not positive, or `duration` is not a multiple of `dt`.
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)
@@ -152,9 +147,6 @@ class DelayedReaches(AbstractTask):
         distributions.
     - `catch_probability`: the fraction of trials without a go cue.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-
-    **Raises:** `ValueError` if a distance or time is not positive, hold and delay may leave no time step for
-    the movement, `duration` is not a multiple of `dt`, or a probability is outside [0, 1].
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)

@@ -60,9 +60,6 @@ class ReadySetGo(AbstractTask):
     - `catch_probability`: the fraction of trials without set.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if a gain or `pulse` is not positive, `overshoot` is negative, or `duration` is
-    not a multiple of `dt` or leaves no time for the longest ramp.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())
@@ -182,9 +179,6 @@ class SineGeneration(AbstractFixedTimes):
     - `amplitude`: the amplitude A.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
     - `loss`: the loss to train with.
-
-    **Raises:** `ValueError` if a frequency is not positive or has fewer than two time steps per period,
-    `amplitude` is negative, or `duration` is not a positive multiple of `dt`.
     """
 
     loss: Loss = eqx.field(kw_only=True, default_factory=lambda: 1.0 * OutputError())

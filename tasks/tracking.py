@@ -75,9 +75,6 @@ class SumOfSinusoids(AbstractTargetPath):
 
     - `frequencies`: f, in Hz.
     - `amplitudes`: a, as fractions of h; their sum is at most 1, so that the target stays in the workspace.
-
-    **Raises:** `ValueError` if a frequency is not positive, an amplitude is negative, the sum of amplitudes
-    exceeds 1, or the numbers of frequencies and amplitudes differ.
     """
 
     frequencies: Float[Array, " sinusoid"] = eqx.field(
@@ -124,8 +121,6 @@ class RandomWalk(AbstractTargetPath):
 
     - `speed`: the root mean square of the velocity along each axis in the stationary state, in m/s.
     - `correlation_time`: τ, in seconds.
-
-    **Raises:** `ValueError` if a number is not positive.
     """
 
     speed: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.08)
@@ -186,9 +181,6 @@ class Tracking(AbstractTask):
     - `ramp`: the time until the full speed of the path, in seconds.
     - `n_validation_trials`: the number of validation trials.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-
-    **Raises:** `ValueError` if a number is not positive, `path` has another type, the start may leave no time
-    step for the pursuit, or `duration` is not a multiple of `dt`.
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)
@@ -268,9 +260,6 @@ class PosturalHold(AbstractTask):
     - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds; numbers or
         distributions.
     - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
-
-    **Raises:** `ValueError` if a number is not positive, hold and pulse may leave no time step for the
-    recovery, or `duration` is not a multiple of `dt`.
     """
 
     workspace: Workspace = eqx.field(converter=as_workspace)

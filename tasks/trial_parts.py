@@ -90,10 +90,7 @@ def reach_loss(effort: float | PerMember = 1e-6) -> Loss:
 
 
 class AbstractFixedTimes(AbstractTask):
-    """A task whose trials all have the same times.
-
-    **Raises:** `ValueError` unless `duration` is a positive multiple of `dt`.
-    """
+    """A task whose trials all have the same times."""
 
     duration: eqx.AbstractVar[float]
     dt: eqx.AbstractVar[float]
@@ -144,8 +141,6 @@ def center_out_trials(
 
     The first target is to the right. In three dimensions the targets lie in the plane of the first two
     axes.
-
-    **Raises:** `ValueError` if `distance` or `n_directions` is not positive.
     """
     check_positive("distance", distance)
     check_positive_int("n_directions", n_directions)
@@ -309,8 +304,6 @@ class GoResponse(eqx.Module):
         2019, Nat Neurosci 22:297 (checked in gyyang/multitask).
     - `silence_counts`: the weight of a time step before the go cue; it is 1 after the grace period.
     - `catch_probability`: the fraction of catch trials.
-
-    **Raises:** `ValueError` if `grace` or `silence_counts` is negative, or the fraction is outside [0, 1].
     """
 
     grace: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
@@ -334,11 +327,7 @@ class GoResponse(eqx.Module):
         )
 
     def check(self, plan: TrialPlan) -> None:
-        """Check that a plan always leaves time to respond.
-
-        **Raises:** `ValueError` if `grace` is not a multiple of the time step, or the longest epochs leave no
-        time step after it.
-        """
+        """Check that a plan always leaves time to respond."""
         n_steps_in("grace", self.grace, plan.dt)
         check_time_left(plan, self.grace + plan.dt, "the grace after the go cue and a time step")
 

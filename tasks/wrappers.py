@@ -43,8 +43,6 @@ def common_loss(tasks: Sequence[AbstractTask], loss: Loss | None) -> Loss:
     """Return `loss`, or the loss that all tasks share if None.
 
     Traced weights are assumed to be equal.
-
-    **Raises:** `ValueError` if there is no task, or no loss is given and the tasks have different ones.
     """
     if not tasks:
         raise ValueError("`tasks` must be at least one, got none.")
@@ -191,9 +189,6 @@ class Mixture(AbstractTask):
     - `shares`: the relative frequency of each task, not negative, or a schedule of these over training
         batches. All equal by default.
     - `loss`: the loss to train with; by default the one that all tasks share.
-
-    **Raises:** `ValueError` if trials differ in structure, there is not one share per task, or the tasks
-    have different losses and none is given.
     """
 
     tasks: tuple[AbstractTask, ...]
@@ -236,9 +231,6 @@ class TaskCurriculum(AbstractTask):
     - `tasks`: the tasks in sequence.
     - `starts`: the first batch of each task, beginning with 0.
     - `loss`: the loss to train with; by default the one that all tasks share.
-
-    **Raises:** `ValueError` if trials differ in structure, there is not one start per task, or the tasks
-    have different losses and none is given.
     """
 
     tasks: tuple[AbstractTask, ...]
@@ -279,9 +271,6 @@ class ParameterCurriculum(AbstractWrapper):
     - `task`: the task.
     - `where`: a function that selects one array of the task, such as a bound of a distribution.
     - `schedule`: the value in each training batch, of the same shape.
-
-    **Raises:** `ValueError` if `where` does not select a floating-point array, the shape of the schedule
-    differs, or the task refuses its first or its last value, or that of a phase.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -329,8 +318,6 @@ class WithFixation(AbstractWrapper):
     - `task`: the task, with named inputs.
     - `until`: the event that ends fixation.
     - `name`: the name of the input.
-
-    **Raises:** `ValueError` when trials are drawn, if they lack the event or already have such an input.
     """
 
     until: str = eqx.field(static=True)
@@ -365,8 +352,6 @@ class WithInterventions(AbstractWrapper):
     - `task`: the task.
     - `plans`: the plans of the interventions, which the model must hold; a plan may exclude trials with
         interventions of earlier plans.
-
-    **Raises:** `ValueError` if two plans are for the same intervention.
     """
 
     plans: tuple[InterventionPlan, ...]

@@ -23,8 +23,6 @@ def channel_force(
     - `external_force`: the force of the walls alone on the hand, in N: `states.external_force` of channel
         trials without a field.
     - `starts`, `targets`: the ends of the channel, in m.
-
-    **Raises:** `ValueError` if a number is not finite, or a target is at its start.
     """
     return -leftward_component(
         finite_float64("external_force", external_force), movement_directions(starts, targets)
@@ -48,8 +46,6 @@ def ideal_channel_force(
     - `field`: such as `popsim.interventions.CurlField()`.
     - `parameters`: those of the field, the same in all trials, as for
         `popsim.interventions.schedule_intervention`.
-
-    **Raises:** `ValueError` if a number is not finite, or a target is at its start.
     """
     starts = finite_float64("init", init.position)
     positions = _at_start_of_steps(hand.position, init.position, "position")
@@ -89,8 +85,6 @@ def adaptation_index(
 
     - `channel_force`: the result of the function of that name, in N.
     - `ideal_force`: the result of `ideal_channel_force`, in N.
-
-    **Raises:** `ValueError` if a force is infinite.
     """
     measured, ideal = (np.asarray(force, np.float64) for force in (channel_force, ideal_force))
     for name, force in (("channel_force", measured), ("ideal_force", ideal)):
@@ -120,8 +114,6 @@ def after_effect(
 
     - `deviation`: of each trial with the field off, such as `maximum_perpendicular_deviation`.
     - `baseline`: of the same trials before any field; leading axes may be (batch, member).
-
-    **Raises:** `ValueError` if a number is not finite, or the shapes differ.
     """
     after, before = finite_float64("deviation", deviation), finite_float64("baseline", baseline)
     if after.shape != before.shape:

@@ -42,8 +42,6 @@ def choice_fractions(
 
     - `coherence`: of each trial, signed: positive for the choice that is counted.
     - `chose_right`: whether that choice was made, with leading axes such as (member).
-
-    **Raises:** `ValueError` if `coherence` is not finite, or the numbers of trials differ.
     """
     signed, choices = finite_float64("coherence", coherence), np.asarray(chose_right)
     if choices.shape[-1:] != signed.shape:
@@ -68,8 +66,6 @@ def produced_interval(
     - `start`: the step from which time is counted.
     - `dt`: the time step in s.
     - `threshold`: the output to reach.
-
-    **Raises:** `ValueError` if `dt` is not positive.
     """
     check_positive("dt", dt)
     steps = jnp.arange(output.shape[-1])
@@ -117,8 +113,6 @@ def decision_time(
         `trials.timeline.epochs["stimulus"][:, 0]`.
     - `dt`: the time step in s.
     - `threshold`: in the unit of the output.
-
-    **Raises:** `ValueError` if `output` is not finite, or `dt` or `threshold` is not positive.
     """
     check_positive("threshold", threshold)
     distance = np.abs(finite_float64("output", output))
@@ -139,8 +133,6 @@ def chronometric_curve(
 
     - `coherence`: of each trial, signed.
     - `times`: in s, from `decision_time` or `reaction_time`; NaN where there was no decision.
-
-    **Raises:** `ValueError` if `coherence` is not finite, or the numbers of trials differ.
     """
     signed, decision_times = finite_float64("coherence", coherence), as_float64("times", times)
     if decision_times.shape[-1:] != signed.shape:

@@ -84,8 +84,6 @@ def peak_speed(speed: TimeCourses, *, dt: float) -> PeakSpeed:
 
     - `speed`: of the hand, in m/s, see `hand_speed`; row t is at time (t + 1) dt.
     - `dt`: the time step in s.
-
-    **Raises:** `ValueError` if `speed` is not finite or `dt` not positive.
     """
     check_positive("dt", dt)
     values = finite_float64("speed", speed)
@@ -115,8 +113,6 @@ def count_speed_peaks(speed: TimeCourses, *, prominence: float = 0.05) -> Int[np
     - `speed`: of the hand, in m/s, see `hand_speed`.
     - `prominence`: the minimum height of a peak above the higher of its adjacent valleys
         (`scipy.signal.find_peaks`), as a share of the largest speed of the trial; above 0 and below 1.
-
-    **Raises:** `ValueError` if `speed` is not finite, or `prominence` not above 0 and below 1.
     """
     from scipy.signal import find_peaks
 
@@ -131,10 +127,7 @@ def count_speed_peaks(speed: TimeCourses, *, prominence: float = 0.05) -> Int[np
 
 @dataclasses.dataclass(frozen=True)
 class FractionOfPeak:
-    """A speed threshold at a share of the peak speed of each movement.
-
-    **Raises:** `ValueError` if `fraction` is not above zero and below one.
-    """
+    """A speed threshold at a share of the peak speed of each movement."""
 
     fraction: float = 0.05
 
@@ -151,10 +144,7 @@ class FractionOfPeak:
 
 @dataclasses.dataclass(frozen=True)
 class FixedSpeed:
-    """A fixed speed threshold, in m/s.
-
-    **Raises:** `ValueError` if `threshold` is not positive.
-    """
+    """A fixed speed threshold, in m/s."""
 
     threshold: float
 
@@ -184,8 +174,6 @@ def movement_onset(
     - `speed`: of the hand, in m/s, see `hand_speed`; row t is at time (t + 1) dt.
     - `threshold`: `FractionOfPeak(0.05)`, or `FixedSpeed(0.02)` in m/s.
     - `dt`: the time step in s.
-
-    **Raises:** `ValueError` if `speed` is not finite or `dt` not positive.
     """
     check_positive("dt", dt)
     forwards = from_rest(finite_float64("speed", speed))
@@ -201,8 +189,6 @@ def movement_offset(
     speed stays above it to the end of the trial, or never exceeds it.
 
     **Arguments:** as for `movement_onset`.
-
-    **Raises:** as `movement_onset`.
     """
     check_positive("dt", dt)
     backwards = from_rest(finite_float64("speed", speed))[..., ::-1]
@@ -216,8 +202,6 @@ def movement_duration(
     """Return the time from the onset to the offset of each movement, in s; NaN where either is NaN.
 
     **Arguments:** as for `movement_onset`.
-
-    **Raises:** as `movement_onset`.
     """
     return movement_offset(speed, threshold, dt=dt) - movement_onset(speed, threshold, dt=dt)
 
@@ -263,8 +247,6 @@ def reaction_time(
     - `trials`: those trials, stacked.
     - `event`: the name of the event.
     - `threshold`: as for `movement_onset`.
-
-    **Raises:** `ValueError` if `speed` is not finite or does not match the trials, or there is no such event.
     """
     values = finite_float64("speed", speed)
     expected = (n_trials(trials), trials.timeline.n_steps)
@@ -294,9 +276,6 @@ def preparatory_activity(
     - `trials`: those trials, stacked.
     - `event`: the name of the event.
     - `duration`: in s, a positive multiple of the time step.
-
-    **Raises:** `ValueError` if `hidden` is not finite or does not match the trials, there is no such event,
-    or `duration` is not a positive multiple of the time step.
     """
     values, dt = finite_float64("hidden", hidden), trials.timeline.dt
     expected = (n_trials(trials), trials.timeline.n_steps)

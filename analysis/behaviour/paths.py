@@ -27,8 +27,6 @@ def path_length(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarr
     **Arguments:**
 
     - `position`: of the hand, in m; prepend the start to include the distance covered in the first step.
-
-    **Raises:** `ValueError` if `position` is not finite.
     """
     steps = np.diff(finite_float64("position", position), axis=-2)
     return np.asarray(np.linalg.norm(steps, axis=-1).sum(axis=-1))
@@ -40,8 +38,6 @@ def path_ratio(position: Float[AnyArray, "*axes time space"]) -> Float[np.ndarra
     NaN where the ends coincide.
 
     **Arguments:** as for `path_length`.
-
-    **Raises:** as `path_length`.
     """
     points = finite_float64("position", position)
     distance = np.linalg.norm(points[..., -1, :] - points[..., 0, :], axis=-1)
@@ -63,8 +59,6 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
     **Arguments:**
 
     - `position`: of the hand in the plane, in m.
-
-    **Raises:** `ValueError` if `position` is not finite, or not in the plane.
     """
     points = finite_float64("position", position)
     if points.shape[-1] != 2:
@@ -80,11 +74,7 @@ def curvature(position: Float[AnyArray, "*axes time 2"]) -> Float[np.ndarray, "*
 
 
 def movement_directions(starts: Points, targets: Points) -> Float[np.ndarray, "trial 2"]:
-    """Return the unit vectors from the starts to the targets (both in m).
-
-    **Raises:** `ValueError` if a number is not finite, a target is at its start, or the shapes are not
-    (trial, 2).
-    """
+    """Return the unit vectors from the starts to the targets (both in m)."""
     ends, begins = finite_float64("targets", targets), finite_float64("starts", starts)
     for name, places in (("targets", ends), ("starts", begins)):
         if places.ndim != 2 or places.shape[1] != 2 or len(places) != len(begins):
@@ -119,8 +109,6 @@ def perpendicular_deviation(
 
     - `position`: of the hand or the cursor in the plane, in m.
     - `starts`, `targets`: of the trials, in m.
-
-    **Raises:** `ValueError` if a number is not finite, or a target is at its start.
     """
     along = movement_directions(starts, targets)
     away = finite_float64("position", position) - finite_float64("starts", starts)[:, None]
@@ -133,8 +121,6 @@ def maximum_perpendicular_deviation(
     """Return the `perpendicular_deviation` of largest magnitude in each trial, in m, with its sign.
 
     **Arguments:** as for `perpendicular_deviation`.
-
-    **Raises:** as `perpendicular_deviation`.
     """
     deviation = perpendicular_deviation(position, starts, targets)
     largest = np.argmax(np.abs(deviation), axis=-1, keepdims=True)
@@ -156,9 +142,6 @@ def initial_velocity_angle(
     - `starts`, `targets`: of the trials, in m.
     - `times`: one per trial, in s since its beginning; `np.full(n_trials, 0.1)` for one time.
     - `dt`: the time step in s.
-
-    **Raises:** `ValueError` if a number is not finite (`times` may be NaN), a target is at its start, or a
-    time is before the first or after the last row.
     """
     values = _at_times(finite_float64("velocity", velocity), times, dt)
     return _angle(values, movement_directions(starts, targets))
@@ -175,8 +158,6 @@ def initial_direction_error(
     **Arguments:** as for `initial_velocity_angle`, but
 
     - `position`: of the hand in the plane, in m.
-
-    **Raises:** as `initial_velocity_angle`.
     """
     values = _at_times(finite_float64("position", position), times, dt)
     return _angle(values - finite_float64("starts", starts), movement_directions(starts, targets))
@@ -253,9 +234,6 @@ def end_point_ellipse(
 
     - `end_points`: of the hand or the cursor, in m, of repeated trials to one target.
     - `coverage`: the probability that the ellipse contains the next end point, above 0 and below 1.
-
-    **Raises:** `ValueError` if there are fewer than three trials, `end_points` is not finite, or `coverage`
-    is not above 0 and below 1.
     """
     if not 0 < coverage < 1:
         raise ValueError(f"`coverage` must be above 0 and below 1, got {coverage}.")

@@ -66,8 +66,6 @@ def fit_binomial(
     - `design`: the predictors, each scaled to about one.
     - `n_trials`, `n_right`: of each condition, the number of trials and of right choices.
     - `with_lapse`: whether to fit a lapse.
-
-    **Raises:** `ValueError` if the maximum is not found.
     """
     start = np.zeros(design.shape[1])
     values = _most_likely(design, n_trials, n_right, start)
@@ -208,9 +206,6 @@ def fit_psychometric(coherences: Evidence, chose_right: Bool[AnyArray, "*axes tr
     - `coherences`: signed, of each trial and stream of evidence, in any unit; `coherence[:, None]` for one
         stream.
     - `chose_right`: whether the choice for positive coherences was made, with leading axes such as (member).
-
-    **Raises:** `ValueError` if `coherences` is not finite, the numbers of trials differ, or the coherences do
-    not vary enough to separate the slopes from the bias and from each other.
     """
     fits, axes = _fits(coherences, chose_right, with_lapse=False)
     return _stack_fits(fits, axes)
@@ -226,8 +221,6 @@ def fit_psychometric_with_lapses(
     half of its trials, such as an untrained one, gets a lapse of 1/2.
 
     **Arguments:** as for `fit_psychometric`.
-
-    **Raises:** as `fit_psychometric`.
     """
     fits, axes = _fits(coherences, chose_right, with_lapse=True)
     without = [(values[:-1], errors[:-1]) for values, errors in fits]

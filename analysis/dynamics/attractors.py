@@ -45,9 +45,6 @@ def rollout(
     - `ensemble`, `inputs`, `dynamics`: as for `find_fixed_points`.
     - `states`: initial states, the same number per member.
     - `n_steps`: number of time steps.
-
-    **Raises:** `ValueError` if states or inputs are not finite or do not match the members, or `n_steps` is
-    not a positive integer.
     """
     check_positive_int("n_steps", n_steps)
     with jax.enable_x64(True):
@@ -77,8 +74,6 @@ def assign_basins(points: FixedPoints, states: States, within: float) -> Int[np.
     - `points`: fixed points of the same members, such as the stable ones.
     - `states`: final states, such as the last of `rollout`.
     - `within`: maximum distance of a state from its point, in the unit of the states.
-
-    **Raises:** `ValueError` if the numbers of members differ, or `within` is not positive.
     """
     check_positive("within", within)
     last = np.asarray(states, np.float64)
@@ -142,9 +137,6 @@ def slow_directions(
         `least_time_constant`. Absolute eigenvalues from 0.97 to 1.01 correspond to -dt / log(0.97) and
         dt / log(1.01).
     - `n_neighbours`: number of neighbours from which the curve is estimated.
-
-    **Raises:** `ValueError` if there are no more points than neighbours, the arrays differ in length, or a
-    time is not positive.
     """
     points, matrices = finite_float64("states", states), finite_float64("jacobian", jacobian)
     if matrices.shape != (*points.shape, points.shape[-1]):

@@ -44,8 +44,6 @@ def mixtures_of_states(
     - `n_mixed`: number of states in each mean.
     - `concentration`: of the distribution: far below 1 near the visited states, far above 1 near their mean.
     - `key`: random key.
-
-    **Raises:** `ValueError` if `states` is empty or not finite, or a number is not positive.
     """
     check_positive_int("n_starts", n_starts)
     check_positive_int("n_mixed", n_mixed)
@@ -68,8 +66,6 @@ def states_with_noise(
     - `states`, `n_starts`, `key`: as for `mixtures_of_states`.
     - `noise`: standard deviation as a share of the root-mean-square distance of the member's visited states
         from their mean, divided by the square root of the number of units.
-
-    **Raises:** `ValueError` as `mixtures_of_states`, or if `noise` is negative.
     """
     check_positive_int("n_starts", n_starts)
     check_non_negative("noise", noise)
@@ -205,10 +201,7 @@ class FixedPoints:
         return dataclasses.replace(self, **chosen)
 
     def of_member(self, member: int) -> "FixedPoints":
-        """Return the points of one member.
-
-        **Raises:** `ValueError` if `member` is out of range.
-        """
+        """Return the points of one member."""
         if not 0 <= member < self.n_members:
             raise ValueError(f"`member` must be 0 to {self.n_members - 1}, got {member}.")
         return self.where(self.member == member)
@@ -261,9 +254,6 @@ def find_fixed_points(
     - `dynamics`: one time step of one model. For your own system, a function `(model, state) -> state`, or
         `(model, state, inputs) -> state` if `inputs` are given; differentiable by JAX.
     - `search`: settings, see `FixedPointSearch`.
-
-    **Raises:** `ValueError` if starts or inputs are not finite or do not match the members, or `dynamics`
-    returns a state of another shape.
     """
     search = FixedPointSearch() if search is None else search
     with jax.enable_x64(True):

@@ -41,9 +41,6 @@ def received_inputs(
     - `trials`: the same for all members.
 
     **Returns:** the inputs by name, in the order of `popsim.senses.network_input_names`.
-
-    **Raises:** `ValueError` if the models have no method `received`, or `states` has another number of
-    members.
     """
     if not hasattr(ensemble, "received"):
         raise ValueError(

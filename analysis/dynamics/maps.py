@@ -59,9 +59,6 @@ def network_dynamics(
     - `inputs`: what the network receives, by the name of the trial's input or of the sense, as listed by
         `popsim.senses.network_input_names`; for a network by itself, under one name of your choice. The
         default is zeros.
-
-    **Raises:** `ValueError` if `model` has no network, `hidden` or `inputs` has the wrong shape, or inputs
-    have no names or others.
     """
     network = model if isinstance(model, AbstractNetwork) else getattr(model, "network", None)
     if not isinstance(network, AbstractNetwork):
@@ -97,9 +94,6 @@ def in_double_precision(
 
     - `dynamics`, `ensemble`, `inputs`: as for `find_fixed_points`.
     - `name`, `states`: name of the argument with the states, and its value.
-
-    **Raises:** `ValueError` if states or inputs are empty, not finite, or of another number of members, or
-    the dynamics do not return a state of the shape that they are given.
     """
     checked, count = finite_float64(name, states), n_members(ensemble)
     if checked.ndim != 3 or checked.shape[0] != count:
@@ -152,8 +146,6 @@ def state_jacobians(
 
     - `ensemble`, `inputs`, `dynamics`: as for `find_fixed_points`.
     - `states`: points of differentiation, the same number per member.
-
-    **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
     return _differentiate(0, ensemble, states, inputs, dynamics)
 
@@ -170,8 +162,6 @@ def input_jacobians(
     - `inputs`: inputs at these points, as for `find_fixed_points`.
 
     **Returns:** B by the names of the inputs, or of the vector without a name.
-
-    **Raises:** `ValueError` if states or inputs are not finite, or do not match the members.
     """
     return _differentiate(1, ensemble, states, inputs, dynamics)
 
@@ -217,8 +207,6 @@ def modes(jacobian: Float[AnyArray, "*axes state state"]) -> Modes:
     **Arguments:**
 
     - `jacobian`: Jacobian of one time step by the state, such as `FixedPoints.jacobian`.
-
-    **Raises:** `ValueError` if a matrix is not finite, not square or not diagonalizable.
     """
     matrices = finite_float64("jacobian", jacobian)
     if matrices.ndim < 2 or matrices.shape[-1] != matrices.shape[-2]:
@@ -244,8 +232,6 @@ def time_constants(
 
     - `eigenvalues`: eigenvalues of the Jacobian of one time step.
     - `dt`: time step in s.
-
-    **Raises:** `ValueError` if `dt` is not positive.
     """
     check_positive("dt", dt)
     with np.errstate(divide="ignore"):
@@ -259,8 +245,6 @@ def frequencies(
     """Return the frequencies of modes in Hz, |angle of the eigenvalue| / (2 pi dt); 0 if real and positive.
 
     **Arguments:** as for `time_constants`.
-
-    **Raises:** `ValueError` if `dt` is not positive.
     """
     check_positive("dt", dt)
     return np.abs(np.angle(as_numbers("eigenvalues", eigenvalues, np.complex128))) / (2 * np.pi * dt)

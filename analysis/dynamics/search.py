@@ -37,9 +37,6 @@ class FixedPointSearch:
         below 1 - `margin`.
     - `n_iterations`: maximum number of iterations of a search.
     - `n_at_once`: number of searches of a member that run in parallel. It does not affect the results.
-
-    **Raises:** `ValueError` if a tolerance or radius is not positive, the margin is negative, a number is
-    not a positive integer, or `slow_tolerance` is below `tolerance`.
     """
 
     tolerance: float = 1e-20

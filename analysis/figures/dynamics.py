@@ -53,8 +53,6 @@ def draw_fixed_points(
     - `points`: points in two or three dimensions, such as principal components of the visited states.
     - `n_unstable`: number of unstable directions of each, `FixedPoints.n_unstable`; 4 and more look the same.
     - `paths`: paths of visited states, in the same dimensions.
-
-    **Raises:** `ValueError` if the dimensions differ from those of the axes, or the numbers of points differ.
     """
     n_dimensions = 3 if ax.name == "3d" else 2
     if points.shape[1] != n_dimensions or len(points) != len(n_unstable):

@@ -41,8 +41,6 @@ def draw_ensemble_band(
         "log t" if all values are above zero, so that the band is, too, and else "t".
     - `color`: colour of line and band. The default is the next colour of the axes.
     - `label`: label of the line; the legend adds the kind of band and the number of members.
-
-    **Raises:** `ValueError` as `mean_interval`.
     """
     method = method_for(values) if method is None else method
     interval = mean_interval(values, method=method)
@@ -104,8 +102,6 @@ def draw_loss_bands(ax: Axes, batch: Batches, loss: MemberCourses, *, label: str
     - `batch`: numbers of the training batches, from 0.
     - `loss`: total loss.
     - `label`, `color`: label and colour of this ensemble.
-
-    **Raises:** `ValueError` if no member has a finite loss at all batches.
     """
     finite = loss[:, np.isfinite(loss).all(axis=0)].astype(np.float64)
     if finite.size == 0:
@@ -165,9 +161,6 @@ def draw_adaptation_time_course(
     - `values`: such as the adaptation index, or deviations in cm, in the unit of the axis.
     - `label`, `color`: label and colour of this course.
     - `confidence`: confidence of the band, above 0 and below 1.
-
-    **Raises:** `ValueError` if there are fewer than two members, a value is not finite, or `confidence` is
-    out of range.
     """
     if (n_members := values.shape[1]) < 2:
         raise ValueError(f"`values` must be of two members or more, got {n_members}.")

@@ -32,8 +32,6 @@ def draw_member_values(
     - `values`: values of the members of each ensemble.
     - `names`: names of the ensembles, from the top.
     - `label`: label of the values, with their unit.
-
-    **Raises:** `ValueError` if there is not one name per ensemble.
     """
     if len(values) != len(names):
         raise ValueError(f"`names` must be {len(values)}, one for each ensemble, got {len(names)}.")
@@ -67,8 +65,6 @@ def draw_paired_members(
     - `values`: value of each member in each condition, in the unit to be shown.
     - `names`: names of the conditions.
     - `label`: label of the values, with their unit.
-
-    **Raises:** `ValueError` if there are fewer than two members, or not one name per condition.
     """
     n_conditions = values.shape[1]
     if len(names) != n_conditions:
@@ -110,8 +106,6 @@ def draw_member_map(
     - `positions`: positions of the members, see `popsim.analysis.similarity.member_map`.
     - `groups`: label of each member, for the legend. Without it, points show the numbers of the members.
     - `fraction`: share of the spread on the map, for the title.
-
-    **Raises:** `ValueError` if there is not one group label per member.
     """
     if groups is None:
         ax.plot(*positions.T, "o", color=COLORS[0], ms=4)
@@ -154,8 +148,6 @@ def draw_similarity_matrix(
     - `groups`: label of each member; members are sorted by group.
     - `order`: order of the members from the top, such as the leaves of a dendrogram. By default unchanged.
     - `label`: label of the measure.
-
-    **Raises:** `ValueError` if there is not one group label per member, or `order` is not a permutation.
     """
     n_members = len(values)
     shown = np.arange(n_members) if order is None else order
@@ -197,8 +189,6 @@ def draw_dendrogram(
     - `groups`: label of each member, shown at the leaves in the colour of the group. Without it, leaves show
         the numbers of the members.
     - `label`: label of the distance.
-
-    **Raises:** `ValueError` if there is not one group label per member.
     """
     from scipy.cluster.hierarchy import dendrogram
 

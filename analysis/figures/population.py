@@ -70,8 +70,6 @@ def draw_state_space(
         `principal_components(hidden).projections[0, :, :, :2]`.
     - `direction`: direction of each trial in rad, for its colour; None for grey.
     - `explained`: share of the variance of each component, for the axis labels.
-
-    **Raises:** `ValueError` if the number of components differs from the dimensions of the axes.
     """
     n_components = projections.shape[2]
     n_dimensions = 3 if ax.name == "3d" else 2

@@ -28,8 +28,6 @@ def draw_setting_scores(
         those that are not finite are left out.
     - `names`: the values of the setting, as text.
     - `axis`, `label`: the name of the setting and of the score, with their units.
-
-    **Raises:** `ValueError` if there is not one name for each value.
     """
     if len(names) != len(scores):
         raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
@@ -71,8 +69,6 @@ def draw_setting_map(
     - `rows`, `columns`: the values of the two settings, as text.
     - `axes`: the names of the settings of rows and columns, with their units.
     - `label`: the name of the score, with its unit.
-
-    **Raises:** `ValueError` if there is not one name for each row and column.
     """
     if scores.shape != (len(rows), len(columns)):
         raise ValueError(

@@ -164,8 +164,6 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
 
     - `axes`: axes to draw into, one column per trial and one row for each of `task_trial_rows`.
     - `trials`: stacked trials.
-
-    **Raises:** `ValueError` if `axes` has another shape.
     """
     trials = jax.tree.map(np.asarray, trials)
     rows = _rows(trials)

@@ -63,8 +63,6 @@ def animate_weight_matrix(
     - `label`: label of the colour bar.
 
     **Returns:** the animation; keep a reference until it is shown or saved, see `save_animation`.
-
-    **Raises:** `ValueError` if `batch` and `weights` differ in length.
     """
     numbers = np.asarray(batch)
     if numbers.shape[0] != weights.shape[0]:
@@ -84,10 +82,7 @@ def animate_weight_matrix(
 
 
 def save_animation(animation: FuncAnimation, path: str | Path, *, frames_per_second: float = 10.0) -> Path:
-    """Write an animation as a GIF with pillow, and return its path.
-
-    **Raises:** `ValueError` if `path` does not end with .gif, or `frames_per_second` is not positive.
-    """
+    """Write an animation as a GIF with pillow, and return its path."""
     check_path("path", path)
     if Path(path).suffix != ".gif":
         raise ValueError(f"`path` must end with .gif, got {path}.")

@@ -33,10 +33,7 @@ __all__ = [
 
 
 def ascending_batches(batch: AnyArray, n_rows: int, *, fewest: int = 1) -> Float[np.ndarray, " batch"]:
-    """Return the batch numbers in float64.
-
-    **Raises:** `ValueError` if they are not finite and ascending, not one per row, or too few.
-    """
+    """Return the batch numbers in float64."""
     batches = finite_float64("batch", batch)
     if batches.shape != (n_rows,) or n_rows < fewest or np.any(np.diff(batches) <= 0):
         raise ValueError(
@@ -52,9 +49,6 @@ def finite_members(loss: MemberCourses) -> Float[np.ndarray, "batch finite_membe
     **Arguments:**
 
     - `loss`: the total loss of each member, above zero, such as `run.history.total_loss.values`.
-
-    **Raises:** `ValueError` if `loss` has other axes, such as that of the terms, no member is finite, or a
-    finite member has a loss that is not above zero.
     """
     values = as_float64("loss", loss)
     dims = getattr(loss, "dims", ("batch", "member"))
@@ -93,9 +87,6 @@ def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> Learning
 
     - `loss`: of each member, such as `run.history.total_loss.values`; above zero.
     - `confidence`: the confidence level, above 0 and below 1.
-
-    **Raises:** `ValueError` if fewer than two members have finite losses, one is not above zero, or
-    `confidence` is not above 0 and below 1.
     """
     logarithms = np.log(finite_members(loss))
     if (n_members := logarithms.shape[1]) < 2:
@@ -108,8 +99,6 @@ def smoothed(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch mem
     """Return the moving average of each row and the rows before it, at most `n_rows` together.
 
     The first rows average over the rows available. Rows are batches only if every batch was saved.
-
-    **Raises:** `ValueError` if `n_rows` is not from one to the number of rows.
     """
     courses = as_float64("values", values)
     if courses.ndim < 1:
@@ -134,9 +123,6 @@ def time_to_criterion(
     - `batch`: the training batch of each row, ascending.
     - `criterion`: in the unit of the loss.
     - `smoothed_over`: the number of rows to average over, each with those before it.
-
-    **Raises:** `ValueError` if `batch` is not one ascending number per row, `criterion` is not finite, or
-    `smoothed_over` is not from one to the number of rows.
     """
     check_finite("criterion", criterion)
     course = smoothed(as_float64("loss", loss), smoothed_over)
@@ -185,8 +171,6 @@ def fit_exponential(values: MemberCourses, batch: Batches) -> ExponentialFit:
 
     - `values`: the loss of each member, a deviation or an adaptation index, in any unit.
     - `batch`: the training batch of each row, ascending.
-
-    **Raises:** `ValueError` if there are fewer than four rows, or not one finite, ascending batch per row.
     """
     courses = as_float64("values", values)
     batches = ascending_batches(batch, len(courses), fewest=4)
@@ -275,9 +259,6 @@ def savings_in_rate(
     - `first`, `second`: the loss or the error in each exposure, with equal numbers of batches.
     - `batch`: of each row, since the exposure began.
     - `confidence`, `key`: as for `paired_comparison`.
-
-    **Raises:** `ValueError` as `fit_exponential` and `paired_comparison`, or if fewer than two members can be
-    compared.
     """
     rates = [
         1 / fit_exponential(as_float64(name, course), batch).tau
@@ -306,9 +287,6 @@ def savings_in_time(
     - `batch`: of each row, since the exposure began.
     - `criterion`, `smoothed_over`: as for `time_to_criterion`.
     - `confidence`, `key`: as for `paired_comparison`.
-
-    **Raises:** `ValueError` as `time_to_criterion` and `paired_comparison`, or if fewer than two members can
-    be compared.
     """
     times = [
         time_to_criterion(as_float64(name, course), batch, criterion, smoothed_over=smoothed_over)

@@ -56,8 +56,6 @@ def simulate_two_states(
     - `parameters`: of one member or of several; numbers or arrays.
     - `perturbation`: f of each trial, such as 1 in a field, -1 in the reversed field, 0 without a field.
     - `is_error_clamp`: whether each trial is without error, as in a force channel.
-
-    **Raises:** `ValueError` if `perturbation` is not finite, or `is_error_clamp` has another shape.
     """
     world, clamped = finite_float64("perturbation", perturbation), np.asarray(is_error_clamp)
     if clamped.shape != world.shape:
@@ -106,8 +104,6 @@ def fit_two_states(
 
     - `adaptation`: of each trial and member, such as the adaptation index, in the unit of `perturbation`.
     - `perturbation`, `is_error_clamp`: the protocol, see `simulate_two_states`.
-
-    **Raises:** `ValueError` if no member has five measurements, or the numbers of trials differ.
     """
     measured, world = np.asarray(adaptation, np.float64), finite_float64("perturbation", perturbation)
     if len(measured) != world.size:

@@ -27,8 +27,6 @@ def population_activity(name: str, values: AnyArray) -> Float[np.ndarray, "membe
 
     - `name`: name of the argument, for the error message.
     - `values`: such as `states.network.hidden` of an ensemble.
-
-    **Raises:** `ValueError` if `values` has other axes, is empty or is not finite.
     """
     activity = finite_float64(name, values)
     if activity.ndim != 4:
@@ -49,9 +47,6 @@ def soft_normalized(activity: Activity, *, constant: float) -> Float[np.ndarray,
 
     - `activity`: activity of the units.
     - `constant`: in the unit of the activity, zero or more.
-
-    **Raises:** `ValueError` if `activity` has other axes or is not finite, `constant` is negative, or
-        `constant` is zero and a unit never changes.
     """
     values = population_activity("activity", activity)
     check_non_negative("constant", constant)
@@ -69,8 +64,6 @@ def condition_mean_subtracted(activity: Activity) -> Float[np.ndarray, "member t
     **Arguments:**
 
     - `activity`: activity of the units; each trial is a condition.
-
-    **Raises:** `ValueError` if `activity` has other axes, is not finite, or has only one trial.
     """
     values = population_activity("activity", activity)
     if values.shape[1] < 2:
@@ -90,9 +83,6 @@ def average_by_factors(
 
     **Returns:** an array with one axis per factor, in the given order, levels ascending. Numbers that differ
         only by rounding are one level.
-
-    **Raises:** `ValueError` if `activity` has other axes or is not finite, a factor does not have one value
-        per trial or has fewer than two levels, or a combination of levels occurs in no trial.
     """
     values = population_activity("activity", activity)
     if not factors:
@@ -131,8 +121,6 @@ def marginalize(
     - `names`: names of the factors, in the order of their axes.
 
     **Returns:** the parts under "time", then "direction", then "direction x distance", and so on.
-
-    **Raises:** `ValueError` if there is not one name per axis of levels.
     """
     mean = as_float64("mean", mean)
     if len(names) != mean.ndim - 3:

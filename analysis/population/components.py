@@ -64,8 +64,6 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
 
     - `activity`: activity of the units.
     - `n_components`: number of components kept. The default is the number of units, or of samples if fewer.
-
-    **Raises:** `ValueError` if `activity` has other axes or is not finite, or `n_components` is out of range.
     """
     values = population_activity("activity", activity)
     samples = centred_samples_of_members(values)
@@ -100,8 +98,6 @@ def participation_ratio(activity: Activity) -> Float[np.ndarray, " member"]:
     **Arguments:**
 
     - `activity`: activity of the units; trials and times are the samples.
-
-    **Raises:** `ValueError` if `activity` has other axes or is not finite.
     """
     explained = principal_components(activity).explained
     return 1 / np.sum(explained**2, axis=1)
@@ -114,9 +110,6 @@ def n_components_for(activity: Activity, fraction: float) -> Int[np.ndarray, " m
 
     - `activity`: activity of the units; trials and times are the samples.
     - `fraction`: share of the variance, above 0 and below 1.
-
-    **Raises:** `ValueError` if `fraction` is out of range, `activity` has other axes or is not finite, or the
-        activity of a member never changes.
     """
     if not 0 < fraction < 1:
         raise ValueError(f"`fraction` must be above 0 and below 1, got {fraction}.")
@@ -142,10 +135,6 @@ def alignment_index(
     - `first`: activity that defines the subspace.
     - `second`: activity of the same units, whose variance in the subspace is measured.
     - `n_components`: d, the dimension of the subspace.
-
-    **Raises:** `ValueError` if the activity has other axes or is not finite, members or units differ, the
-        first varies in fewer than `n_components` dimensions in a member (beyond single-precision rounding),
-        or the second never changes in a member.
     """
     from_first, from_second = _covariances(first, second, n_components)
     directions = principal_components(first, n_components=n_components).components.mT
@@ -172,8 +161,6 @@ def random_alignment(
     - `first`, `second`, `n_components`: as for `alignment_index`.
     - `n_draws`: number of random subspaces.
     - `key`: random key.
-
-    **Raises:** `ValueError` as `alignment_index`, or if `n_draws` is not positive.
     """
     check_positive_int("n_draws", n_draws)
     from_first, from_second = _covariances(first, second, n_components)
@@ -259,9 +246,6 @@ def demixed_components(
 
     **Returns:** the components of each part: "time", which all conditions share, each factor, and
         interactions such as "direction x distance".
-
-    **Raises:** `ValueError` if `activity` or `factors` is invalid (see `average_by_factors`), the activity of
-        a member never changes, or `n_components` is above the number of units.
     """
     check_positive_int("n_components", n_components)
     check_non_negative("regularization", regularization)

@@ -68,8 +68,6 @@ def decode_condition_across_times(
     Soc B 375:20180531.
 
     **Arguments:** as for `decode_condition`.
-
-    **Raises:** as `decode_condition`.
     """
     values, labels = _activity_and_labels(activity, condition, n_folds)
     folds = _folds(labels, n_folds, numpy_generator(key))
@@ -94,8 +92,6 @@ def decode_shuffled_condition(
     - `activity`, `condition`, `n_folds`: as for `decode_condition`.
     - `n_shuffles`: number of shuffles.
     - `key`: random key of the shuffles and splits.
-
-    **Raises:** as `decode_condition`, or if `n_shuffles` is not positive.
     """
     check_positive_int("n_shuffles", n_shuffles)
     values, labels = _activity_and_labels(activity, condition, n_folds)

@@ -189,8 +189,6 @@ def rotation_test(
     - `activity`, `dt`, `n_components`: as for `rotations`.
     - `n_draws`: number of random sets; the smallest p value is 1 / (n_draws + 1).
     - `key`: random key.
-
-    **Raises:** `ValueError` as `rotations`, or if `n_draws` is not positive.
     """
     check_positive_int("n_draws", n_draws)
     values = population_activity("activity", activity)

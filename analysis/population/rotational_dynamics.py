@@ -56,10 +56,6 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     - `activity`: activity of the units; each trial is a condition.
     - `dt`: time step in s.
     - `n_components`: number of principal components, even; the number of planes is half of it.
-
-    **Raises:** `ValueError` if `activity` has other axes, is not finite, has fewer than three times or does
-        not span `n_components` dimensions beyond single-precision rounding, `dt` is not positive, or
-        `n_components` is odd.
     """
     values = population_activity("activity", activity)
     check_positive("dt", dt)
@@ -155,9 +151,6 @@ def tangling(
     - `dt`: time step in s.
     - `n_components`: maximum number of principal components; fewer if there are fewer units.
     - `softening`: above zero, without unit.
-
-    **Raises:** `ValueError` if `activity` has other axes, is not finite, has fewer than three times or never
-        changes in a member, or a number is not positive.
     """
     values = population_activity("activity", activity)
     check_positive("dt", dt)

@@ -45,8 +45,6 @@ def rayleigh_test(angles: Float[AnyArray, "*axes sample"]) -> RayleighTest:
     **Arguments:**
 
     - `angles`: in rad, samples along the last axis.
-
-    **Raises:** `ValueError` if `angles` is empty or not finite.
     """
     values = finite_float64("angles", angles)
     vector = np.mean(np.exp(1j * values), axis=-1)
@@ -85,8 +83,6 @@ def tuning_curves(
     - `activity`: activity of each unit per trial, such as its mean in a window. For time bins, give
         `mean_in_time_bins(...).swapaxes(1, 2)`, which results in curves [member, bin, ...].
     - `direction`: per trial, in rad; directions that differ only by rounding are one, also across pi and -pi.
-
-    **Raises:** `ValueError` if the numbers of trials differ, or a number is not finite.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
     check_trials("direction", angle, values.shape[-2])
@@ -126,9 +122,6 @@ def mean_in_time_bins(
     - `activity`: activity of the units; row t is at time (t + 1) dt.
     - `edges`: window edges in s, ascending; a window excludes its first edge and includes its last.
     - `dt`: time step in s.
-
-    **Raises:** `ValueError` if `activity` has other axes or is not finite, `edges` does not ascend, a window
-        contains no time step, or `dt` is not positive.
     """
     values, limits = population_activity("activity", activity), finite_float64("edges", edges)
     check_positive("dt", dt)
@@ -168,8 +161,6 @@ def cosine_tuning(
 
     - `activity`: activity of each unit per trial, such as the mean over the movement.
     - `direction`: per trial, in rad; at least three distinct directions.
-
-    **Raises:** `ValueError` if the numbers of trials differ, or there are fewer than three directions.
     """
     values, angle = finite_float64("activity", activity), finite_float64("direction", direction)
     check_trials("direction", angle, values.shape[-2])
@@ -208,8 +199,6 @@ def preferred_direction_change(
     - `before`, `after`: preferred directions in rad, from `cosine_tuning`.
     - `tuned`: units included in `stability`, such as those whose cosine explains half of the variance. The
         default is all units.
-
-    **Raises:** `ValueError` if the shapes differ or a number is not finite.
     """
     first, second = finite_float64("before", before), finite_float64("after", after)
     counts = np.ones(first.shape, bool) if tuned is None else np.asarray(tuned)

@@ -58,9 +58,6 @@ def pairwise(
     - `executor`: computes blocks of the matrix in parallel, such as `client.get_executor()` of a Dask
         cluster, or a `ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))` with a measure
         that is importable; None for one after the other in this process.
-
-    **Raises:** `ValueError` if there are fewer than two members, the measure is not finite, or the processes
-    of the executor are forked from this one, in which measures that use JAX never end.
     """
     _check_executor(executor)
     if len(members) < 2:
@@ -125,8 +122,6 @@ def check_distances(name: str, distances: Distances) -> Float[np.ndarray, "membe
 
     - `name`: name of the argument, for the error message.
     - `distances`: distances of all pairs of members.
-
-    **Raises:** `ValueError` if the matrix is not symmetric, is negative, or is not 0 on the diagonal.
     """
     values = finite_float64(name, distances)
     rounding = 1e-6 * float(np.abs(values).max())
@@ -156,9 +151,6 @@ def matrix_permutation_test(
     - `n_permutations`: number of random permutations. If there are no more permutations than this, all are
         used and the result is exact.
     - `key`: random key.
-
-    **Raises:** `ValueError` if the arrays are not distances of the same members, at least three, one has
-    equal distances for all pairs, or `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
     x, y = check_distances("first", first), check_distances("second", second)
@@ -260,9 +252,6 @@ def member_map(distances: Distances, *, n_dimensions: int = 2) -> MemberMap:
 
     - `distances`: distances of all pairs of members, see `pairwise`.
     - `n_dimensions`: number of dimensions of the map.
-
-    **Raises:** `ValueError` if `distances` are not distances, all are zero, or there are no more members than
-    dimensions.
     """
     check_positive_int("n_dimensions", n_dimensions)
     values = check_distances("distances", distances)
@@ -289,9 +278,6 @@ def group_separation(distances: Distances, groups: Sequence[Any] | Shaped[AnyArr
 
     - `distances`: distances of all pairs of members, see `pairwise`.
     - `groups`: label of each member, such as its architecture; integers or names.
-
-    **Raises:** `ValueError` if `distances` are not distances, there is not one label per member, there is
-    only one group, or no group has two members.
     """
     values, codes = _distances_and_groups(distances, groups)
     return float(_separations(values, codes[None])[0])
@@ -317,8 +303,6 @@ def group_permutation_test(
     - `n_permutations`: number of random labellings. If there are no more labellings than this, all are used
         and the result is exact.
     - `key`: random key.
-
-    **Raises:** `ValueError` as `group_separation`, or if `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
     values, codes = _distances_and_groups(distances, groups)

@@ -50,10 +50,6 @@ def canonical_correlations(
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `share_of_variance`: share kept of each member, above 0 and at most 1, by the fewest principal
         components that reach it; 1 keeps all above single-precision rounding, 1e-12 of the sum of squares.
-
-    **Raises:** `ValueError` if the numbers of samples differ, are below two, or the samples do not vary, if
-    `share_of_variance` is out of range, or if there are no more samples than dimensions, which then correlate
-    perfectly.
     """
     _check_share(share_of_variance)
     x, y = (
@@ -76,8 +72,6 @@ def cca_distance(first: AnyArray, second: AnyArray) -> float:
     `svcca_distance`.
 
     **Arguments:** as for `canonical_correlations`.
-
-    **Raises:** `ValueError` as `canonical_correlations`.
     """
     return svcca_distance(first, second, share_of_variance=1.0)
 
@@ -96,8 +90,6 @@ def svcca_distance(first: AnyArray, second: AnyArray, *, share_of_variance: floa
 
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `share_of_variance`: share of each member's variance that its principal components must reach.
-
-    **Raises:** `ValueError` as `canonical_correlations`.
     """
     correlations = canonical_correlations(first, second, share_of_variance=share_of_variance)
     return float(1 - correlations.mean())
@@ -115,9 +107,6 @@ def principal_patterns(
 
     **Returns:** centred, orthonormal time courses in order of decreasing variance, the sum of whose cubes is
     positive.
-
-    **Raises:** `ValueError` if there are fewer than two samples, they do not vary, or `share_of_variance` is
-    out of range.
     """
     _check_share(share_of_variance)
     centred = centred_samples("activity", activity)
@@ -156,8 +145,6 @@ def procrustes_angle(first: AnyArray, second: AnyArray) -> float:
     **Arguments:**
 
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
-
-    **Raises:** `ValueError` if the numbers of samples differ, are below two, or the samples do not vary.
     """
     x, y = paired_samples(first, second)
     chord = _left_after_rotation(x / np.linalg.norm(x), y / np.linalg.norm(y))
@@ -171,8 +158,6 @@ def procrustes_distance(first: AnyArray, second: AnyArray) -> float:
     rotation, reflection and translation of either activity, not to scaling.
 
     **Arguments:** as for `procrustes_angle`.
-
-    **Raises:** `ValueError` as `procrustes_angle`.
     """
     x, y = paired_samples(first, second)
     return float(_left_after_rotation(x, y) / np.sqrt(len(x)))
@@ -196,8 +181,6 @@ def linear_cka(first: AnyArray, second: AnyArray) -> float:
     samples and many units it is too high: see `debiased_linear_cka`.
 
     **Arguments:** as for `procrustes_angle`.
-
-    **Raises:** `ValueError` as `procrustes_angle`.
     """
     x, y = paired_samples(first, second)
     return float(np.sum((y.T @ x) ** 2) / (np.linalg.norm(x.T @ x) * np.linalg.norm(y.T @ y)))
@@ -214,9 +197,6 @@ def debiased_linear_cka(first: AnyArray, second: AnyArray) -> float:
     invariances are those of `linear_cka`.
 
     **Arguments:** as for `procrustes_angle`.
-
-    **Raises:** `ValueError` as `linear_cka`, or if there are fewer than four samples, or the estimate of a
-    member with itself is not positive.
     """
     x, y = paired_samples(first, second)
     if len(x) < 4:
@@ -242,9 +222,6 @@ def rbf_cka(first: AnyArray, second: AnyArray, *, bandwidth: float = 0.5) -> flo
 
     - `first`, `second`: activity of two members in the same samples, with axes (sample..., unit).
     - `bandwidth`: in median distances.
-
-    **Raises:** `ValueError` as `linear_cka`, or if `bandwidth` is not positive, or the median distance of a
-    member is zero.
     """
     check_positive("bandwidth", bandwidth)
     pair = zip(("first", "second"), paired_samples(first, second), strict=True)

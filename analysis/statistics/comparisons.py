@@ -82,9 +82,6 @@ def paired_comparison(
     - `n_permutations`: the number of random sign patterns. If there are no more than this, all are
         enumerated, and nothing is random.
     - `key`: for the draws.
-
-    **Raises:** `ValueError` if there are fewer than two members, the numbers of members differ, a value is
-    not finite, `confidence` is not between 0 and 1, or `n_permutations` is not positive.
     """
     check_positive_int("n_permutations", n_permutations)
     before, after = two_members_or_more("first", first), two_members_or_more("second", second)

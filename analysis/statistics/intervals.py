@@ -37,10 +37,7 @@ class Interval(NamedTuple):
 
 
 def two_members_or_more(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
-    """Return the values in float64.
-
-    **Raises:** `ValueError` if they are not finite, or there are fewer than two members.
-    """
+    """Return the values in float64."""
     converted = finite_float64(name, values)
     if converted.ndim < 1 or len(converted) < 2:
         raise ValueError(f"`{name}` must have two members or more, got shape {converted.shape}.")
@@ -88,9 +85,6 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
         zero; "standard error", plus and minus one; or a measure of the spread over members: "standard
         deviation" (divisor n - 1), plus and minus one, and "range", the minimum and maximum.
     - `confidence`: of the methods "t" and "log t".
-
-    **Raises:** `ValueError` if there are fewer than two members, a value is not finite, or for "log t" not
-    above zero, the method is unknown, or `confidence` is not between 0 and 1.
     """
     check_choice("method", method, METHODS)
     check_confidence(confidence)
@@ -144,9 +138,6 @@ def bootstrap_members(
 
     **Returns:** the statistic and its interval, with the axes of `values` except the first. The interval has
     zero width where the statistic does not vary over resamples.
-
-    **Raises:** `ValueError` if there are fewer than two members, a value is not finite, the method is
-    unknown, `confidence` is not between 0 and 1, or the statistic is not finite for all resamples.
     """
     check_choice("method", method, ("BCa", "percentile"))
     check_confidence(confidence)
@@ -201,9 +192,6 @@ def bootstrap_members_and_trials(
     - `key`: for the draws.
 
     **Returns:** the statistic and its interval: three numbers.
-
-    **Raises:** `ValueError` if `values` does not have axes (member, trial) with two members or more, a value
-    is not finite, or `confidence` is not between 0 and 1.
     """
     check_confidence(confidence)
     check_n_resamples(n_resamples, confidence)

@@ -121,9 +121,6 @@ def loss_along_line(
     - `trials`: stacked; None for the task's validation trials.
     - `positions`: x; may be below 0 and above 1.
     - `key`: for the noise, as in `popsim.evaluate_ensemble`.
-
-    **Raises:** `ValueError` if the ensembles differ in structure, or in what `where` does not select, if
-    `where` selects something outside them, or the models reject the trials.
     """
     both_arrays = [eqx.filter(ensemble, eqx.is_inexact_array) for ensemble in (start, end)]
     shapes = [jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), arrays) for arrays in both_arrays]
@@ -187,8 +184,6 @@ def update_gradient_alignment(
     - `key`: for the noise, as in `popsim.evaluate_ensemble`, the same at all rows.
 
     **Returns:** by group the cosine at each row but the last; NaN where nothing changed.
-
-    **Raises:** `ValueError` if the history has fewer than two rows, or does not match the ensemble.
     """
     arrays, members = recorded_arrays(history), arrays_by_group(history, groups)
     n_rows, n_members = next(iter(arrays.values())).shape[:2]

@@ -101,10 +101,7 @@ def arrays_by_name(tree: PyTree) -> dict[str, Any]:
 
 
 def with_arrays(tree: Tree, arrays: Mapping[str, Any]) -> Tree:
-    """Return a model or an ensemble with some of its arrays replaced, named as in `arrays_by_name`.
-
-    **Raises:** `ValueError` if it has no array of a name.
-    """
+    """Return a model or an ensemble with some of its arrays replaced, named as in `arrays_by_name`."""
     places = leaf_names(tree)
     if missing := sorted(arrays.keys() - places.keys()):
         raise ValueError(f"`arrays` must be of the model, which has {sorted(places)}, got {missing}.")
@@ -115,10 +112,7 @@ def with_arrays(tree: Tree, arrays: Mapping[str, Any]) -> Tree:
 
 
 def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the arrays of a history by their paths in the model, without loading lazy ones.
-
-    **Raises:** `ValueError` if there are none, or their batches and members differ.
-    """
+    """Return the arrays of a history by their paths in the model, without loading lazy ones."""
     saved = {name.removeprefix(PREFIX): history[name] for name in history if name.startswith(PREFIX)}
     may_hold_more = hasattr(history, "data_vars")  # a dataset has losses, too
     arrays = saved if saved or may_hold_more else dict(history)
@@ -138,10 +132,7 @@ def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
 def arrays_by_group(
     history: Mapping[Any, Any], groups: Mapping[str, Sequence[str]] | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the arrays of each group of a history by name; each array is its own group if `groups` is None.
-
-    **Raises:** `ValueError` if a group is empty or names an unrecorded array; as `recorded_arrays`.
-    """
+    """Return the arrays of each group of a history by name; each array is its own group if `groups` is None."""
     arrays = recorded_arrays(history)
     if groups is None:
         return {name: {name: array} for name, array in arrays.items()}
@@ -153,11 +144,7 @@ def arrays_by_group(
 
 
 def initial_values(array: Any, name: str, initial: PyTree | None) -> np.ndarray:
-    """Return the initial values (member, ...) of an array in float64: `initial`, or its first row.
-
-    **Raises:** `ValueError` if the array is missing from `initial` or has another shape there, or if
-    `initial` is None and the batch of the first row is known and not -1.
-    """
+    """Return the initial values (member, ...) of an array in float64: `initial`, or its first row."""
     if initial is None:
         _check_begins_before_training(array)
         return np.asarray(array[0], np.float64)
@@ -213,8 +200,6 @@ def distance_travelled(
         None for the first row, which must precede training (batch -1) if the history records batch numbers.
 
     **Returns:** by group the distance up to each recorded batch.
-
-    **Raises:** `ValueError` if nothing is recorded, a group names another array, or `initial` does not fit.
     """
 
     def squared(array: Any, start: np.ndarray) -> np.ndarray:
@@ -238,8 +223,6 @@ def distance_from_start(
     **Arguments:** as for `distance_travelled`.
 
     **Returns:** by group the distance at each recorded batch.
-
-    **Raises:** as `distance_travelled`.
     """
 
     def squared(array: Any, start: np.ndarray) -> np.ndarray:

@@ -39,8 +39,6 @@ def change_singular_values(
         array is read in blocks.
     - `initial`: W(0); None for the first row, which must precede training (batch -1) if the history records
         batch numbers.
-
-    **Raises:** `ValueError` if `initial` has another shape.
     """
     weights = sized("weights", weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
@@ -91,8 +89,6 @@ def low_rank_approximation(
 
     - `change`: matrices.
     - `rank`: the number of modes to keep, from 0 to all.
-
-    **Raises:** `ValueError` if `rank` is not from 0 to the number of modes.
     """
     matrices = finite_float64("change", change)
     n_modes = min(matrices.shape[-2:])
@@ -121,8 +117,6 @@ def recurrent_eigenvalues(
     **Arguments:**
 
     - `weights`: of one array of a history, read in blocks if lazy.
-
-    **Raises:** `ValueError` if there are neither one nor three rows per unit, or there is no batch axis.
     """
     weights = sized("weights", weights)
     if len(weights.shape) != 4:
@@ -178,8 +172,6 @@ def mode_strengths(
     - `weights`: W, of one array of a history, in memory or lazy (then read in blocks).
     - `left`, `right`: u and v in columns, per member or the same for all; `final_modes` gives those at the
         end of training.
-
-    **Raises:** `ValueError` if `left` and `right` do not match the matrix and each other.
     """
     weights = sized("weights", weights)
     if len(weights.shape) != 4:
@@ -205,8 +197,6 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
 
     - `weights`: of one array of a history.
     - `n_modes`: the number of modes.
-
-    **Raises:** `ValueError` if the matrix has fewer modes.
     """
     weights = sized("weights", weights)
     if len(weights.shape) != 4:
@@ -240,8 +230,6 @@ def gaussian_participation_ratio(n_rows: int, n_columns: int) -> float:
     It is the ratio of the exact means E (tr W'W)² = M N (M N + 2) and E tr (W'W)² = M N (M + N + 1) (the
     moments of a Wishart matrix, derived), for large matrices M N / (M + N). The mean of the ratio differs
     from it by a share of order 1 / (M N); `gaussian_singular_values` gives draws.
-
-    **Raises:** `ValueError` if a number is not positive.
     """
     check_positive_int("n_rows", n_rows)
     check_positive_int("n_columns", n_columns)
@@ -261,8 +249,6 @@ def gaussian_singular_values(
     - `key`: for the draws.
 
     **Returns:** the largest first.
-
-    **Raises:** `ValueError` if a number is not positive.
     """
     for name, value in (("n_rows", n_rows), ("n_columns", n_columns), ("n_draws", n_draws)):
         check_positive_int(name, value)

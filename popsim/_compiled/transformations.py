@@ -32,8 +32,6 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
 
     - `function`: a function of one trial: arrays and PyTrees of them.
     - `stacked`: its arguments, with the trials on the first axis of each array.
-
-    **Raises:** `ValueError` if the arrays do not hold as many trials each.
     """
     sizes = {leaf.shape[0] for leaf in jax.tree.leaves(stacked)}
     if len(sizes) != 1:

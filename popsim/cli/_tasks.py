@@ -56,10 +56,7 @@ def show_task(name: str, n_trials: int, *, seed: int, batch: int, out: Path | No
 
 
 def find_task(name: str) -> AbstractTask:
-    """Return the task, or the task of the experiment, with this name and default settings.
-
-    **Raises:** `ValueError` if there is neither.
-    """
+    """Return the task, or the task of the experiment, with this name and default settings."""
     if name in TASKS:
         return TASKS[name]()
     if name in EXPERIMENTS:

@@ -130,8 +130,6 @@ def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[
     **Arguments:**
 
     - `count`: the number of devices; None for all.
-
-    **Raises:** `ValueError` if there are fewer.
     """
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if count is not None:

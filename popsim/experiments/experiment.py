@@ -60,8 +60,6 @@ class Recording:
         for 50 log-spaced ones, or the numbers of batches: "0 9 99".
     - `float16`: whether to store them with half the digits in half the space. Models rebuilt from them are
         then not exact.
-
-    **Raises:** `ValueError` if `trainables` is none of these.
     """
 
     trainables: str = "logged"
@@ -78,10 +76,7 @@ class Recording:
             raise ValueError(f"`trainables` must name each batch once, got {self.trainables!r}.")
 
     def batches(self, n_batches: int, log_step: int) -> Int[np.ndarray, " kept"]:
-        """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`.
-
-        **Raises:** `ValueError` if one of them is not in this training, or they are more than a million.
-        """
+        """Return the numbers of the batches, for a training of `n_batches` that logs every `log_step`."""
         self._check_count(n_batches, log_step)
         match self.trainables.split():
             case ["logged"]:
@@ -146,8 +141,6 @@ class AbstractExperiment(abc.ABC):
 
     Settings become plain values when an experiment is made, before its `__post_init__`: scalars of NumPy and
     JAX become numbers, arrays and lists tuples, and paths text.
-
-    **Raises:** `ValueError` naming a setting that is no plain value, not of its type, or out of range.
     """
 
     name: ClassVar[str]

@@ -98,10 +98,7 @@ def damaged_lines(path: Path) -> list[int]:
 
 
 def logged_losses(line: Any) -> LoggedLosses:
-    """Return the losses in a line of a log.
-
-    **Raises:** `ValueError` if it is not a logging point.
-    """
+    """Return the losses in a line of a log."""
     try:
         training, validation = _total(line["loss"]), _total(line["validation_loss"])
         batch, seconds = int(line["batch"]), float(line["seconds"])
@@ -250,10 +247,7 @@ def read_run_info(path: str | Path) -> RunInfo:
 
 
 def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
-    """Return the content of run.json or, without an experiment, of training.json.
-
-    **Raises:** as `read_run_info`.
-    """
+    """Return the content of run.json or, without an experiment, of training.json."""
     check_path("path", folder.path)
     folder.check_plain()
     if folder.description.is_file():

@@ -25,8 +25,6 @@ def joined(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
 
     - `ensembles`: ensembles of models that differ in settings.
     - `labels`: the settings of each, for the error message.
-
-    **Raises:** `ValueError` if they differ in anything else but numbers in their arrays.
     """
     if len(ensembles) == 1:
         return ensembles[0]

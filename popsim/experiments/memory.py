@@ -35,9 +35,6 @@ def check_size(
     - `experiment`: the experiment.
     - `member_batch_size`: how many members are trained at a time; None for one at least.
     - `devices`: the devices over which the members are divided; None for the default one.
-
-    **Raises:** `ValueError` naming the experiment and what is too large, or a method that builds something
-    else than it should.
     """
     name = type(experiment).__name__
 

@@ -24,10 +24,7 @@ EXPERIMENTS: dict[str, type[AbstractExperiment]] = {kind.name: kind for kind in 
 
 
 def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractExperiment]:
-    """Register an experiment by name for the command line and `open_run`; usable as a decorator.
-
-    **Raises:** `ValueError` if another experiment has this name.
-    """
+    """Register an experiment by name for the command line and `open_run`; usable as a decorator."""
     if not isinstance(experiment, type) or not issubclass(experiment, AbstractExperiment):
         raise ValueError(f"`experiment` must be a subclass of AbstractExperiment, got {shown(experiment)}.")
     if missing := sorted(experiment.__abstractmethods__):
@@ -44,10 +41,7 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
 
 
 def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
-    """Return the name, module and settings of an experiment: as given, and those in effect as text.
-
-    **Raises:** `ValueError` if its `units` do not match its settings.
-    """
+    """Return the name, module and settings of an experiment: as given, and those in effect as text."""
     units, grid = _checked_units(experiment), dict(experiment.grid)
     common = {field.name for field in dataclasses.fields(AbstractExperiment)}
 
@@ -130,8 +124,6 @@ def rebuild_experiment(
     - `source`: the file, for the error message.
     - `build`: builds the experiment, `build(**settings)`, such as its class; by default the registered
         experiment of this name.
-
-    **Raises:** `ValueError` if no experiment is described, it is not registered, or the settings do not fit.
     """
     name, stored_settings = description.get("experiment"), description.get("settings")
     if not isinstance(name, str) or not isinstance(stored_settings, dict):

@@ -61,8 +61,6 @@ class ResultTable:
     - `rows`: the rows from top to bottom. Rows about the trained ensemble come first: `popsim compare` uses
         the rows of members that have the first label.
     - `caption`: the subject of the table; empty for none.
-
-    **Raises:** `ValueError` if a row does not have one value per column, or a value is not a `Cell`.
     """
 
     columns: Sequence[Column]

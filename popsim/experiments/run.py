@@ -168,9 +168,6 @@ class _Opened:
         **Arguments:**
 
         - `batch`: the number of the batch, from 0; -1 for the ensemble of an experiment before training.
-
-        **Raises:** `ValueError` if they were not kept after `batch`, or it is -1 for a script, whose initial
-        model is not saved.
         """
         if batch == -1:
             return self._initial()

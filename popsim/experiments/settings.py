@@ -62,8 +62,6 @@ def as_setting(name: str, value: Any, allowed: tuple[Any, ...] = ()) -> Any:
     - `name`: the name of the setting, for the error message.
     - `value`: the value; see `plain_value` for what becomes of scalars and arrays of NumPy and JAX.
     - `allowed`: the types, from `setting_types`; empty for all.
-
-    **Raises:** `ValueError` naming the setting, if the value is not plain, or of none of the types.
     """
     value = plain_value(name, value)
     check_text_keys(name, value)
@@ -93,10 +91,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def convert_settings(experiment: Any) -> None:
-    """Replace the settings of a frozen experiment that is being made by plain values, see `as_setting`.
-
-    **Raises:** `ValueError` naming a setting that is not of its type; a default is always accepted.
-    """
+    """Replace the settings of a frozen experiment that is being made by plain values, see `as_setting`."""
     allowed = setting_types(type(experiment))
     for field in dataclasses.fields(experiment):
         value = getattr(experiment, field.name)

@@ -33,8 +33,6 @@ class Agent(AbstractNetwork):
     **Arguments:**
 
     - `n_inputs`, `n_outputs`: the sizes.
-
-    **Raises:** `ValueError` if a size is not a positive integer.
     """
 
     n_inputs: int = eqx.field(static=True)
@@ -84,10 +82,7 @@ def agent_loop(
 
 
 def agent_alone(task: AbstractTask) -> NetworkModel:
-    """Build a `NetworkModel` with an `Agent` as its network, for a task without a plant.
-
-    **Raises:** `ValueError` if the targets of the task are neither an `OutputTarget` nor an array.
-    """
+    """Build a `NetworkModel` with an `Agent` as its network, for a task without a plant."""
     trials = task.validation_trials()
     targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
     if not eqx.is_array(targets) or targets.ndim != 3:

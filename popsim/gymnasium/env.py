@@ -72,9 +72,6 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         -5 and 5 for outputs.
     - `batch`: the index of the training batch from which trials are drawn; by default after the end of all
         schedules.
-
-    **Raises:** `ValueError` if `task` contains a `PerMember`, the model rejects its trials, `limits` are not
-    finite and increasing, or the loss needs something that an external agent lacks.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}
@@ -141,8 +138,6 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
 
         - `seed`: the seed of this and all later trials; None to continue the current random sequence.
         - `options`: `{"trial": i}` for validation trial i.
-
-        **Raises:** `ValueError` if an option is unknown or the trial does not exist.
         """
         if seed is not None and not is_int(seed):
             raise ValueError(f"`seed` must be a whole number, got {seed!r}.")

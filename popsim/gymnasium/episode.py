@@ -110,9 +110,6 @@ def terms_paid_each_step(
     - `trials`: stacked trials.
     - `limits`: bounds of the uniform random actions.
     - `key`: the key of the random actions.
-
-    **Raises:** `ValueError` if a term is not finite, or needs something that an external agent lacks, such
-        as weights.
     """
     check_of_one_member("loss", loss)
     names = []

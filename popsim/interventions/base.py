@@ -136,8 +136,6 @@ class AbstractIntervention(eqx.Module):
         **Arguments:**
 
         - `parameters`: the parameters, each array with the leading axis of trials.
-
-        **Raises:** `ValueError` if the intervention is not defined for them, such as a negative mass.
         """
 
     def prepare(self, parameters: PyTree[Array], state: PyTree[Array]) -> PyTree[Array]:
@@ -155,10 +153,7 @@ class AbstractIntervention(eqx.Module):
 
 
 def as_interventions(values: Any) -> tuple[Any, ...]:
-    """Convert a sequence of interventions to a tuple.
-
-    **Raises:** `ValueError` if it is not a sequence, or holds something that is not an intervention.
-    """
+    """Convert a sequence of interventions to a tuple."""
     if not isinstance(values, Sequence) or not all(
         isinstance(intervention, AbstractIntervention) for intervention in values
     ):
@@ -169,11 +164,7 @@ def as_interventions(values: Any) -> tuple[Any, ...]:
 
 
 def check_interventions(interventions: tuple[AbstractIntervention, ...]) -> None:
-    """Check the names and the stages of interventions.
-
-    **Raises:** `ValueError` if two interventions have the same name, one follows an unknown stage, loads the
-    body after another stage than "act", or neither loads it nor changes the state.
-    """
+    """Check the names and the stages of interventions."""
     names = [intervention.name for intervention in interventions]
     if len(set(names)) < len(names):
         raise ValueError(f"`interventions` must have different names, got {names}.")

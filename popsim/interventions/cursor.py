@@ -62,9 +62,6 @@ class CursorRotation(AbstractCursorMap):
     **Arguments:**
 
     - `center`: the center of rotation, in m; None for the position of the hand at the start of the trial.
-
-    **Raises:** `ValueError` if `center` is not finite and, when applied, if it has another dimension than the
-    hand, or the hand does not move in a plane.
     """
 
     name: str = eqx.field(static=True, default="cursor rotation")

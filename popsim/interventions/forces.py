@@ -33,8 +33,6 @@ class CurlField(AbstractIntervention):
     The parameter is b, in N s/m. With b > 0 it pushes the hand to its right, so that an uncontrolled hand
     moves clockwise. A pure curl field after Thoroughman & Shadmehr 2000, Nature 407:742-747; tests check the
     circle of radius m v / b on which a mass m moves.
-
-    **Raises:** `ValueError` if the hand does not move in a plane.
     """
 
     name: str = eqx.field(static=True, default="curl field")
@@ -158,9 +156,6 @@ class ForceChannelParameters(eqx.Module):
     - `start`: a point on the line, in m.
     - `direction`: of the line, a unit vector.
     - `stiffness`, `damping`: of the walls, in N/m and N s/m; one for all trials, or one per trial.
-
-    **Raises:** `ValueError` if a shape is wrong, `direction` is not a unit vector, or `stiffness` or
-    `damping` is negative.
     """
 
     start: Float[Array, "*trial space"]
@@ -197,9 +192,6 @@ class ForceChannelParameters(eqx.Module):
         """Return the channel from `start` to `target` (both m); `walls` are `stiffness` and `damping`.
 
         In a plan: `FromTrial(lambda trial: ForceChannelParameters.between(trial.init.position, ...))`.
-
-        **Raises:** `ValueError` as the class does, also if start and target are equal. Where JAX is tracing,
-        this is not checked, and the walls then hold the hand at `start` from all sides.
         """
         toward = target - start
         squared = jnp.sum(toward**2, axis=-1, keepdims=True)

@@ -23,8 +23,6 @@ class FeedbackNoise(AbstractIntervention):
     **Arguments:**
 
     - `channel`: the name of the channel.
-
-    **Raises:** `ValueError`, when applied, if the model has no such channel.
     """
 
     channel: str = eqx.field(static=True)
@@ -51,8 +49,6 @@ class InputNoise(AbstractIntervention):
 
     The parameter is its standard deviation: one, or one per input. For models with a body, see
     `FeedbackNoise`.
-
-    **Raises:** `ValueError`, when applied in any other model.
     """
 
     name: str = eqx.field(static=True, default="input noise")

@@ -83,10 +83,6 @@ class InterventionPlan(eqx.Module):
         in one vector while the intervention acts, and zeros otherwise.
     - `label`: the name of a condition that holds the parameters in one vector, or a scalar if there is one
         number; NaN in trials in which it does not act. None for no label.
-
-    **Raises:** `ValueError` if `window` is not a window, or `probability` is not from 0 to 1; when trials are
-    drawn, if `unless` names an intervention that is not planned before, `cue_input` an existing input or
-    `label` an existing condition, or if the intervention is already scheduled.
     """
 
     name: str = eqx.field(static=True)
@@ -113,10 +109,7 @@ class InterventionPlan(eqx.Module):
                     check_fraction("probability", probability)
 
     def check_dt(self, dt: float) -> None:
-        """Check that a fixed delay is a multiple of a time step (s); not where JAX traces the delay.
-
-        **Raises:** `ValueError` if it is not.
-        """
+        """Check that a fixed delay is a multiple of a time step (s); not where JAX traces the delay."""
         for seconds in self.fixed_delays:
             steps_of_delay(f"delay of the plan of {self.name!r}", seconds, dt)
 

@@ -102,8 +102,6 @@ def muscles_of(term: str, model: AbstractModel) -> MusculoskeletalPlant:
 
     - `term`: the name of the calling loss term, for the error message.
     - `model`: the model.
-
-    **Raises:** `ValueError` if it has no plant, or one without muscles.
     """
     body = getattr(model, "plant", None)
     if isinstance(body, MusculoskeletalPlant):
@@ -121,10 +119,7 @@ def relative_forces(term: str, states: Any, model: AbstractModel) -> Float[Array
 
 
 class MuscleActivation(AbstractSumOfSquares):
-    """Sum over time of w_t |a_t|², where a is the activations of the muscles, from zero to one.
-
-    **Raises:** `ValueError` when called, if the plant has no muscles.
-    """
+    """Sum over time of w_t |a_t|², where a is the activations of the muscles, from zero to one."""
 
     name: str = eqx.field(static=True, default="muscle activation", kw_only=True)
 
@@ -137,8 +132,6 @@ class MuscleForce(AbstractSumOfSquares):
     """Sum over time of w_t |f_t|², where f is the muscle forces in maximal isometric forces.
 
     Strong and weak muscles thus have equal weight. Passive forces are included.
-
-    **Raises:** `ValueError` when called, if the plant has no muscles.
     """
 
     name: str = eqx.field(static=True, default="muscle force", kw_only=True)
@@ -151,8 +144,6 @@ class MuscleForceChange(AbstractSumOfSquares):
     """Sum over time of w_t |df_t/dt|², in 1/s², where f is the muscle forces in maximal isometric forces.
 
     df_t/dt = (f_t - f_{t-1}) / dt, from the second step on.
-
-    **Raises:** `ValueError` when called, if the plant has no muscles.
     """
 
     name: str = eqx.field(static=True, default="muscle force change", kw_only=True)
@@ -173,9 +164,6 @@ class WeightPenalty(AbstractLossTerm):
         which always count. An array selected twice counts once.
     - `distance`: replaces |·|², applied to all these weights as one vector: `SquaredDistance`, `L1Distance`,
         `EuclideanDistance` or `HuberDistance(delta)`.
-
-    **Raises:** `ValueError` when called, if `where` selects anything outside the model, or neither a
-    parameter nor another floating-point array.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)

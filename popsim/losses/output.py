@@ -18,10 +18,7 @@ __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]
 
 
 def output_target(trial: Trial, output: Float[Array, "time outputs"]) -> OutputTarget:
-    """Return the output targets of a trial.
-
-    **Raises:** `ValueError` unless the targets are an `OutputTarget` with the shape of `output`.
-    """
+    """Return the output targets of a trial."""
     targets = trial.targets
     if not isinstance(targets, OutputTarget):
         raise ValueError(f"`targets` of a trial must be an OutputTarget, got {kind_of(targets)}.")
@@ -46,8 +43,6 @@ class AbstractOutputTerm(AbstractLossTerm):
     **Arguments:**
 
     - `profile`: weights of the time steps that multiply c; uniform by default.
-
-    **Raises:** `ValueError` when called, unless the targets are an `OutputTarget` with the output's shape.
     """
 
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)

@@ -86,8 +86,6 @@ class HuberDistance(AbstractDistance):
     **Arguments:**
 
     - `delta`: in the unit of d.
-
-    **Raises:** `ValueError` if `delta` is not positive.
     """
 
     delta: Float[Array, ""] = eqx.field(converter=as_float_array)
@@ -149,8 +147,6 @@ class PowerProfile(AbstractTimeProfile):
     - `exponent`: 0 for uniform weights.
     - `window`: t runs from 1 at its first time step to T at its last one. Steps outside have weight zero, and
         so do all steps if it is empty, as after the go cue of a catch trial.
-
-    **Raises:** `ValueError` if `exponent` is negative.
     """
 
     exponent: float = eqx.field(static=True, converter=plain_number, default=6.0)
@@ -182,8 +178,6 @@ class LateInEpochs(AbstractTimeProfile):
 
     - `prefix`: the start of the names: "reach" for "reach 1" and "reach 2".
     - `exponent`: 0 for uniform weights.
-
-    **Raises:** `ValueError` if `exponent` is negative and, when called, if no epoch's name has the prefix.
     """
 
     prefix: str = eqx.field(static=True)
@@ -212,11 +206,7 @@ class FinalStep(AbstractTimeProfile):
 
 
 class FinalSteps(AbstractTimeProfile):
-    """Weight 1 in the last `duration` seconds of the trial, 0 before.
-
-    **Raises:** `ValueError` if `duration` is not positive and, when called, if it is not a multiple of the
-    time step or exceeds the trial.
-    """
+    """Weight 1 in the last `duration` seconds of the trial, 0 before."""
 
     duration: float = eqx.field(static=True, converter=plain_number)
 
@@ -235,10 +225,7 @@ class FinalSteps(AbstractTimeProfile):
 
 
 def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Array, " time"]:
-    """Return the weights of the time steps of a trial.
-
-    **Raises:** `ValueError` unless there is one per time step: other shapes would broadcast over time.
-    """
+    """Return the weights of the time steps of a trial."""
     weights = profile(timeline)
     if jnp.shape(weights) != (timeline.n_steps,):
         raise ValueError(
@@ -251,10 +238,7 @@ def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Arra
 def weighted_sum(
     profile: AbstractTimeProfile, timeline: Timeline, away: Float[Array, " time"], distance: AbstractDistance
 ) -> Float[Array, ""]:
-    """Return Σ_t w_t d_t, where w is the weights of a profile and d (`away`) the distance at each time step.
-
-    **Raises:** `ValueError` unless both have one number per time step.
-    """
+    """Return Σ_t w_t d_t, where w is the weights of a profile and d (`away`) the distance at each time step."""
     weights = step_weights(profile, timeline)
     if jnp.shape(away) != weights.shape:
         raise ValueError(

@@ -38,20 +38,14 @@ __all__ = [
 
 
 def hand_acceleration(states: Any, trial: Trial) -> Float[Array, "time space"]:
-    """Return (v_t - v_{t-1}) / dt of the hand, in m/s²; before the first step v is that of `trial.init`.
-
-    **Raises:** `ValueError` unless `states` has a hand and `trial.init` is a `HandState` of its shape.
-    """
+    """Return (v_t - v_{t-1}) / dt of the hand, in m/s²; before the first step v is that of `trial.init`."""
     check_hand(states, trial)
     velocity = jnp.concatenate([trial.init.velocity[None], states.hand.velocity])
     return jnp.diff(velocity, axis=0) / trial.timeline.dt
 
 
 def hand_jerk(states: Any, trial: Trial) -> Float[Array, "time space"]:
-    """Return (a_t - a_{t-1}) / dt of the hand, in m/s³; before the first step a is zero.
-
-    **Raises:** as `hand_acceleration`.
-    """
+    """Return (a_t - a_{t-1}) / dt of the hand, in m/s³; before the first step a is zero."""
     acceleration = hand_acceleration(states, trial)
     before = jnp.concatenate([jnp.zeros_like(acceleration[:1]), acceleration[:-1]])
     return (acceleration - before) / trial.timeline.dt
@@ -153,8 +147,6 @@ class FinalState(AbstractLossTerm):
     **Arguments:**
 
     - `velocity_time`: τ, in s. A velocity counts like the distance covered in this time.
-
-    **Raises:** `ValueError` if `velocity_time` is negative.
     """
 
     velocity_time: Float[Array, ""] = eqx.field(converter=as_float_array, default=0.2, kw_only=True)
@@ -211,8 +203,6 @@ class Hold(AbstractLossTerm):
     - `window`: when the cursor should stay, such as `Before("go cue")`.
     - `place`: "start", the start of the trial, or "target", the target at each time step.
     - `distance`: replaces |·|², as for `PositionError`.
-
-    **Raises:** `ValueError` if `place` is neither.
     """
 
     window: AbstractWindow

@@ -44,9 +44,6 @@ class NetworkModel(AbstractModel):
     - `network`: its inputs are the trial's inputs, sorted by name, in one vector.
     - `interventions`: the interventions that trials of this model may schedule.
     - `dt`: the time step in seconds, that of the trials.
-
-    **Raises:** `ValueError` if `dt` is not positive, the network was built for another one, two interventions
-    have the same name, or one needs a body.
     """
 
     network: AbstractNetwork
@@ -68,10 +65,7 @@ class NetworkModel(AbstractModel):
         self.network.check_dt(self.dt)
 
     def with_dt(self, dt: float) -> "NetworkModel":
-        """Return the model for trials of another time step (s), with the network that its `with_dt` returns.
-
-        **Raises:** `ValueError` if the network cannot be moved, as a `GRUNetwork`.
-        """
+        """Return the model for trials of another time step (s), with the network that its `with_dt` returns."""
         return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
@@ -105,10 +99,7 @@ class NetworkModel(AbstractModel):
         return jax.vmap(lambda inputs: network_input(inputs, {}, {}))(trial.inputs)
 
     def check(self, trials: Trial) -> None:
-        """Check the time step, the inputs, the targets and the interventions of trials.
-
-        **Raises:** `ValueError` for another dt, other sizes, non-finite inputs or unknown interventions.
-        """
+        """Check the time step, the inputs, the targets and the interventions of trials."""
         if isinstance(trials.init, HandState):
             raise ValueError(
                 "`model` must be one with a body, such as a SensorimotorLoop, for a task whose trials start "

@@ -80,10 +80,6 @@ class SensorimotorLoop(AbstractModel):
         act in the order given.
     - `dt`: the time step in seconds, that of the trials.
 
-    **Raises:** `ValueError` if `dt` is not positive, a delay is not a multiple of it, the network does not
-    have one output per command or was built for another `dt`, two interventions have the same name, or one
-    does not follow a stage.
-
     **Warns:** if the plant has muscles, which take excitations from 0 to 1, and `output_fn` of the network is
     None: outputs outside that range are clipped, and have no gradient.
     """
@@ -126,9 +122,6 @@ class SensorimotorLoop(AbstractModel):
 
         The body and the delays are in seconds and stay. So do the standard deviations of noise on senses and
         command, which is drawn anew in each step.
-
-        **Raises:** `ValueError` if the network cannot be moved, as a `GRUNetwork`, or a delay is not a
-        multiple of `dt`.
         """
         return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
@@ -210,10 +203,7 @@ class SensorimotorLoop(AbstractModel):
         return jax.vmap(at_step)(trial.inputs, states.feedback)
 
     def check(self, trials: Trial) -> None:
-        """Check the time step, the hand, the inputs, the interventions and the noise of trials.
-
-        **Raises:** `ValueError` for another dt, other sizes, positions out of reach or unknown interventions.
-        """
+        """Check the time step, the hand, the inputs, the interventions and the noise of trials."""
         if self.plant.workspace.low.ndim != 1:
             raise ValueError(
                 "`model` must be a single model, got an ensemble: "

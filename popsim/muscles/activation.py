@@ -65,8 +65,6 @@ def join(first: ModuleType, second: eqx.Module) -> ModuleType:
         muscles on the first axis; a module of scalars is one muscle.
 
     **Returns:** a module of that class, with every parameter per muscle.
-
-    **Raises:** `ValueError` if class, structure or the shapes of parameters differ.
     """
     if jax.tree.structure(first) != jax.tree.structure(second):
         raise ValueError(
@@ -146,8 +144,6 @@ class LinearActivation(AbstractActivation):
     - `lowest`: the minimal activation, from zero to one. Excitation is clipped to [lowest, 1].
 
     Each is a scalar or of shape (muscles,).
-
-    **Raises:** `ValueError` if a time is not positive, `lowest` is outside [0, 1], or shapes disagree.
     """
 
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
@@ -184,8 +180,6 @@ class FirstOrderActivation(AbstractActivation):
     - `lowest`: the minimal activation, from zero to one. Excitation is clipped to [lowest, 1].
 
     Each is a scalar or of shape (muscles,).
-
-    **Raises:** `ValueError` if a time is not positive, `lowest` is outside [0, 1], or shapes disagree.
     """
 
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.015)

@@ -112,8 +112,6 @@ class AbstractMuscle(eqx.Module):
 
         - `other`: one or several muscles of the same class. In both models, scalar parameters only mean one
             muscle.
-
-        **Raises:** `ValueError` if `other` is of another class.
         """
         return join(self, other)
 
@@ -187,9 +185,6 @@ class ReluMuscle(AbstractRigidTendonMuscle):
     - `optimal_length`, `tendon_length`: in m. They only affect the output of `fibre`, which by default is
         length (m) and velocity (m/s) of the musculotendon.
     - `activation`: by default with `lowest` 0.
-
-    **Raises:** `ValueError` if a force or length is not positive (`tendon_length`: is negative), or shapes
-    disagree.
     """
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)

@@ -66,9 +66,6 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
     - `recruitment`: n0, n1.
     - `push`: c2, k2, r2.
     - `activation`: by default with `lowest` 0.
-
-    **Raises:** `ValueError` if a force, length or velocity, or one of `length_curve` is not positive
-    (`tendon_length`: is negative), a number is not finite, or shapes disagree.
     """
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)

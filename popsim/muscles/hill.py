@@ -48,9 +48,6 @@ class HillCurves(eqx.Module):
     - `plateau`: the force of fast lengthening, as a fraction of the isometric force.
 
     Each is a scalar or of shape (muscles,).
-
-    **Raises:** `ValueError` if one is not positive, `plateau` is not above one or `passive_limit` not above
-    `passive_slack`, or shapes disagree.
     """
 
     constants: ClassVar[Constants] = "all"
@@ -130,9 +127,6 @@ class RigidTendonHillMuscle(AbstractRigidTendonMuscle):
     - `optimal_length`, `tendon_length`: in m.
     - `activation`: by default with `lowest` 0.001.
     - `curves`: the constants.
-
-    **Raises:** `ValueError` if a force or length is not positive (`tendon_length`: is negative), or shapes
-    disagree.
     """
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)
@@ -180,8 +174,6 @@ class CompliantTendonHillMuscle(AbstractMuscle):
     - `tendon_strain`: the strain of the tendon at the maximal isometric force (4 % with a quadratic spring,
         also in Kistemaker et al. 2013, J Neurophysiol 109:1126-1139, with the muscles of 2006).
     - `curves`: the constants.
-
-    **Raises:** `ValueError` if a number is not positive, or shapes disagree.
     """
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)

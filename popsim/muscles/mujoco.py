@@ -40,9 +40,6 @@ class MujocoMuscle(AbstractRigidTendonMuscle):
     - `plateau`: the force of fast lengthening, as a fraction of the isometric force; above one.
     - `passive_force`: at `longest`, as a fraction of the maximal isometric force.
     - `second_bump`: the height of the second bump.
-
-    **Raises:** `ValueError` if a number is not positive (`tendon_length`, `passive_force`, `second_bump`: is
-    negative), `shortest` is not below 0.95, `longest` or `plateau` not above one, or shapes disagree.
     """
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)

@@ -67,10 +67,7 @@ class AbstractMusclePath(eqx.Module):
 
     @abc.abstractmethod
     def with_muscle(self, other: "AbstractMusclePath") -> "AbstractMusclePath":
-        """Return the paths of these muscles followed by those of `other`.
-
-        **Raises:** `ValueError` if `other` is of another class or for another skeleton.
-        """
+        """Return the paths of these muscles followed by those of `other`."""
 
 
 def as_lengths(name: str, value: Any) -> Array:
@@ -195,8 +192,6 @@ class ConstantMomentArmPath(AbstractClosedFormPath):
         lengthens with the angle. Tables in which it is positive for a positive torque have the opposite sign.
     - `reference`: the angles at which the length is `offset`, in rad, of shape (muscles, coordinates),
         (coordinates,) or scalar.
-
-    **Raises:** `ValueError` if a number is not finite or shapes disagree.
     """
 
     offset: Float[Array, "*members muscles"]
@@ -231,8 +226,6 @@ class PolynomialPath(AbstractClosedFormPath):
     - `linear`: in m/rad, of shape (muscles, coordinates).
     - `quadratic`: in m/rad², of shape (muscles, coordinates), (coordinates,) or scalar.
     - `reference`: the angles at which p is zero, in rad, with the same shapes.
-
-    **Raises:** `ValueError` if a number is not finite or shapes disagree.
     """
 
     offset: Float[Array, "*members muscles"]
@@ -314,8 +307,6 @@ class ChainPlacement(AbstractPlacement):
     **Arguments:**
 
     - `length`: of each segment, in m. These are separate parameters from the lengths of an arm.
-
-    **Raises:** `ValueError` if a length is not positive, or there is none.
     """
 
     length: Float[Array, "*members segments"] = eqx.field(converter=as_float_array)
@@ -355,8 +346,6 @@ class StraightPath(AbstractMusclePath):
     - `placement`: the placement of points on the skeleton.
     - `muscles`: for each muscle, two or more points from origin to insertion, each a pair of a segment and a
         position (m) in its coordinates: `[(0, (0.1, 0.0)), (1, (0.02, 0.01))]`.
-
-    **Raises:** `ValueError` if a muscle has fewer than two points, or a point is not (segment, position).
     """
 
     placement: AbstractPlacement

@@ -37,9 +37,6 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
     - `plateau`: the force of fast lengthening, as a fraction of the isometric force; above one.
     - `passive_steepness`, `passive_strain`: k and e. The passive force equals the maximal isometric force at
         the length 1 + e.
-
-    **Raises:** `ValueError` if a number is not positive (`tendon_length`: is negative), `plateau` is not
-    above one, or shapes disagree.
     """
 
     max_isometric_force: Float[Array, "..."] = eqx.field(converter=as_float_array)

@@ -25,8 +25,6 @@ def unit_activity(ensemble: Any, states: Any) -> Float[Array, "member trial time
 
     - `ensemble`: models with a `network`.
     - `states`: their recorded states, such as `evaluate_ensemble(ensemble, task, key=key).states`.
-
-    **Raises:** `ValueError` if the hidden state is not one array and the network has no `activity`.
     """
     arrays, static = eqx.partition(ensemble, eqx.is_array)
 
@@ -57,8 +55,6 @@ def selected_units(
     - `model`: the model whose `network` defines the activity. A hidden state that is one array needs none.
     - `hidden`: the hidden state of the network.
     - `units`: selects a part of the hidden state; None for the activity of all units.
-
-    **Raises:** `ValueError` if `units` does not select one array, or there is no activity.
     """
     if units is None:
         network = getattr(model, "network", None)

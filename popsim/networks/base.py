@@ -86,10 +86,7 @@ class NetworkState(eqx.Module):
 
 
 def one_array(network: Any, method: str, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
-    """Return the hidden state of a network if it is one array.
-
-    **Raises:** `ValueError` naming the method that the network must implement, if it is not.
-    """
+    """Return the hidden state of a network if it is one array."""
     if not isinstance(hidden, jax.Array | np.ndarray):
         raise ValueError(
             f"`{method}` of {type(network).__name__} must be implemented, because its hidden state is not "
@@ -161,8 +158,6 @@ class AbstractNetwork(eqx.Module):
         **Arguments:**
 
         - `hidden`: the hidden state at one time step.
-
-        **Raises:** `ValueError` if the hidden state is not one array and the network does not override this.
         """
         return one_array(self, "activity", hidden)
 
@@ -175,8 +170,6 @@ class AbstractNetwork(eqx.Module):
 
         - `hidden`: the hidden state at one time step.
         - `rates`: the activity, of the shape that `activity` returns.
-
-        **Raises:** `ValueError` if the hidden state is not one array and the network does not override this.
         """
         one_array(self, "with_activity", hidden)
         return rates
@@ -198,8 +191,6 @@ class AbstractNetwork(eqx.Module):
         **Arguments:**
 
         - `current`: for each unit, in the unit of its input; None returns the network unchanged.
-
-        **Raises:** `ValueError` if the projection "input" has no bias.
         """
         if current is None:
             return self
@@ -217,8 +208,6 @@ class AbstractNetwork(eqx.Module):
 
         A network whose equation contains its time step, such as `LeakyRNN`, extends this. One without, such
         as `GRUNetwork`, has learned a map from step to step, and is trained again.
-
-        **Raises:** `ValueError` if there is no such network.
         """
         raise ValueError(
             f"`network` must have a time step in its equation to be moved to dt = {dt} s, got "
@@ -226,10 +215,7 @@ class AbstractNetwork(eqx.Module):
         )
 
     def check_dt(self, dt: float) -> None:  # noqa: B027
-        """Check a time step, in seconds; by default every one is accepted.
-
-        **Raises:** `ValueError` if the network was not built for this time step.
-        """
+        """Check a time step, in seconds; by default every one is accepted."""
 
 
 def check_network(network: Any) -> None:
@@ -313,10 +299,7 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
 
 
 def checked_sizes(n_inputs: int, n_units: int, n_outputs: int) -> tuple[int, int, int]:
-    """Return the sizes of a network, also from NumPy, as Python integers.
-
-    **Raises:** `ValueError` unless they are positive integers.
-    """
+    """Return the sizes of a network, also from NumPy, as Python integers."""
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
         check_positive_int(name, size)
     return int(n_inputs), int(n_units), int(n_outputs)

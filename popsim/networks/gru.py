@@ -36,8 +36,6 @@ class GRUNetwork(AbstractNetwork):
     - `output_bias`: added to the initial bias of the readout, one number or one per output: with a sigmoid,
         -3 gives an untrained network that hardly excites any muscle.
     - `key`: for the initial weights, drawn uniformly within 1 / sqrt(n_units).
-
-    **Raises:** `ValueError` if a size is not a positive integer, or `noise_std` is negative.
     """
 
     cell: eqx.nn.GRUCell

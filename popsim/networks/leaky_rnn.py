@@ -52,9 +52,6 @@ def dale_weights(
     - `density`: the fraction of the excitatory, and of the inhibitory, units that project to a unit, rounded
         to whole units, and at least two of each kind if there are that many.
     - `key`: for drawing the weights.
-
-    **Raises:** `ValueError` if `signs` are not +1 and -1 with both present, or fewer than four,
-    `spectral_radius` is negative, or `density` is not above 0 and at most 1.
     """
     values = None if is_traced(signs) else np.asarray(signs)
     if values is None or values.ndim != 1 or set(values.tolist()) != {-1, 1}:
@@ -119,10 +116,6 @@ class LeakyRNN(AbstractNetwork):
         `popsim.training.constraints.DalesLaw`.
     - `density`: with `signs`, the fraction of connections that are present.
     - `key`: for the initial weights.
-
-    **Raises:** `ValueError` if a size, `tau`, or `dt` is not positive, `dt` exceeds `tau`, `noise_std` or
-    `gain` is negative, `signs` does not have one entry per unit, `density` is given without `signs`, or as
-    `dale_weights`.
     """
 
     recurrent_weights: Float[Array, "*members units units"]  # [post, pre]
@@ -233,9 +226,6 @@ class LeakyRNN(AbstractNetwork):
         variance of a first-order autoregression; Box & Jenkins, Time Series Analysis, section 3.2). Both are
         kept exactly: a' = 1 - (1 - a)^(dt' / dt), tau' = dt' / a', s'^2 = s^2 (1 - a' / 2) / (1 - a / 2). So
         are the fixed points of the coupled network; how it moves between them differs in the order of dt.
-
-        **Raises:** `ValueError` if `dt` is not positive, a trained tau is below the present one, or `noise`
-        is not Gaussian.
         """
         check_number("dt", dt)
         check_positive("dt", dt)

@@ -49,8 +49,6 @@ def register_network(name: str) -> Callable[[Build], Build]:
     **Arguments:**
 
     - `name`: the name, such as "lstm".
-
-    **Raises:** `ValueError` if another network has this name, or what is decorated takes other arguments.
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
         raise ValueError(f"`name` of a network must be a word such as 'lstm', got {shown(name)}.")
@@ -118,8 +116,6 @@ def build_network(
     - `dt`: the time step in seconds, for a network that has one in its equation.
     - `key`: for the initial weights.
     - `options`: any of `tau`, `noise_std`, `output_fn` and `output_bias`; noise of zero needs no option.
-
-    **Raises:** `ValueError` if there is no such network, or it does not take one of the options.
     """
     check_network_name(name)
     accepted = options_of_network(name)

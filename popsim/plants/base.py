@@ -146,10 +146,7 @@ class AbstractPlant(eqx.Module):
 
 
 def checked_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
-    """Return the result of a `rate` of `plant.step_functions`, checked.
-
-    **Raises:** `ValueError` if it raises an error, or its structure or shapes differ from the state's.
-    """
+    """Return the result of a `rate` of `plant.step_functions`, checked."""
     name = f"`vector_field` of {type(plant).__name__}"
     with naming_errors(name, "(t, state, command, load)"):
         derivative = rate(t, state)
@@ -158,10 +155,7 @@ def checked_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree
 
 
 def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTree[Array]:
-    """Return the result of an `end` of `plant.step_functions`, checked.
-
-    **Raises:** `ValueError` if it raises an error, or its structure or shapes differ from the state's.
-    """
+    """Return the result of an `end` of `plant.step_functions`, checked."""
     name = f"`end_step` of {type(plant).__name__}"
     with naming_errors(name, "(state, command, dt=dt)"):
         end_state = end(state)
@@ -170,11 +164,7 @@ def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTre
 
 
 def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
-    """Return the state of a plant at rest and its hand, checked.
-
-    **Raises:** `ValueError` if either cannot be computed, or the hand is not a `HandState` with the shape of
-    the workspace.
-    """
+    """Return the state of a plant at rest and its hand, checked."""
     with naming_errors(f"`rest_state` of {type(plant).__name__}", "(position)"):
         state = plant.rest_state(position)
     try:

@@ -62,8 +62,6 @@ class SoftJointLimit(AbstractJointLimit):
     - `stiffness`: in N m/rad.
     - `damping`: in N m s/rad.
     - `width`: the angle beyond the limit at which the stop reaches full strength, in rad.
-
-    **Raises:** `ValueError` if one is negative, or `width` is not positive.
     """
 
     stiffness: Float[Array, "*members"] = eqx.field(converter=as_float_array, default=40.0)

@@ -102,8 +102,6 @@ class MusculoskeletalPlant(AbstractPlant):
     - `muscle`: the muscle model.
     - `muscle_names`: names for figures; numbered by default.
     - `solver`, `n_substeps`: solver and substeps per time step; by default Heun's method with two substeps.
-
-    **Raises:** `ValueError` if path, muscles and names differ in number, or `n_substeps` is not positive.
     """
 
     skeleton: AbstractSkeleton
@@ -152,8 +150,6 @@ class MusculoskeletalPlant(AbstractPlant):
         - `path`: their paths, of the same class as those of this plant.
         - `muscle`: their muscle model, of the same class, with their parameters.
         - `names`: their names; numbered by default.
-
-        **Raises:** `ValueError` if a class or the number of muscles differs.
         """
         n_others = _n_muscles(self.skeleton, path)
         numbered = [f"muscle {self.n_commands + index}" for index in range(n_others)]

@@ -55,9 +55,6 @@ class NLinkArm(AbstractArm):
     - `joint_stop`: the joint stop: `SoftJointLimit()` (default) or `HardJointLimit()`.
     - `solver`, `n_substeps`: solver and substeps per time step; by default Bogacki and Shampine's method with
         four substeps, which a light segment that hits its stop needs at a time step of 10 ms.
-
-    **Raises:** `ValueError` if a shape is wrong, a mass, length, centre of mass or inertia is not positive,
-    or `posture` is not within the limits.
     """
 
     mass: Float[Array, "*members joint"]

@@ -33,8 +33,6 @@ class PointMass(AbstractSkeleton):
         origin. The mass moves in the same number of dimensions.
     - `solver`, `n_substeps`: solver and substeps per time step. The default, Heun's method, is exact for an
         undamped mass under forces that are constant over a step.
-
-    **Raises:** `ValueError` if `mass` or `n_substeps` is not positive, or `damping` is negative.
     """
 
     mass: Float[Array, "*members"]

@@ -90,9 +90,6 @@ def simulate_plant(
     - `dt`: the time step, in seconds.
 
     **Returns:** the trajectory at the end of each time step.
-
-    **Raises:** `ValueError` if `dt` is not positive, `commands` or `external_force` has a wrong shape, or a
-    number is not finite.
     """
     return _simulate(plant, commands, initial_state, external_force, dt, advance)
 
@@ -116,8 +113,6 @@ def simulate_plant_adaptively(
 
     - `rtol`, `atol`: the relative and absolute tolerances.
     - others: as for `simulate_plant`.
-
-    **Raises:** as `simulate_plant`.
     """
     control = diffrax.PIDController(rtol=rtol, atol=atol)
 

@@ -45,8 +45,6 @@ class TwoLinkArm(AbstractArm):
     - `joint_stop`: the joint stop: `SoftJointLimit()` (default, differentiable) or `HardJointLimit()`.
     - `friction`: B, the matrix of viscous friction, in kg m²/s.
     - `solver`, `n_substeps`: solver and substeps per time step; by default Heun's method with two substeps.
-
-    **Raises:** `ValueError` if a shape is wrong, or a mass, length or inertia is not positive.
     """
 
     mass: Float[Array, "*members 2"]

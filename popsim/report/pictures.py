@@ -49,10 +49,6 @@ def check_report_folder(path: Path, page: str, *, home: Path | None = None) -> N
     - `path`: the folder.
     - `page`: the file name of the page.
     - `home`: the folder of the run or sweep, into which the report may be written; None for none.
-
-    **Raises:** `ValueError` unless `path` does not exist, is empty, is `home`, or holds an earlier page of
-    this name that popsim wrote, or what a report left that was ended before its page was written; or if it
-    holds another file of this name, or another run.
     """
     check_path("out", path)
     check_replaceable(path / page, is_page, kind="a report", overwrite=True, name="out")

@@ -114,10 +114,7 @@ class Scored:
 
 
 def scored(opened: OpenedSweep, score: str) -> Scored:
-    """Return a sweep with a score.
-
-    **Raises:** `ValueError` if there is no such number for its members.
-    """
+    """Return a sweep with a score."""
     summary = opened.summary()
     names = [
         str(name)

@@ -71,10 +71,7 @@ def _clients(
 
 
 def _address(scheduler: str) -> str:
-    """Return the address of a scheduler, from the file that it wrote where there is such a file.
-
-    **Raises:** `ValueError` if the file is not of a scheduler.
-    """
+    """Return the address of a scheduler, from the file that it wrote where there is such a file."""
     path = Path(scheduler)
     if not path.exists():
         return scheduler

@@ -45,8 +45,6 @@ def check_forms(forms: Mapping[str, Any], columns: Mapping[str, np.ndarray], n_m
     - `columns`: arrays of the shapes and dtypes that are expected, by name. All others are results, with a
         number for each member.
     - `n_members`: the number of members of the sweep.
-
-    **Raises:** `ValueError` naming what does not fit.
     """
     expected = {name: (column.dtype.name, list(column.shape)) for name, column in columns.items()}
     if missing := sorted(set(expected) - set(forms)):
@@ -72,8 +70,6 @@ def check_results(results: Mapping[str, Float[np.ndarray, " member"]], n_batches
 
     - `results`: by name, the results of members whose cells have begun.
     - `n_batches`: the largest number of batches.
-
-    **Raises:** `ValueError` if a name is unknown, or a batch is neither -1 nor one of the training.
     """
     for name in results:
         if not (name.startswith(RESULT) or name in (*FIRST_BATCHES, *LOSSES)) or len(name) > LONGEST_NAME:

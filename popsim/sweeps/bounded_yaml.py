@@ -126,10 +126,7 @@ def _check_expanded(root: Any) -> None:
 
 
 def yaml_text(content: Mapping[str, Any]) -> str:
-    """Return plain values by name as YAML that `read_yaml` reads; `QuotedText` stands in quotes.
-
-    **Raises:** `ValueError` if `read_yaml` would refuse it as too large.
-    """
+    """Return plain values by name as YAML that `read_yaml` reads; `QuotedText` stands in quotes."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

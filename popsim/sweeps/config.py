@@ -22,10 +22,7 @@ __all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_con
 
 
 def parse_seeds(text: str) -> range:
-    """Return the seeds in a text: "0:20" leaves out 20, "7" is one.
-
-    **Raises:** `ValueError` if it is neither.
-    """
+    """Return the seeds in a text: "0:20" leaves out 20, "7" is one."""
     if not (match := re.fullmatch(r"([0-9]{1,10})(?::([0-9]{1,10}))?", text.strip())):
         raise ValueError(
             f"`seeds` must be whole numbers such as 0:20, which leaves out 20, got {text!r:.100}."
@@ -44,9 +41,6 @@ def parse_axes(kind: type[AbstractExperiment], texts: Sequence[str]) -> dict[str
 
     - `kind`: the experiment, whose settings are the axes, named as the options of its command.
     - `texts`: one for each axis.
-
-    **Raises:** `ValueError` naming an axis that does not exist, is given twice, or has a value that does not
-    parse.
     """
     axes: dict[str, tuple[Any, ...]] = {}
     for text in texts:
@@ -71,8 +65,6 @@ def parse_values(
     - `name`: the setting.
     - `values`: the values.
     - `where`: where they were given, for messages.
-
-    **Raises:** `ValueError` if there is no such setting, or a value does not parse.
     """
     settings = [field.name for field in dataclasses.fields(kind) if field.name not in NOT_AXES]
     if name not in (*settings, *SHARED_SETTINGS):
@@ -144,8 +136,6 @@ def read_config(path: Path) -> Sweep:
 
     Values are taken as they are written, and parsed as on the command line: `1e-3` is a number, and neither
     `no` nor `20:40` is what some versions of YAML take it for.
-
-    **Raises:** `ValueError` naming the file and the entry that does not fit.
     """
     try:
         config = read_yaml(path)

@@ -39,8 +39,6 @@ class Division:
         - `described`: the JSON values, from an untrusted source.
         - `axes`: the values of the sweep, by axis.
         - `n_seeds`: the number of its seeds.
-
-        **Raises:** `ValueError` if they do not divide these values and seeds.
         """
         try:
             pieces = {name: tuple(described["member_axes"][name]) for name in described["member_axes"]}

@@ -125,10 +125,7 @@ class CellLayout:
 
     @classmethod
     def parse(cls, text: Any) -> "CellLayout":
-        """Return the layout in a `text`; nothing is made of it before its size is known.
-
-        **Raises:** `ValueError` if it is no layout.
-        """
+        """Return the layout in a `text`; nothing is made of it before its size is known."""
         if not isinstance(text, str) or len(text) > LARGEST_TEXT:
             raise ValueError(f"a layout must be text of at most {LARGEST_TEXT} letters.")
         described = parse_json(text)

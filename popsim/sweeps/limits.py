@@ -22,11 +22,7 @@ MOST_CELLS = 20_000
 
 
 def as_axes(kind: type[AbstractExperiment], axes: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each axis as settings of an experiment, see `as_setting`.
-
-    **Raises:** `ValueError` naming an axis with no list of values, more than 2,000 of them, one twice, or
-    one that is not of the type of the setting.
-    """
+    """Return the values of each axis as settings of an experiment, see `as_setting`."""
     if not isinstance(axes, Mapping):
         raise ValueError(f"`axes` must be lists of values by setting, got {axes!r:.100}.")
     if len(axes) > MOST_AXES:
@@ -69,10 +65,7 @@ def _hashable(value: Any) -> Any:
 
 
 def as_seeds(seeds: Any) -> range:
-    """Return the seeds of a sweep, a range or whole numbers in order, as a range.
-
-    **Raises:** `ValueError` if they are anything else, have gaps, or are negative or from 2**31 on.
-    """
+    """Return the seeds of a sweep, a range or whole numbers in order, as a range."""
     numbers: Any = seeds
     if not isinstance(seeds, range):
         if isinstance(seeds, str | bytes | Mapping) or not hasattr(seeds, "__len__"):
@@ -109,8 +102,6 @@ def check_extent(
     - `cell_axes`: the axes of which each value is trained in cells of its own.
     - `seeds`: the seeds.
     - `members_per_cell`: the largest number of members of a cell; None for no limit.
-
-    **Raises:** `ValueError` with the number, if there are more than a million members, or 20,000 cells.
     """
     n_members = math.prod(map(len, axes.values())) * (seeds.stop - seeds.start)
     if n_members > MOST_MEMBERS:

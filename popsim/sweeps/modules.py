@@ -16,10 +16,7 @@ def named_modules(sweep: Sweep) -> dict[str, Any]:
 
 
 def modules_of(sweep: Sweep) -> list[tuple[str, Path]]:
-    """Return the modules of the user's own, each with the folder in which it is found.
-
-    **Raises:** `ValueError` if one is in a script or a notebook, which other processes cannot import.
-    """
+    """Return the modules of the user's own, each with the folder in which it is found."""
     described = named_modules(sweep)
     names = dict.fromkeys([described["module"], *described.get("network_modules", ())])
     return [(name, _folder_of(name, sweep)) for name in names if not name.startswith("popsim.")]

@@ -72,8 +72,6 @@ class OpenedSweep:
         **Arguments:**
 
         - `selection`: by axis, or "seed" or "cell", one value or a list of them.
-
-        **Raises:** `ValueError` if there is no such axis, or no member has one of the values.
         """
         keep = np.ones(self.n_members, bool)
         for name, choice in selection.items():
@@ -211,8 +209,6 @@ class OpenedSweep:
         """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
 
         NaN for batches that a cell has not come to; `history.loss.sum("term")` would give 0 there.
-
-        **Raises:** `ValueError` if the terms of the loss differ between cells.
         """
         return self._total("loss", "batch")
 

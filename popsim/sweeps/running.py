@@ -49,11 +49,7 @@ class CellsFailed(RuntimeError):
 
 
 def check_sweep(sweep: Sweep, path: str | Path) -> None:
-    """Check a sweep before anything is written: every cell, their memory, and the space on the disk.
-
-    **Raises:** `ValueError` naming a setting that a cell does not take, or with the numbers if a cell does
-    not fit into the memory or all of them not onto the disk; or if `path` holds something else.
-    """
+    """Check a sweep before anything is written: every cell, their memory, and the space on the disk."""
     check_instance("sweep", sweep, Sweep, "a Sweep")
     folder = SweepFolder(as_path("out", path))
     check_path("out", folder.cell(0).path)  # below which the longest paths are

@@ -39,8 +39,6 @@ class SlurmOptions:
     - `options`: further options of sbatch, such as "account=lab", but none that the script sets itself.
     - `setup`: lines to run before popsim, such as "module load python".
     - `without_lock`: see `run_cell`.
-
-    **Raises:** `ValueError` naming what is not of this form.
     """
 
     partition: str | None = None

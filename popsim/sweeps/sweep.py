@@ -94,9 +94,6 @@ class Sweep:
     - `recording`: which weights are kept.
 
     Its `division` into cells follows from these and from the experiment, and is written into `sweep.json`.
-
-    **Raises:** `ValueError` naming an axis that is no setting of the experiment, or has no values, the same
-    value twice, or one that the experiment does not take.
     """
 
     experiment: AbstractExperiment
@@ -250,10 +247,7 @@ class Sweep:
         return {name: (labels | shared)[name] for name in (*self.axes, "seed")}
 
     def cell(self, number: int) -> Cell:
-        """Return a cell.
-
-        **Raises:** `ValueError` if there is no such cell, or its settings are no experiment.
-        """
+        """Return a cell."""
         self._check_number(number)
         part = self._parts[number % len(self._parts)]
         settings = self.settings_of(number)

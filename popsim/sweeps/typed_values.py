@@ -27,8 +27,6 @@ def typed_value(value: Any, allowed: tuple[Any, ...]) -> Any:
 
     - `value`: texts as read from YAML or the command line; other plain values are returned as they are.
     - `allowed`: the types of the setting, see `setting_types`; empty if it has none.
-
-    **Raises:** `ValueError`, without a message, if it is a value of none of the types.
     """
     kinds = SCALARS if not allowed or {Any, object} & set(allowed) else allowed
     if value is None:

@@ -43,8 +43,6 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
     - `path`: the folder of the sweep.
 
     **Returns:** the problems by file, or by cell and file, relative to `path`; empty if there are none.
-
-    **Raises:** as `open_sweep`.
     """
     folder = SweepFolder(as_path("path", path))
     described, sweep = folder.read()

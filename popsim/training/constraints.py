@@ -89,8 +89,6 @@ class AbstractConstraint(eqx.Module):
         """Return the array nearest to `weights`, or one near, that meets the condition, of the same shape.
 
         An array that already meets it is returned unchanged.
-
-        **Raises:** `ValueError` if the shape of `weights` does not fit.
         """
 
     def __call__(self, model: Tree) -> Tree:
@@ -101,9 +99,6 @@ class AbstractConstraint(eqx.Module):
         - `model`: one model, or its trainable part in the structure of the model, with None elsewhere.
             `where` selects one or several arrays or parts, whose parameters (`popsim.is_parameter`) are
             projected separately. None stays None.
-
-        **Raises:** `ValueError` if `where` selects something that is not in `model`, is neither a parameter
-        nor another floating-point array, or is complex; or as `project`.
         """
         argument = f"`where` of {type(self).__name__}"
         picked = picked_parameters(model, self.where, argument=argument)
@@ -116,19 +111,13 @@ class AbstractConstraint(eqx.Module):
         return jax.tree.map(projected, picked, model)
 
     def share_changed(self, model: Any) -> Float[Array, ""]:
-        """Return the relative change |change| / |weights| of one model, the largest over its arrays.
-
-        **Raises:** `ValueError` as when called.
-        """
+        """Return the relative change |change| / |weights| of one model, the largest over its arrays."""
         pairs = zip(jax.tree.leaves(model), jax.tree.leaves(self(model)), strict=True)
         norms = [(jnp.linalg.norm(new - old), jnp.linalg.norm(old)) for old, new in pairs if new is not old]
         return jnp.max(jnp.stack([jnp.where(norm > 0, by / norm, 0.0) for by, norm in norms]))
 
     def of_one_member(self, name: str) -> Array:
-        """Return the array field called `name`.
-
-        **Raises:** `ValueError` if a field holds an array per member of an ensemble.
-        """
+        """Return the array field called `name`."""
         check_of_one_member("constraint", self)
         return getattr(self, name)
 
@@ -172,11 +161,7 @@ def _share_changed(constraint: AbstractConstraint, model: Any, n_members: int | 
 
 
 def checked_axes(name: str, axis: int | tuple[int, ...], ndim: int) -> tuple[int, ...]:
-    """Return the axes as sorted non-negative numbers.
-
-    **Raises:** `ValueError` naming the constraint if an array with `ndim` axes lacks one of them, one is
-    repeated, or none is given.
-    """
+    """Return the axes as sorted non-negative numbers."""
     places = (axis,) if isinstance(axis, int) else axis
     if not all(-ndim <= place < ndim for place in places):
         raise ValueError(f"`axis` of {name} must be axes of the weights, which have {ndim}, got {axis}.")
@@ -213,8 +198,6 @@ class MaxNorm(AbstractConstraint):
     - `max_norm`: the limit, which may be a `PerMember`.
     - `axis`: the axis or axes of the norm. For weights [post, pre], -1 is the weights onto each unit, 0 from
         it.
-
-    **Raises:** `ValueError` if `max_norm` is not positive; when called, if the weights lack `axis`.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -242,8 +225,6 @@ class UnitNorm(AbstractConstraint):
     - `where`: selects the arrays, see `AbstractConstraint`.
     - `axis`: the axis or axes of the norm. For weights [post, pre], -1 is the weights onto each unit, 0 from
         it.
-
-    **Raises:** `ValueError` when called, if the weights lack `axis`.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -270,8 +251,6 @@ class SpectralNorm(AbstractConstraint):
 
     - `where`: selects the matrices, see `AbstractConstraint`.
     - `max_norm`: the limit, which may be a `PerMember`.
-
-    **Raises:** `ValueError` if `max_norm` is not positive; when called, if the weights are not a matrix.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -297,9 +276,6 @@ class Range(AbstractConstraint):
     - `where`: selects the arrays, see `AbstractConstraint`.
     - `low`, `high`: the limits, numbers or arrays that broadcast to the weights; may be infinite or
         `PerMember`.
-
-    **Raises:** `ValueError` if a limit is NaN, `low` exceeds `high`, or they differ in the number of members;
-    when called, if the limits do not broadcast to the weights.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -359,8 +335,6 @@ class ZeroDiagonal(AbstractConstraint):
     **Arguments:**
 
     - `where`: selects the matrices, see `AbstractConstraint`.
-
-    **Raises:** `ValueError` when called, if the weights have another shape.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -388,8 +362,6 @@ class SparsityMask(AbstractConstraint):
 
     - `where`: selects the arrays, see `AbstractConstraint`.
     - `mask`: booleans of the shape of the weights, True where there is a connection; may be a `PerMember`.
-
-    **Raises:** `ValueError` if `mask` does not hold booleans; when called, if the weights have another shape.
     """
 
     where: Callable[[Any], Any] = eqx.field(static=True)
@@ -417,8 +389,6 @@ def dale_signs(n_units: int, excitatory_fraction: float = 0.8) -> Float[np.ndarr
 
     - `n_units`: the number of units.
     - `excitatory_fraction`: the fraction of excitatory units, rounded to whole units.
-
-    **Raises:** `ValueError` if `n_units` is not a positive whole number, or the fraction is not from 0 to 1.
     """
     check_positive_int("n_units", n_units)
     if not 0 <= excitatory_fraction <= 1:
@@ -444,9 +414,6 @@ class DalesLaw(AbstractConstraint):
     - `where`: selects the matrices, see `AbstractConstraint`.
     - `signs`: +1 or -1 for each column, which may be a `PerMember`; `dale_signs` builds them from a fraction
         of excitatory units.
-
-    **Raises:** `ValueError` if `signs` holds anything else; when called, if the weights are not a matrix with
-    as many columns.
     """
 
     advice: ClassVar[str | None] = "draw weights that obey it, such as those of LeakyRNN(..., signs=signs)."

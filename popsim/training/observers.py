@@ -37,8 +37,6 @@ def checked_metrics(
 
     - `metrics`: the result of `validation_metrics`.
     - `n_members`: the length of the leading member axis; None for a single model.
-
-    **Raises:** `ValueError` if they are not numbers by name, or not one per member.
     """
     if not isinstance(metrics, Mapping):
         raise ValueError(f"`validation_metrics` must return numbers by name, got {type(metrics).__name__}.")

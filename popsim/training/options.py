@@ -255,8 +255,6 @@ class Training:
     - `on_begin`: called once with the number of batches done so far, after the checkpoint, if any, has been
         accepted and before the training loop is compiled.
     - `key`: the key of the training. The draws of member i in batch b depend only on it, b and i.
-
-    **Raises:** `ValueError` naming an argument that is out of range.
     """
 
     task: AbstractTask

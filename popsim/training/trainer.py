@@ -42,8 +42,6 @@ class TaskTrainer(TrainerOptions):
     calls callbacks and collects the history. The arguments are documented at `TrainerOptions`, those of a
     call at `Training`.
 
-    **Raises:** as `TrainerOptions`.
-
     !!! example
 
         ```python

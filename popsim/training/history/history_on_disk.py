@@ -198,8 +198,6 @@ def save_history(path: str | Path, history: TaskTrainerHistory, *, untrained: An
     - `history`: a history returned by `TaskTrainer`.
     - `untrained`: the ensemble or model before training. If given, its trainables are the first row, after
         batch -1.
-
-    **Raises:** `ValueError` if `path` exists, or `untrained` is given and no trainables were kept.
     """
     check_path("path", path)
     if Path(path).exists():

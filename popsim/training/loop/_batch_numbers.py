@@ -46,10 +46,7 @@ class BatchNumbers:
 
 
 def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
-    """Return the batches of a training at which something is done.
-
-    **Raises:** `ValueError` naming an option that does not hold batches of the training.
-    """
+    """Return the batches of a training at which something is done."""
     n_batches = training.n_batches
     trainable_batches = kept_batches(training.save_model_trainables, n_batches)
     specs = () if training.save_trial_specs is None else training.save_trial_specs

@@ -35,8 +35,6 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     - `trials`: the trials of the first batch.
     - `ensembled`: whether `model` is an ensemble.
     - `by_member`: whether the trials have a leading member axis.
-
-    **Raises:** `ValueError` naming what does not fit.
     """
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if by_member and isinstance(trials, Trial):
@@ -66,8 +64,6 @@ def check_changes(
     - `trained`: for each phase of the training, which parameters are trained; None for all.
 
     **Returns:** which leaves of the model are trained by the optimizer or changed by model updates.
-
-    **Raises:** `ValueError` naming what does not fit.
     """
     model = state.model
     run = eqx.filter_eval_shape(step.batch_run, state, batch=as_array(0, int), member_id=as_array(0, int))

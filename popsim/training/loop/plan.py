@@ -140,8 +140,6 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     """Plan a training: check its options, number the batches, and make the first state and trials.
 
     Nothing is written, and the training loop is not compiled yet.
-
-    **Raises:** `ValueError` naming what does not fit together.
     """
     count = n_members(training.model) if training.ensembled else None
     _check_options(trainer, training, count)

@@ -23,8 +23,6 @@ def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
 
     - `n_batches`: the number of batches of the training.
     - `n`: the interval.
-
-    **Raises:** `ValueError` if either is not a positive whole number.
     """
     check_positive_int("n_batches", n_batches)
     check_positive_int("n", n)
@@ -40,8 +38,6 @@ def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
 
     - `n_batches`: the number of batches of the training.
     - `n`: the number of batches to return, at least two.
-
-    **Raises:** `ValueError` if either is not a positive whole number, or `n` is below two.
     """
     check_positive_int("n_batches", n_batches)
     check_positive_int("n", n)
@@ -51,11 +47,7 @@ def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
 
 
 def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, " kept"]:
-    """Check and sort an array of batch numbers; a boolean per batch is taken as a mask.
-
-    **Raises:** `ValueError` if it is not a 1D array of whole numbers from 0 to `n_batches` - 1, or a mask of
-    `n_batches` entries.
-    """
+    """Check and sort an array of batch numbers; a boolean per batch is taken as a mask."""
     numbers = np.asarray(value)
     if numbers.dtype == bool and numbers.shape == (n_batches,):
         return np.flatnonzero(numbers)
@@ -195,9 +187,6 @@ def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
     - `model`: the model, or ensemble.
     - `where_train`: selects the trainable part, see `select_trainables`; or a mapping from batch number to
         such a function, which applies from that batch on.
-
-    **Raises:** `ValueError` if a mapping has no entry for batch 0, or a key that is not a batch number, or as
-    `select_trainables`.
     """
     if not isinstance(where_train, Mapping):
         select_trainables(model, where_train)
@@ -257,8 +246,6 @@ def enabled_updates(
     - `n_batches`: the number of batches.
 
     **Returns:** None if all updates are applied in all batches.
-
-    **Raises:** `ValueError` if the structures differ, or an array is not valid for `batch_numbers`.
     """
     n_updates = len(jax.tree.leaves(model_update_funcs, is_leaf=is_model_update))
     if not n_updates:

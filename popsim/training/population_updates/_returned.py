@@ -38,8 +38,6 @@ def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) 
     - `before`, `after`: the model.
     - `recorded`: which of its leaves change in training, in a structure that may have leaves where the model
         has None.
-
-    **Raises:** `ValueError` if the structure or a shape differs, or a leaf does not change in training.
     """
     if after is before:
         return {}

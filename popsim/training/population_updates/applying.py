@@ -116,11 +116,7 @@ class PopulationUpdates:
         return sorted({axis_of(label, update) for label, update in self.updates.items()})
 
     def with_first_states(self, state: TrainState) -> TrainState:
-        """Return the first state of a training with what the updates keep, and what they set before it.
-
-        **Raises:** `ValueError` if an update does not fit the population, or returns something else than
-        `AbstractPopulationUpdate.init` should.
-        """
+        """Return the first state of a training with what the updates keep, and what they set before it."""
         update_states = {}
         for label in self.updates:
             before = self._population(label, state)
@@ -141,8 +137,6 @@ class PopulationUpdates:
         - `recorded`: which leaves of the model change in training.
 
         **Returns:** the state and the records.
-
-        **Raises:** `ValueError` if an update returns something else than it should.
         """
         active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_held))
         anew_by = {label: np.zeros(active.size, bool) for label in self.updates}

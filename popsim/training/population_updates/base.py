@@ -75,8 +75,6 @@ class Population:
         It may be called once in a call of an update. Where a population is divided over several trainings it
         waits for the others; the training is saved before. If the training is told to stop meanwhile, it ends
         here, and the update is called again when it is resumed.
-
-        **Raises:** `ValueError` if the update does not say that it `replaces` members.
         """
         return self._of_whole("everyone").everyone(scores)
 
@@ -91,8 +89,6 @@ class Population:
 
         - `parents`: the place in the whole population of the parent of each member; its own place to keep
             what it has.
-
-        **Raises:** `ValueError` if the update does not say that it `replaces` members.
         """
         return self._of_whole("take").take(parents)
 
@@ -221,8 +217,6 @@ class AbstractPopulationUpdate(eqx.Module):
         population; what it keeps and sets of those members is used.
 
         **Returns:** the population, and arrays by name, with axes (member, ...).
-
-        **Raises:** `ValueError` if the update does not fit the population.
         """
         return population, {}
 

@@ -47,8 +47,6 @@ def hyperparameter_places(
     - `step`: the step of a member, with every `PerMember`.
     - `one_member`: the parameters of one member, arrays or their shapes.
     - `owner`: the name of the update, for the error message.
-
-    **Raises:** `ValueError` if one of the names does not exist.
     """
     injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
     by_name = {name: Place("opt_state", index) for name, index in injected.items()}

@@ -18,8 +18,6 @@ def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractP
 
     - `updates`: the updates.
     - `has_metrics`: whether the trainer has `validation_metrics`.
-
-    **Raises:** `ValueError` unless they can be used together.
     """
     updates = as_parts(
         "population_updates", updates, AbstractPopulationUpdate, "updates such as EarlyStopping(5)"

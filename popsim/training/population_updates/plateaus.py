@@ -64,8 +64,6 @@ class EarlyStopping(AbstractPopulationUpdate):
     - `metric`: one of `validation_metrics`; None for the total validation loss.
     - `mode`: whether low ("min") or high ("max") values are good.
     - `every`: the number of batches between calls; None for the log points.
-
-    **Raises:** `ValueError` if an argument is out of range.
     """
 
     patience: int = eqx.field(static=True, converter=plain_number)
@@ -107,8 +105,6 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         begins again then.
     - `min_gain`, `metric`, `mode`, `every`: see `EarlyStopping`.
     - `minimum`: the smallest value.
-
-    **Raises:** `ValueError` if an argument is out of range.
     """
 
     hyperparameter: str = eqx.field(static=True)
@@ -180,8 +176,6 @@ class Curriculum(AbstractPopulationUpdate):
     - `metric`: one of `validation_metrics`; None for the total validation loss.
     - `threshold`: the value of the metric that must be reached.
     - `mode`: whether it is reached from below ("max", as by a fraction correct) or from above ("min").
-
-    **Raises:** `ValueError` if an argument is out of range.
     """
 
     hyperparameter: str = eqx.field(static=True)

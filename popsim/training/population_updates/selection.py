@@ -79,8 +79,6 @@ class Truncation(AbstractExploit):
 
     - `fraction`: the fraction of members that are replaced, and of those that replace them; at least one.
         Members whose numbers are not finite replace nobody.
-
-    **Raises:** `ValueError` unless `fraction` is above 0 and at most 0.5.
     """
 
     fraction: float = eqx.field(static=True, converter=plain_number, default=0.2)
@@ -140,8 +138,6 @@ class Perturb(AbstractExplore):
     **Arguments:**
 
     - `low`, `high`: the factors.
-
-    **Raises:** `ValueError` if a factor is not positive.
     """
 
     low: float = eqx.field(static=True, converter=plain_number, default=0.8)
@@ -211,8 +207,6 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         validation trials, with axes (member, trial, time, ...). Members whose score is not finite rank last;
         if it is finite for none, all keep their weights, with a warning. By default the total validation
         loss, which does not compare between members if its weights are hyperparameters.
-
-    **Raises:** `ValueError` if `every` is not a positive integer, or an argument is of another kind.
     """
 
     every: int = eqx.field(static=True, converter=lambda every: plain_value("every", every))
@@ -237,10 +231,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
             check_callables("score", [self.score])
 
     def explored(self, name: str) -> AbstractExplore:
-        """Return how a hyperparameter is changed.
-
-        **Raises:** `ValueError` if `explore` is by name and does not have it.
-        """
+        """Return how a hyperparameter is changed."""
         if not isinstance(self.explore, Mapping):
             return self.explore
         if name not in self.explore:
@@ -354,9 +345,6 @@ def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "s
 
     - `parent`: the parents at each selection, as `history.updates["selection"]["parent"]`, or as the `parent`
         of the history of a sweep.
-
-    **Raises:** `ValueError` if a parent is not among these members, as in one of several cells that select
-    together.
     """
     parent = np.asarray(parent)
     if not np.all((parent >= 0) & (parent < parent.shape[1])):

@@ -46,9 +46,6 @@ class SharedPopulation:
         when it returns False the training is saved and ends, to be resumed later.
     - `n_kept`: the number of selections whose files are kept.
     - `population`: the number of the population among those of this identity.
-
-    **Raises:** `ValueError` if there is no such part, the places are not those of a population, or `n_kept`
-    is below 2: one training may be a selection behind another.
     """
 
     folder: Path
@@ -166,8 +163,6 @@ class SharedPopulation:
         - `batch`: the batch of the selection.
         - `members`: their places.
         - `inherited`: what can be inherited of the members of this training.
-
-        **Raises:** as `scores`.
         """
         mine = named_arrays(ROWS, inherited)
         rows_of_parts: list[Mapping[str, Array]] = []

@@ -157,8 +157,6 @@ class DifferentialHebb(AbstractLocalRule):
 
     Δx_t = x_t - x_{t-1}; < > is the mean over trials and over the n_steps - 1 differences of a trial. After
     Kosko 1986, without the decay of the weights, as Mitchison 1991, Neural Comput 3:312-320, gives his rule.
-
-    **Raises:** `ValueError` in training if trials have a single time step.
     """
 
     def change(self, pre: Pre, post: Post, weights: Weights) -> Weights:
@@ -181,8 +179,6 @@ class BCM(AbstractSynapticRule):
     - `rate`: the learning rate; an array leaf.
     - `time_constant`: the time constant of the threshold, in batches; an array leaf. The threshold must move
         faster than the weights, or they grow without bound.
-
-    **Raises:** `ValueError` if `rate` is negative or `time_constant` is not positive.
     """
 
     time_constant: Float[Array, ""] = eqx.field(converter=as_float_array, kw_only=True)

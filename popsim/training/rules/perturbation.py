@@ -77,8 +77,6 @@ class NodePerturbation(AbstractPerturbation):
     - `synapses`: the weights, with `pre` and `where_bias`, such as `recurrent_synapses()`.
     - `rate`: the learning rate; an array leaf.
     - `std`: the standard deviation of the perturbation, in the unit of the units' input; an array leaf.
-
-    **Raises:** `ValueError` if `rate` is negative or `std` is not positive.
     """
 
     def __call__(
@@ -151,8 +149,6 @@ class WeightPerturbation(AbstractPerturbation):
     - `synapses`: the weights, such as `recurrent_synapses()`; no activity is read.
     - `rate`: the learning rate; an array leaf.
     - `std`: the standard deviation of the perturbation, in the unit of the weights; an array leaf.
-
-    **Raises:** `ValueError` if `rate` is negative or `std` is not positive.
     """
 
     def __call__(

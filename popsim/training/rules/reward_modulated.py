@@ -59,8 +59,6 @@ class RunningBaseline(AbstractRewardBaseline):
     **Arguments:**
 
     - `time_constant`: the time constant of the average, in batches; an array leaf.
-
-    **Raises:** `ValueError` if `time_constant` is not positive.
     """
 
     time_constant: Float[Array, ""] = eqx.field(converter=as_float_array)
@@ -81,10 +79,7 @@ class RunningBaseline(AbstractRewardBaseline):
 
 
 class BatchBaseline(AbstractRewardBaseline):
-    """The mean reward over all trials of the batch itself.
-
-    **Raises:** `ValueError` in training if a batch has a single trial, whose reward is always as expected.
-    """
+    """The mean reward over all trials of the batch itself."""
 
     def __call__(self, rewards: Float[Array, " trial"], state: None) -> tuple[Float[Array, ""], None]:
         if rewards.size < 2:
@@ -118,9 +113,6 @@ class RewardModulatedHebb(AbstractSynapticRule):
     - `baseline`: the expected reward, such as `RunningBaseline(10)` or `BatchBaseline()`.
     - `decay`: of the trace per time step, from 0 to 1; 1 sums over the trial. An array leaf.
     - `average_decay`: of the average of post per time step, from 0 to 1; an array leaf.
-
-    **Raises:** `ValueError` if `rate` is negative, `decay` or `average_decay` is not from 0 to 1, or
-    `baseline` is not an `AbstractRewardBaseline`.
     """
 
     baseline: AbstractRewardBaseline = eqx.field(kw_only=True)

@@ -73,8 +73,6 @@ class Synapses(eqx.Module):
         that perturb it.
     - `bias_rows`: from the model to the rows of the bias that belong to the postsynaptic units.
     - `zero_diagonal`: whether to leave the weights of units on themselves unchanged.
-
-    **Raises:** `ValueError` if one of the functions is not callable.
     """
 
     where: Callable[[Any], Array] = eqx.field(static=True)
@@ -92,27 +90,18 @@ class Synapses(eqx.Module):
                 raise ValueError(f"`{name}` of Synapses must be a function, got {function!r}.")
 
     def weights(self, model: AbstractModel) -> Float[Array, "post pre"]:
-        """Return the weights that the rule acts on.
-
-        **Raises:** `ValueError` if `where` does not select a matrix.
-        """
+        """Return the weights that the rule acts on."""
         array = self.where(model)
         if not eqx.is_inexact_array(array) or array.ndim != 2:
             raise ValueError(f"`where` of Synapses must pick one matrix W[post, pre], got {array!r}.")
         return array[self.rows(model)]
 
     def pre_activity(self, batch: TrainedBatch) -> Float[Array, "trial time pre"]:
-        """Return the activity of the presynaptic units in a batch.
-
-        **Raises:** `ValueError` if `pre` is None, or returns another shape.
-        """
+        """Return the activity of the presynaptic units in a batch."""
         return self._activity("pre", self.pre, batch, axis=1)
 
     def post_activity(self, batch: TrainedBatch) -> Float[Array, "trial time post"]:
-        """Return the activity of the postsynaptic units in a batch.
-
-        **Raises:** `ValueError` if `post` is None, or returns another shape.
-        """
+        """Return the activity of the postsynaptic units in a batch."""
         return self._activity("post", self.post, batch, axis=0)
 
     def _activity(
@@ -134,10 +123,7 @@ class Synapses(eqx.Module):
         return activity
 
     def masked(self, change: Float[Array, "post pre"]) -> Float[Array, "post pre"]:
-        """Return `change`, with a zero diagonal if `zero_diagonal` is set.
-
-        **Raises:** `ValueError` if it is set and the weights are not square.
-        """
+        """Return `change`, with a zero diagonal if `zero_diagonal` is set."""
         if not self.zero_diagonal:
             return change
         n_post, n_pre = change.shape
@@ -152,10 +138,7 @@ class Synapses(eqx.Module):
         return jax.tree.map(lambda is_picked: full if is_picked else None, picked)
 
     def with_input(self, model: AbstractModel, shift: Float[Array, " post"]) -> Any:
-        """Return the model with `shift` added to the input of the postsynaptic units.
-
-        **Raises:** `ValueError` if `where_bias` is None.
-        """
+        """Return the model with `shift` added to the input of the postsynaptic units."""
         where_bias = self.where_bias
         if where_bias is None:
             raise ValueError("`where_bias` of Synapses must be given for a rule that perturbs units.")
@@ -169,8 +152,6 @@ class AbstractSynapticRule(AbstractModelUpdate):
 
     - `synapses`: the weights and the activity on both sides, such as `recurrent_synapses()`.
     - `rate`: the learning rate; an array leaf.
-
-    **Raises:** `ValueError` if `rate` is negative or not finite.
     """
 
     synapses: Synapses

@@ -208,10 +208,7 @@ class BackpropThroughTime(AbstractGradient):
 
 
 def split_batch(batch: PyTree[Array], num_minibatches: int) -> PyTree[Array]:
-    """Return arrays with axes (part, example, ...).
-
-    **Raises:** `ValueError` if the batch does not divide into `num_minibatches` equal parts.
-    """
+    """Return arrays with axes (part, example, ...)."""
     check_positive_int("num_minibatches", num_minibatches)
     sizes = {leaf.shape[0] for leaf in jax.tree.leaves(batch)}
     if len(sizes) != 1 or min(sizes) % num_minibatches:

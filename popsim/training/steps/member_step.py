@@ -67,9 +67,6 @@ def trials_of_batch(
     - `key`: the `root_rng` of the training.
 
     **Returns:** the trials, with a leading member axis if `trials_differ`.
-
-    **Raises:** `ValueError` if a `PerMember` of the task does not hold one value per member, or if the task
-    draws random numbers from anything but its key.
     """
     batch_key = jax.random.fold_in(as_key(key), batch)
 

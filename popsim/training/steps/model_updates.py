@@ -116,10 +116,7 @@ def is_model_update(node: Any) -> bool:
 
 
 def as_model_updates(model_update_funcs: PyTree) -> tuple[AbstractModelUpdate, ...]:
-    """Return the updates of a PyTree, in the order of its leaves.
-
-    **Raises:** `ValueError` if a leaf is not callable.
-    """
+    """Return the updates of a PyTree, in the order of its leaves."""
     leaves = jax.tree.leaves(model_update_funcs, is_leaf=is_model_update)
     for leaf in leaves:
         if not callable(leaf):
@@ -183,9 +180,6 @@ def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: Tra
     """Return, for each leaf of a model, whether an update changes it.
 
     **Arguments:** as for `update_model`; only shapes are evaluated.
-
-    **Raises:** `ValueError` if the update does not have the model's structure, or a change does not have the
-    shape and dtype of its leaf.
     """
 
     def is_changed(delta, leaf):

@@ -43,8 +43,6 @@ def inject_hyperparams(
     - `hyperparam_dtype`: the dtype of the hyperparameters; by default that of the parameters.
 
     **Returns:** a function with the arguments of `inner_factory`.
-
-    **Raises:** `ValueError` if a hyperparameter named in `static_args` is given as `PerMember`.
     """
     static = {static_args} if isinstance(static_args, str) else set(static_args)
     dtype = None if hyperparam_dtype is None else jnp.dtype(hyperparam_dtype)
@@ -74,10 +72,7 @@ def inject_hyperparams(
 
 
 def init_optimizer(optimizer: optax.GradientTransformation, params: PyTree[Array]) -> PyTree:
-    """Return the initial optimizer state of one model.
-
-    **Raises:** `ValueError` if a hyperparameter is a `PerMember`.
-    """
+    """Return the initial optimizer state of one model."""
     with jax.numpy_dtype_promotion("standard"):  # optax fails under "strict"
         opt_state = optimizer.init(params)
     for name in _hyperparams_by_member(opt_state):
@@ -91,10 +86,7 @@ def init_optimizer(optimizer: optax.GradientTransformation, params: PyTree[Array
 def init_optimizer_of_members(
     optimizer: optax.GradientTransformation, params: PyTree[Array], n_members: int
 ) -> PyTree[Array]:
-    """Return the initial optimizer state of an ensemble, with a leading member axis.
-
-    **Raises:** `ValueError` if a `PerMember` hyperparameter does not have one value per member.
-    """
+    """Return the initial optimizer state of an ensemble, with a leading member axis."""
     with jax.numpy_dtype_promotion("standard"):
         states = _states_of_members(optimizer.init, params)
     for name, value in _hyperparams_by_member(states).items():
@@ -218,8 +210,6 @@ def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Sche
 
     - `learning_rate`: the initial rate, for all members or per member.
     - `n_batches`: the number of batches after which it is zero.
-
-    **Raises:** `ValueError` unless `learning_rate` is positive.
     """
     check_positive("learning_rate", learning_rate)
     check_positive("n_batches", n_batches)
@@ -243,9 +233,6 @@ def adam(
     - `learning_rate`: a number or an optax schedule; per member, `PerMember` or `PerMember` times a schedule.
     - `clip_norm`: the largest global norm of a member's gradient, which may be a `PerMember`; None for no
         clipping.
-
-    **Raises:** `ValueError` unless `learning_rate` is a positive number or a schedule, and `clip_norm`
-    positive.
     """
     return _with_clipping(optax.adam, learning_rate, clip_norm)
 

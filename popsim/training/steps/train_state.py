@@ -41,9 +41,6 @@ def select_trainables(
 
     **Returns:** the trainable arrays and the rest, both of the structure of `model`, with None for the leaves
     of the other; `equinox.combine` joins them.
-
-    **Raises:** `ValueError` if `where_train` selects something that is not in the model, or is neither a
-    parameter nor another floating-point array.
     """
     return eqx.partition(model, picked_parameters(model, where_train, argument="`where_train`"))
 
@@ -115,8 +112,6 @@ class TrainState(eqx.Module):
         - `root_rng`: the key of the training.
         - `loss_fn_state`: the initial state of the loss function.
         - `where_train`: selects the trainable part, see `select_trainables`; None for all parameters.
-
-        **Raises:** `ValueError` if nothing is trained, or a hyperparameter of the optimizer is a `PerMember`.
         """
         root_rng = as_key(root_rng, "root_rng")
         params, constants = select_trainables(model, where_train)
@@ -135,9 +130,6 @@ class TrainState(eqx.Module):
         """Return `initial_state` of an ensemble, with an optimizer state per member.
 
         All members share `step` and `root_rng`.
-
-        **Raises:** `ValueError` as `initial_state`, or if a `PerMember` hyperparameter of the optimizer does
-        not have one value per member.
         """
         root_rng = as_key(root_rng, "root_rng")
         params, constants = select_trainables(ensemble, where_train)
@@ -166,8 +158,6 @@ def optimizer_step(
         derivatives (`optax.lbfgs`; `optax.contrib.sam` in opaque mode; `optax.contrib.sophia`).
     - `trained`: which parameters are trained now; the others, whose gradients must be zero, keep their values
         and optimizer state. None for all.
-
-    **Raises:** `ValueError` if the optimizer returns an update of another shape than the parameter.
     """
     optimizer = optax.with_extra_args_support(state.optimizer_def)
     offered = {

@@ -28,8 +28,6 @@ class StepShardings(eqx.Module):
         `root_rng` are ignored: every device has a copy of these.
     - `inputs`: the shardings of the inputs, by keyword.
     - `outputs`: the shardings of the outputs of the step other than the train state.
-
-    **Raises:** `ValueError` naming the argument of `build_train_step_fn` that holds something else.
     """
 
     parts: dict[str, PyTree]
@@ -62,10 +60,7 @@ class StepShardings(eqx.Module):
         return self._map_state(_place, state)
 
     def place_inputs(self, inputs: dict[str, PyTree]) -> dict[str, PyTree]:
-        """Return the inputs moved to their devices; arrays already there are not copied.
-
-        **Raises:** `ValueError` if a sharding is given for an input that does not exist.
-        """
+        """Return the inputs moved to their devices; arrays already there are not copied."""
         if not set(self.inputs) <= set(inputs):
             raise ValueError(
                 f"`input_kwarg_shardings` must be for inputs of the step, {sorted(inputs)}, "

@@ -60,9 +60,6 @@ def supervised_batches(
     - `batch_size`: the number of trials.
     - `start_batch`: the number of the first batch, for tasks that change during training.
     - `key`: the key for drawing trials.
-
-    **Raises:** `ValueError` if `task` holds a `PerMember`, `batch_size` is not positive, or `start_batch`
-    is negative.
     """
     check_of_one_member("task", task)
     check_positive_int("batch_size", batch_size)
@@ -134,8 +131,6 @@ def train_step(
     - `metrics_fn`: `metrics_fn(output, label, criterion) -> dict`, the diagnostics.
 
     **Returns:** the next state, and the metrics of the model before the step, with `"learning_rate"`.
-
-    **Raises:** `ValueError` if `batch` lacks an entry, or its entries differ in the number of examples.
     """
     _check_batch(batch)
     next_state, output = TrainStep(_CriterionLoss(criterion))(state, batch=batch)
@@ -160,8 +155,6 @@ def train_step_post(
     - `post_lst`: functions from parameters to parameters (a PyTree, None where the model is not trained).
 
     The others are as for `train_step`.
-
-    **Raises:** `ValueError` as `train_step`.
     """
     state, metrics = train_step_fn(state, batch, learning_rate_fn, criterion, metrics_fn)
     params = state.params
@@ -173,10 +166,7 @@ def train_step_post(
 def eval_step(
     state: TrainState, batch: Batch, criterion: Criterion, metrics_fn: MetricsFn
 ) -> dict[str, Array]:
-    """Return the metrics of the model on a batch, without an update; arguments as for `train_step`.
-
-    **Raises:** `ValueError` as `train_step`.
-    """
+    """Return the metrics of the model on a batch, without an update; arguments as for `train_step`."""
     _check_batch(batch)
     output = jax.vmap(state.model)(batch["image"])
     return metrics_fn(output, batch["label"], criterion)

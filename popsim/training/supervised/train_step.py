@@ -43,8 +43,6 @@ def accumulate_gradients_loop(
 
     **Returns:** the mean of the gradients, the sum of the metrics, and a list of the mutables of each part.
     For a loss that does not use `rng` the gradient is that of the whole batch.
-
-    **Raises:** `ValueError` if the batch does not divide into `num_minibatches` equal parts.
     """
     parts = split_batch(batch, num_minibatches)
     keys = jax.random.split(as_key(rng, "rng"), num_minibatches)
@@ -159,9 +157,6 @@ def build_train_step_fn(
 
     **Returns:** a function `(train_state, **kwargs) -> (TrainState, outputs)`. The key of a step is
     `fold_in(train_state.root_rng, train_state.step)`.
-
-    **Raises:** `ValueError` if donation is requested without `jit`, or an argument does not hold shardings;
-    when the step is called, if shardings do not have the structure of their values.
     """
     step = TrainStep(loss_fn)
     if not jit:
