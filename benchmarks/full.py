@@ -1,4 +1,4 @@
-"""All proofs that take long: `pytest -m full`, and the scripts of `benchmarks/faults`.
+"""All proofs that take long: `pytest -m full`, and the scripts of `benchmarks/reliability`.
 
 Ends with 1 if one fails. With names, such as `test_optimizers kills`, only these. What comes out is put into
 benchmarks/proofs.md, with the commit that it is of; rows of other modules and scripts stay there as they are.
@@ -21,9 +21,9 @@ import jax
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "benchmarks" / "proofs.md"
-FAULTS = ROOT / "benchmarks" / "faults"
-SCRIPTS = sorted(path.stem for path in FAULTS.glob("*.py") if path.stem != "fault_table")
-TEST_MODULES = {path.stem for path in (ROOT / "tests").glob("test_*.py")}
+RELIABILITY = ROOT / "benchmarks" / "reliability"
+SCRIPTS = sorted(path.stem for path in RELIABILITY.glob("*.py") if path.stem != "fault_table")
+TEST_MODULES = {path.stem: path for path in (ROOT / "tests").rglob("test_*.py")}
 HEADS = {"tests": ("module", "what came out"), "faults": ("script", "fault", "what came out")}
 STAMP = ("minutes", "commit", "day", "Python, jax")
 
@@ -50,7 +50,7 @@ def prove_tests(modules: Iterable[str]) -> tuple[list[Row], bool]:
     begun = origin()
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder, "results.xml")
-        files = [f"tests/{module}.py" for module in modules]
+        files = [str(TEST_MODULES[module]) for module in modules]
         pytest = [sys.executable, "-m", "pytest", "-m", "full", f"--junitxml={results}", *files]
         passed = subprocess.run(pytest, cwd=ROOT).returncode == 0
         return [*rows_of_tests(results, begun)] if results.exists() else [], passed
@@ -63,7 +63,7 @@ def rows_of_tests(results: Path, begun: Row) -> Iterator[Row]:
     for case in ElementTree.parse(results).iter("testcase"):
         if "." not in (name := case.attrib.get("classname", "")):
             continue  # a crashed worker or an interruption; pytest's exit status tells of it
-        module = name.split(".")[1]
+        module = name.split(".")[2]
         kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
         outcomes[module]["skipped" if kinds == {"skipped"} else "failed" if kinds else "passed"] += 1
         seconds[module] += float(case.attrib["time"])
@@ -73,9 +73,9 @@ def rows_of_tests(results: Path, begun: Row) -> Iterator[Row]:
 
 
 def prove_faults(script: str) -> tuple[list[Row], bool]:
-    """Run a script of `benchmarks/faults`; its rows, and whether all promises were kept."""
+    """Run a script of `benchmarks/reliability`; its rows, and whether all promises were kept."""
     begun, start = origin(), time.perf_counter()
-    command = [sys.executable, str(FAULTS / f"{script}.py")]
+    command = [sys.executable, str(RELIABILITY / f"{script}.py")]
     lines: list[str] = []
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout or ():
@@ -105,7 +105,7 @@ def write_page(rows: dict[str, list[Row]]) -> None:
     """Write benchmarks/proofs.md."""
     introductions = {
         "tests": "What `pytest -m full` came to, by module of `tests/`. Minutes are those of the tests.",
-        "faults": "What the scripts of `benchmarks/faults` counted, line by line; see [benchmarks]"
+        "faults": "What the scripts of `benchmarks/reliability` counted, line by line; see [benchmarks]"
         "(README.md#faults).",
     }
     text = (

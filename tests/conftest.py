@@ -1,7 +1,6 @@
 """What all tests share: shapes checked at run time, strict dtype promotion, keys, counted compilations."""
 
 import contextlib
-import functools
 import gc
 import os
 import pathlib
@@ -9,7 +8,6 @@ import shutil
 import signal
 import tempfile
 
-import diffrax
 import equinox
 import jax
 import jaxtyping
@@ -19,7 +17,10 @@ import pytest
 
 _CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
 with jaxtyping.install_import_hook("popsim", _CHECKER):
-    import popsim
+    import popsim  # noqa: F401
+
+from bodies import ARMS, PLANTS  # noqa: E402
+from small_reaches import small_reach_setup  # noqa: E402
 
 matplotlib.use("agg")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -47,15 +48,6 @@ if _PROGRAMS:
 
 _MAPPINGS = pathlib.Path("/proc/self/maps")
 _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
-
-ARMS = {
-    name: getattr(popsim.plants.TwoLinkArm, name) for name in ("arm26_skeleton", "motornet", "li_todorov")
-}
-PLANTS = {
-    "point mass": popsim.plants.PointMass,
-    "damped mass": functools.partial(popsim.plants.PointMass, 1.3, damping=4.0),
-    **ARMS,
-}
 
 
 def pytest_addoption(parser):
@@ -174,22 +166,3 @@ def count_compilations():
 def reach_setup():
     """A small model that reaches: `(task, build)`, `build(key)` makes a model."""
     return small_reach_setup()
-
-
-def small_reach_setup(n_units: int = 8, duration: float = 0.2):
-    """A point mass by Euler's method: the program is compiled sooner than any other."""
-    plant = popsim.plants.PointMass(solver=diffrax.Euler())
-    task = popsim.tasks.RandomReaches(plant.workspace, duration=duration)
-    channels = {
-        "vision": popsim.SensoryChannel(
-            popsim.vision, delay=0.03, noise=popsim.GaussianNoise([0.002, 0.002, 0.02, 0.02])
-        ),
-        "proprioception": popsim.SensoryChannel(popsim.proprioception, noise=popsim.GaussianNoise(0.02)),
-    }
-    n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
-
-    def build(key):
-        network = popsim.networks.GRUNetwork(n_inputs, n_units, plant.n_commands, key=key)
-        return popsim.SensorimotorLoop(network, plant, channels, popsim.MotorNoise(0.05, 0.01), dt=0.01)
-
-    return task, build

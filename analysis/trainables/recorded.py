@@ -132,7 +132,7 @@ def recorded_arrays(history: Mapping[Any, Any]) -> dict[str, Any]:
 def arrays_by_group(
     history: Mapping[Any, Any], groups: Mapping[str, Sequence[str]] | None
 ) -> dict[str, dict[str, Any]]:
-    """Return the arrays of each group of a history by name; each array is its own group if `groups` is None."""
+    """Return the arrays of each group of a history by name; without `groups` each array is one."""
     arrays = recorded_arrays(history)
     if groups is None:
         return {name: {name: array} for name, array in arrays.items()}

@@ -1,0 +1,448 @@
+"""Every public function that is pure, within `jit`, `grad` and `vmap` of the user's own."""
+
+import functools
+import inspect
+import types
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from small_reaches import small_reach_setup
+
+import popsim
+from popsim import interventions, muscles, plants, tasks, training
+from popsim.analysis import behaviour, dynamics
+from popsim.muscles import paths
+from popsim.training import rules
+
+HOST = "computes with numpy or SciPy on the host, from saved results"
+SETTINGS = "takes and returns settings, no arrays of JAX"
+NOT_PURE = {
+    HOST: """
+        analysis.behaviour: adaptation_index after_effect channel_force choice_fractions chronometric_curve
+        count_speed_peaks curvature decision_time end_point_ellipse fit_psychometric
+        fit_psychometric_with_lapses ideal_channel_force initial_direction_error initial_velocity_angle
+        maximum_perpendicular_deviation movement_duration movement_offset movement_onset path_length
+        path_ratio peak_speed perpendicular_deviation preparatory_activity reaction_time
+        analysis.dynamics: find_fixed_points rollout frequencies input_jacobians mixtures_of_states
+        modes assign_basins received_inputs slow_directions state_jacobians states_with_noise time_constants
+        analysis.learning: finite_members fit_exponential fit_two_states learning_curve savings_in_rate
+        savings_in_time simulate_two_states smoothed time_to_criterion
+        analysis.population: alignment_index average_by_factors chance_level condition_mean_subtracted
+        cosine_tuning decode_condition decode_condition_across_times decode_kinematics
+        decode_shuffled_condition demixed_components marginalize maximum_entropy_activity mean_in_time_bins
+        n_components_for participation_ratio preferred_direction_change principal_components random_alignment
+        rayleigh_test rotation_test rotations soft_normalized tangling tuning_curves
+        analysis.similarity: canonical_correlations cca_distance cluster_members compare_dissimilarities
+        debiased_linear_cka dynamical_angle eigenvalue_distance group_permutation_test group_separation
+        linear_cka matrix_permutation_test member_map pairwise principal_patterns procrustes_angle
+        procrustes_distance rbf_cka representational_dissimilarities svcca_distance
+        analysis.statistics: bootstrap_members bootstrap_members_and_trials fit_mixed_model long_table
+        mean_interval method_for paired_comparison
+        analysis.trainables: arrays_by_name change_singular_values distance_from_start distance_travelled
+        effective_rank final_modes gaussian_participation_ratio gaussian_singular_values input_output_change
+        loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
+        recurrent_eigenvalues spectral_radius low_rank_approximation update_gradient_alignment with_arrays
+        training: ancestors
+    """,
+    "a table for people, from trials that are drawn": "describe_task",
+    SETTINGS: """
+        member_grid
+        networks: register_network
+        tasks: phase_batches
+        training: every_nth_batch log_spaced_batches
+        training.constraints: dale_signs
+        training.rules: input_synapses readout_synapses recurrent_synapses
+    """,
+    "arrays of numpy for training elsewhere, batch by batch": "training: supervised_batches",
+    "reads or writes files": "open_run training: open_history save_history",
+}
+HOST_PACKAGES = {
+    "popsim.analysis.figures": "draws",
+    "popsim.cli": "commands",
+    "popsim.gymnasium": "one step of an environment, for loops on the host",
+    "popsim.experiments": "trains, reads and writes runs",
+    "popsim.report": "writes pages",
+    "popsim.store": "reads and writes files",
+}
+NO_REVERSE_MODE = {"plants.simulate_plant_adaptively": "chooses its own number of steps; says so"}
+DT = 0.01
+
+
+def names_in(text):
+    """`package: one two` as `package.one`, `package.two`; names before the first package are popsim's own."""
+    package = ""
+    for word in text.split():
+        if word.endswith(":"):
+            package = word[:-1] + "."
+        else:
+            yield package + word
+
+
+def public_functions():
+    """By name within popsim, each once: under the shortest of its names."""
+    found, packages = {}, [popsim, popsim.senses, paths, training.constraints]
+    for package in packages:
+        for name in getattr(package, "__all__", dir(package)):
+            value = getattr(package, name)
+            if (
+                inspect.ismodule(value)
+                and hasattr(value, "__path__")
+                and value.__name__.startswith("popsim.")
+            ):
+                if value.__name__ not in {*HOST_PACKAGES, *(known.__name__ for known in packages)}:
+                    packages.append(value)
+            elif isinstance(value, types.FunctionType) or hasattr(value, "__wrapped__"):
+                full = f"{package.__name__}.{name}".removeprefix("popsim.")
+                if not inspect.isclass(value) and value.__module__.startswith("popsim"):
+                    found.setdefault(id(value), full)
+    return set(found.values())
+
+
+def scaled(tree, x):
+    """Every number of a PyTree times `x`, so that all of them are traced where `x` is."""
+    return jax.tree.map(lambda leaf: leaf * x if eqx.is_inexact_array(leaf) else leaf, tree)
+
+
+def key(x):
+    return jax.random.key(x.astype(int))
+
+
+@functools.cache
+def reaching():
+    """A small model that reaches, its task, and one trial."""
+    task, build = small_reach_setup(n_units=2, duration=0.04)
+    trials = jax.tree.map(lambda leaf: leaf[:2], task.validation_trials())
+    return build(jax.random.key(0)), task, trials, jax.tree.map(lambda leaf: leaf[0], trials)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def built_outside():
+    """So that nothing of it is traced."""
+    reaching()
+
+
+def model(x):
+    return scaled(reaching()[0], x)
+
+
+def ensemble(x):
+    _, build = small_reach_setup(n_units=2, duration=0.04)
+    return popsim.make_ensemble(build, 2, key=key(x))
+
+
+def task(x):
+    return scaled(reaching()[1], x)
+
+
+def trials(x):
+    return scaled(reaching()[2], x)
+
+
+def trial(x):
+    return scaled(reaching()[3], x)
+
+
+def with_event(x):
+    events = {"go": jnp.array([1, 2])}
+    return eqx.tree_at(lambda t: t.timeline.events, trials(x), events)
+
+
+def values(x):
+    return x * jnp.arange(8.0).reshape(2, 4)
+
+
+def outputs(x):
+    target = popsim.OutputTarget(jnp.tile(jnp.array([1.0, 0.0]), (2, 4, 1)), jnp.ones((2, 4)))
+    return values(x)[..., None] * jnp.array([1.0, -1.0]), target
+
+
+def target(x):
+    return popsim.OutputTarget(outputs(x)[0], jnp.ones((2, 4)))
+
+
+def hand(x):
+    return popsim.HandState(x * jnp.ones((2, 4, 2)), x * jnp.ones((2, 4, 2)))
+
+
+def rest_state(x):
+    return model(x).init(trial(x), key=key(x))
+
+
+def scheduled(x):
+    """A clamped unit and a load in the hand: what they do, and that it acts now."""
+    held = (interventions.StimulateUnits(), interventions.ConstantForce(), interventions.LoadMass())
+    parameters = (x * jnp.ones(2), x * jnp.ones(2), x)
+    schedules = [popsim.interventions.InterventionSchedule(own, jnp.array(True)) for own in parameters]
+    return held, {one.name: when for one, when in zip(held, schedules, strict=True)}
+
+
+def load(x):
+    held, when = scheduled(x)
+    made = interventions.external_load(held, when, x * jnp.ones(2))
+    return made.hand_force(popsim.HandState(x * jnp.ones(2), x * jnp.ones(2))), made.hand_mass
+
+
+def muscled(x):
+    body = scaled(plants.arm26(), x)
+    idle = popsim.networks.NetworkState(jnp.zeros(2), jnp.zeros(body.n_commands))
+    return popsim.models.states.LoopState.rest_state(body, body.workspace.center, idle), body
+
+
+def plant_run(plant, simulate=plants.simulate_plant):
+    return simulate(plant, jnp.full((2, plant.n_commands), 0.1), dt=DT)
+
+
+def linear(x, make=training.sgd):
+    return training.TrainState.initial_state(
+        scaled(eqx.nn.Linear(3, 2, key=jax.random.key(0)), x), make(0.1), key(x)
+    )
+
+
+def batch(x):
+    return {"image": x * jnp.ones((4, 3)), "label": x * jnp.ones((4, 2))}
+
+
+def criterion(output, label):
+    return jnp.mean((output - label) ** 2)
+
+
+def metrics(output, label, criterion):
+    return {"loss": criterion(output, label)}
+
+
+def accumulated(accumulate, x):
+    state = linear(x)
+
+    def loss_fn(params, part, rng):
+        made = eqx.combine(params, state.model_without_params)
+        return criterion(jax.vmap(made)(part["image"]), part["label"]), ({}, ())
+
+    return accumulate(state, batch(x), key(x), 2, loss_fn)[0]
+
+
+def stepped(x, make=training.sgd):
+    def loss_fn(model, state, rng, inputs):
+        return jnp.sum(model(inputs) ** 2), state, ()
+
+    after, _ = training.build_train_step_fn(loss_fn)(linear(x, make), inputs=x * jnp.ones(3))
+    return after.params
+
+
+def drawn(plan, x):
+    task = tasks.WithInterventions(reaching()[1], (plan,))
+    return task.trial(batch=0, key=key(x)).interventions
+
+
+def steps_of_network(x):
+    run = popsim.simulate(model(x), trial(x), key=key(x))
+    return rules.network_steps(rules.TrialActivity(model(x), trial(x), rest_state(x), run))
+
+
+PURE = {
+    "analysis.aligned_to": lambda x: popsim.analysis.aligned_to(
+        values(x), with_event(x), "go", before=DT, after=2 * DT
+    ),
+    "analysis.in_window": lambda x: popsim.analysis.in_window(
+        values(x), trials(x), popsim.windows.WholeTrial()
+    ),
+    "analysis.last_in_window": lambda x: popsim.analysis.last_in_window(
+        values(x), trials(x), popsim.windows.WholeTrial()
+    ),
+    "analysis.mean_in_window": lambda x: popsim.analysis.mean_in_window(
+        values(x), trials(x), popsim.windows.WholeTrial()
+    ),
+    "analysis.time_from_event": lambda x: popsim.analysis.time_from_event(with_event(x), "go"),
+    "analysis.window_mask": lambda x: popsim.analysis.window_mask(
+        with_event(x), popsim.windows.FromEvent("go")
+    ),
+    "analysis.behaviour.cursor_error": lambda x: behaviour.cursor_error(hand(x), hand(2 * x)),
+    "analysis.behaviour.end_point_error": lambda x: behaviour.end_point_error(hand(x), hand(2 * x)),
+    "analysis.behaviour.hand_speed": lambda x: behaviour.hand_speed(hand(x)),
+    "analysis.behaviour.produced_interval": lambda x: behaviour.produced_interval(
+        values(x), jnp.array([0, 1]), dt=DT, threshold=1.5
+    ),
+    "analysis.dynamics.network_dynamics": lambda x: dynamics.network_dynamics(model(x), x * jnp.ones(2)),
+    "build_members": lambda x: popsim.build_members(
+        lambda key, mass: scaled(plants.PointMass(mass * x), x),
+        popsim.member_grid(2, mass=[1.0, 2.0]),
+        key=key(x),
+    ),
+    "choice_accuracy": lambda x: popsim.choice_accuracy(*outputs(x)),
+    "chosen": lambda x: popsim.chosen(*outputs(x)),
+    "sample_trials": lambda x: popsim.sample_trials(task(x), 2, batch=0, key=key(x)),
+    "evaluate": lambda x: popsim.evaluate(model(x), task(x), key=key(x)).losses,
+    "evaluate_ensemble": lambda x: popsim.evaluate_ensemble(ensemble(x), task(x), key=key(x)).losses,
+    "interventions.check_interventions": lambda x: interventions.check_interventions(scheduled(x)[0]),
+    "interventions.check_scheduled": lambda x: interventions.check_scheduled(
+        (interventions.ConstantForce(),),
+        popsim.interventions.schedule_intervention(trials(x), "constant force", x * jnp.ones(2)),
+    ),
+    "interventions.intervene": lambda x: interventions.intervene(
+        scheduled(x)[0],
+        "think",
+        scheduled(x)[1],
+        interventions.prepare(*scheduled(x), rest_state(x)),
+        key=key(x),
+    ),
+    "interventions.external_load": load,
+    "interventions.prepare": lambda x: interventions.prepare(*scheduled(x), rest_state(x)),
+    "is_parameter": lambda x: eqx.filter(model(x), popsim.is_parameter(model(x))),
+    "key_stream": lambda x: popsim.key_stream(key(x), "name"),
+    "make_ensemble": ensemble,
+    "member": lambda x: popsim.member(ensemble(x), 1),
+    "muscles.arm26_compliant_muscles": lambda x: scaled(muscles.arm26_compliant_muscles(), x),
+    "muscles.arm26_compliant_path": lambda x: muscles.arm26_compliant_path().length(x * jnp.ones(2)),
+    "muscles.arm26_muscles": lambda x: scaled(muscles.arm26_muscles(), x),
+    "muscles.arm26_path": lambda x: muscles.arm26_path().length(x * jnp.ones(2)),
+    "muscles.li_todorov_muscles": lambda x: scaled(muscles.li_todorov_muscles(), x),
+    "muscles.li_todorov_path": lambda x: muscles.li_todorov_path().length(x * jnp.ones(2)),
+    "muscles.paths.generalised_force": lambda x: paths.generalised_force(
+        muscles.arm26_path(), x * jnp.ones(2), x * jnp.ones(6)
+    ),
+    "muscles.paths.moment_arms": lambda x: paths.moment_arms(muscles.arm26_path(), x * jnp.ones(2)),
+    "muscles.paths.path_velocity": lambda x: paths.path_velocity(
+        muscles.arm26_path(), x * jnp.ones(2), x * jnp.ones(2)
+    ),
+    "n_members": lambda x: popsim.n_members(ensemble(x)),
+    "senses.network_input_names": lambda x: sum(
+        popsim.senses.network_input_names(trials(x), model(x).plant, model(x).channels).values()
+    ),
+    "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
+    "networks.build_network": lambda x: scaled(
+        popsim.networks.build_network("tanh", 2, 3, 1, dt=DT, key=key(x)), x
+    ),
+    "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
+    "networks.unit_activity": lambda x: popsim.networks.unit_activity(
+        ensemble(x), popsim.evaluate_ensemble(ensemble(x), task(x), key=key(x)).states
+    ),
+    "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
+    "plants.advance": lambda x: plants.advance(
+        model(x).plant, rest_state(x).plant, x * jnp.ones(2), plants.Load(lambda hand: x * jnp.ones(2)), dt=DT
+    ),
+    "plants.arm26": lambda x: scaled(plants.arm26(), x),
+    "plants.check_carries_mass": lambda x: plants.check_carries_mass(model(x).plant),
+    "plants.check_feels_torque": lambda x: plants.check_feels_torque(scaled(plants.arm26(), x)),
+    "plants.li_todorov_arm": lambda x: scaled(plants.li_todorov_arm(), x),
+    "plants.muscled_point_mass": lambda x: plants.muscled_point_mass(mass=x, damping=x),
+    "plants.simulate_plant": lambda x: plant_run(plants.PointMass(x, damping=x)),
+    "plants.simulate_plant_adaptively": lambda x: plant_run(
+        plants.PointMass(x, damping=x), plants.simulate_plant_adaptively
+    ),
+    "proprioception": lambda x: popsim.proprioception(rest_state(x), model(x).plant),
+    "repeat_trials": lambda x: popsim.repeat_trials(trials(x), 2),
+    "right_choice": lambda x: popsim.right_choice(target(x)),
+    "interventions.schedule_intervention": lambda x: popsim.interventions.schedule_intervention(
+        trials(x), "name", x * jnp.ones(2)
+    ),
+    "simulate": lambda x: popsim.simulate(model(x), trial(x), key=key(x)),
+    "tasks.adaptation_plan": lambda x: drawn(tasks.adaptation_plan("curl field", x), x),
+    "tasks.center_out_trials": lambda x: tasks.center_out_trials(
+        x * jnp.ones(2), distance=0.1, n_directions=2, n_steps=2, dt=DT
+    ),
+    "tasks.channel_trials": lambda x: drawn(tasks.channel_trials(0.5 * x), x),
+    "tasks.delayed_reach_loss": lambda x: scaled(tasks.delayed_reach_loss(), x),
+    "tasks.load_pulses": lambda x: tasks.load_pulses(x, n_directions=4),
+    "tasks.random_curl_fields": lambda x: drawn(tasks.random_curl_fields(x), x),
+    "tasks.random_forces": lambda x: drawn(tasks.random_forces(x), x),
+    "tasks.reach_loss": lambda x: scaled(tasks.reach_loss(), x),
+    "tasks.reach_trial": lambda x: tasks.reach_trial(x * jnp.ones(2), 2 * x * jnp.ones(2), n_steps=2, dt=DT),
+    "tasks.sequential_reach_loss": lambda x: scaled(tasks.sequential_reach_loss(), x),
+    "tasks.tracking_loss": lambda x: scaled(tasks.tracking_loss(), x),
+    "training.accumulate_gradients": lambda x: accumulated(training.accumulate_gradients, x),
+    "training.accumulate_gradients_loop": lambda x: accumulated(training.accumulate_gradients_loop, x),
+    "training.accumulate_gradients_scan": lambda x: accumulated(training.accumulate_gradients_scan, x),
+    "training.adam": lambda x: stepped(x, training.adam),
+    "training.build_train_step_fn": stepped,
+    "training.cosine_decay": lambda x: training.cosine_decay(x, 10)(3),
+    "training.eval_step": lambda x: training.eval_step(linear(x), batch(x), criterion, metrics),
+    "training.inject_hyperparams": lambda x: stepped(x, training.inject_hyperparams(optax.rmsprop)),
+    "training.rules.mean_product": lambda x: rules.mean_product(values(x)[None], values(x)[None]),
+    "training.rules.network_steps": steps_of_network,
+    "training.select_trainables": lambda x: training.select_trainables(model(x), lambda m: m.network)[0],
+    "training.sgd": lambda x: stepped(x, training.sgd),
+    "training.train_step": lambda x: (
+        training.train_step(linear(x), batch(x), lambda step: 0.1, criterion, metrics)[0].params
+    ),
+    "training.train_step_post": lambda x: (
+        training.train_step_post(
+            linear(x), batch(x), lambda step: 0.1, criterion, training.train_step, metrics, (lambda p: p,)
+        )[0].params
+    ),
+    "training.training_trials": lambda x: training.training_trials(
+        task(x), 2, batch=0, member_id=0, key=key(x)
+    ),
+    "senses.joints": lambda x: popsim.senses.joints(*muscled(x)),
+    "senses.muscle_force": lambda x: popsim.senses.muscle_force(*muscled(x)),
+    "senses.muscle_stretch": lambda x: popsim.senses.muscle_stretch(*muscled(x)),
+    "senses.spindle_firing": lambda x: popsim.senses.spindle_firing(*muscled(x)),
+    "vision": lambda x: popsim.vision(rest_state(x), model(x).plant),
+    "without_noise": lambda x: popsim.without_noise(model(x)),
+}
+
+
+def test_every_public_function_is_known():
+    """A new one goes into `PURE`, or into `NOT_PURE` with the reason."""
+    assert public_functions() == {*PURE, *(name for text in NOT_PURE.values() for name in names_in(text))}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_pure_functions_are_transformed(name):
+    """Traced, which is where a function fails that looks at numbers; nothing is compiled."""
+
+    def total(x):
+        return sum((jnp.sum(leaf) for leaf in floats(PURE[name](x))), 0.0 * x)
+
+    @jax.jit
+    def transformed(x):
+        gradient = (jax.jacfwd if name in NO_REVERSE_MODE else jax.grad)(total)(x)
+        return (
+            floats(PURE[name](x)),
+            jax.vmap(lambda own: floats(PURE[name](own)))(jnp.stack([x, x])),
+            gradient,
+        )
+
+    jax.eval_shape(transformed, jnp.asarray(1.0))
+
+
+def floats(tree):
+    return [leaf for leaf in jax.tree.leaves(tree) if eqx.is_inexact_array(leaf)]
+
+
+def test_evaluations_within_transformations_are_those_outside():
+    def mean_loss(mass):
+        loop = eqx.tree_at(lambda m: m.plant.mass, reaching()[0], mass)
+        return jnp.mean(popsim.evaluate(loop, reaching()[1], key=jax.random.key(0)).losses.total)
+
+    masses = jnp.array([1.0, 1.5])
+    losses, slopes = jax.jit(jax.vmap(jax.value_and_grad(mean_loss)))(masses)
+    one, above, below = (mean_loss(mass) for mass in (masses[1], masses[1] + 0.01, masses[1] - 0.01))
+    np.testing.assert_allclose(losses[1], one, rtol=1e-5)
+    np.testing.assert_allclose(slopes[1], (above - below) / 0.02, rtol=1e-2)
+
+
+def test_what_is_known_is_looked_at_while_something_else_is_traced():
+    loop, task, trials, _ = reaching()
+    away = eqx.tree_at(lambda t: t.init.position, trials, trials.init.position * jnp.nan)
+
+    @jax.jit
+    def loss(key):
+        return popsim.evaluate(loop, task, trials=away, key=key).losses.total
+
+    with pytest.raises(ValueError, match="`init.position` must be finite"):
+        loss(jax.random.key(0))
+
+
+def test_what_is_built_within_a_program_is_checked_where_it_is_known():
+    corners = jnp.zeros(2), jnp.ones(2)
+
+    @jax.jit
+    def middle(low, high, x):
+        return popsim.Workspace(low, high).center + x, popsim.Workspace(*corners).center + x
+
+    np.testing.assert_array_equal(jnp.stack(middle(*corners, 1.0)), 1.5)
+    with pytest.raises(ValueError, match="`high` of a workspace must exceed `low`"):
+        jax.jit(lambda x: popsim.Workspace(*reversed(corners)).center + x)(1.0)

@@ -1,0 +1,240 @@
+"""Cells that were killed, and files of a sweep that were damaged or lost: what is said, and what is read."""
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from faults.damage import cut_short, flip_bit
+from faults.sweep_damage import SweepReader, files_of
+from small_sweep import DIVIDED, SWEEP, copy, make_begun, make_trained
+from small_training import assert_same
+
+from popsim.cli import main
+from popsim.sweeps import CellsFailed, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
+from popsim.sweeps.tables import sweep_table
+
+pytestmark = pytest.mark.slow
+LOSS = "history.zarr/loss/c.0.0.0"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A finished cell of four members, and one that has stopped."""
+    return make_trained(tmp_path_factory.mktemp("trained") / "sw")
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    return copy(trained, tmp_path)
+
+
+def test_what_is_not_trained_yet_is_nan(tmp_path):
+    opened = make_sweep(DIVIDED, tmp_path / "sw")
+    for name in ("total_loss", "total_validation_loss"):
+        losses = getattr(opened, name)
+        assert losses.sizes["member"] == 8 and losses.dims[1] == "member" and losses.size == 0
+        assert losses["setting.rate"].values.tolist() == opened.labels["rate"].tolist()
+    assert opened.summary()["validation_loss"].isna().all() and "loss" not in opened.history
+
+
+RUNNING = {"path": None, "copies": None, "every": 1, "count": 0}
+
+
+def copy_now(event, arguments):
+    """Copy a sweep before some of the file operations in it: what a SIGKILL at this time would leave."""
+    path = RUNNING["path"]
+    if path is None or event not in ("open", "os.rename", "os.mkdir", "os.remove"):
+        return
+    if not arguments or not str(arguments[0]).startswith(str(path)):
+        return
+    if event == "open" and str(arguments[1]).startswith("r"):
+        return
+    RUNNING["count"] += 1
+    if RUNNING["count"] % RUNNING["every"]:
+        return
+    RUNNING["path"] = None
+    with contextlib.suppress(shutil.Error, OSError):  # a file that went meanwhile: another moment is as good
+        shutil.copytree(path, RUNNING["copies"] / f"{RUNNING['count']:05d}")
+    RUNNING["path"] = path
+
+
+@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.full)])
+def test_a_cell_that_is_killed_hides_nothing_of_the_others(every, trained, tmp_path):
+    """At any moment of its first second, and after."""
+    path = copy(trained, tmp_path)
+    shutil.rmtree(path / "cells" / "000001")
+    expected = open_sweep(path).total_loss.isel(member=slice(0, 4)).values
+    sys.addaudithook(copy_now)
+    RUNNING.update(path=path, copies=tmp_path, every=every, count=0)
+    try:
+        finished = run_cell(path, 1)
+    finally:
+        RUNNING.update(path=None)
+    copies = sorted(tmp_path.glob("[0-9]*"))
+    assert len(copies) > 100 // every
+    for left in copies:
+        opened = open_sweep(left)
+        losses = opened.total_loss
+        assert losses.sizes["member"] == 8
+        np.testing.assert_array_equal(losses.isel(member=slice(0, 4)), expected)
+        assert len(opened.summary()) == 8 and sweep_table(opened)
+        assert opened.examined().counts["damaged"] == 0
+        assert set(verify_sweep(left)) <= {"cells/000001/cell.json"}  # between it and the summary
+    for left in copies[:: max(1, len(copies) // 3)]:
+        assert_same(run_sweep(left).run(1).ensemble, finished.ensemble)
+        assert verify_sweep(left) == {}
+
+
+def test_what_is_missing_is_named(trained, tmp_path):
+    """Each file of a sweep in turn, but for the locks, and the index, which is made again."""
+    path = copy(trained, tmp_path)
+    assert verify_sweep(path) == {}
+    files = [file for file in files_of(path) if file.name not in ("run.lock", "index.safetensors")]
+    assert len(files) > 30
+    for file in files:
+        content = file.read_bytes()
+        file.unlink()
+        if file.name == "sweep.json":
+            with pytest.raises(ValueError, match=r"it has no sweep\.json"):
+                verify_sweep(path)
+        else:
+            damage = verify_sweep(path)
+            name = file.relative_to(path).as_posix()
+            assert name in damage or {file.parent.relative_to(path).as_posix()} == set(damage), (name, damage)
+        file.write_bytes(content)
+
+
+def test_the_command_names_what_is_missing(copied, capsys):
+    for name in ("sweep.yaml", "cells/000000/cell.json", "cells/000001/run.json"):
+        (copied / name).unlink()
+    (copied / "index.safetensors").unlink()
+    with pytest.raises(SystemExit) as end:
+        main(["info", str(copied), "--verify"])
+    said = capsys.readouterr()
+    assert end.value.code == 2 and "all files are" not in said.out
+    assert "index.safetensors was missing: it is made again" in said.out
+    for name in ("sweep.yaml", "cells/000000/cell.json", "cells/000001/run.json"):
+        assert f"DAMAGED: {name}: " in said.out and name in said.err
+    (copied / "sweep.json").unlink()
+    for command in ("info", "resume", "show"):
+        with pytest.raises(SystemExit) as end:
+            main([command, str(copied)])
+        assert end.value.code == 2 and "it has no sweep.json" in capsys.readouterr().err
+
+
+def test_derived_files_are_made_again(copied):
+    expected = open_sweep(copied)
+    (copied / "sweep.yaml").write_text("damaged: yes")
+    expected.folder.entry(0).write_text("{}")
+    (copied / "index.safetensors").write_bytes(b"damaged")
+    problems = verify_sweep(copied)
+    assert set(problems) == {"sweep.yaml", "cells/000000/cell.json", "index.safetensors"}
+    (copied / "sweep.yaml").unlink()
+    run_sweep(copied, [0])
+    assert verify_sweep(copied) == {} and open_sweep(copied).summary().equals(expected.summary())
+
+
+DAMAGES = {
+    "cut short": (LOSS, lambda content: content[:-1], True),
+    "lost": (LOSS, None, True),
+    "a flipped bit": (LOSS, lambda content: bytes([content[0] ^ 1]) + content[1:], False),
+    "zarr.json": ("history.zarr/zarr.json", lambda content: content[:-9], True),
+    "no zarr.json": ("history.zarr/zarr.json", None, True),
+    "summary.json": ("summary.json", lambda content: content.replace(b"5", b"6"), True),
+    "run.json": ("run.json", lambda content: b"{}", True),
+    "no run.json": ("run.json", None, True),
+    "training.json": ("training.json", lambda content: content[:-9], True),
+    "log.jsonl": ("log.jsonl", None, True),
+    "a log of another run": (
+        "log.jsonl",
+        lambda content: re.sub(rb'(id": ")\w+', rb"\1" + b"0" * 32, content),
+        True,
+    ),
+    "a checkpoint": ("checkpoints/000000002.safetensors", lambda content: content[:-9], True),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+def test_one_damaged_cell_is_named_and_nan_and_fails_nothing_of_the_others(what, copied, capsys, tmp_path):
+    before = run_sweep(copied).total_loss.isel(member=slice(4, 8)).values
+    name, damage, is_visible = DAMAGES[what]
+    file = copied / "cells" / "000000" / name
+    content = file.read_bytes()
+    file.unlink() if damage is None else file.write_bytes(damage(content))
+    csv, netcdf = tmp_path / "s.csv", tmp_path / "h.nc"
+    is_read = "checkpoint" not in name
+    told = pytest.warns(UserWarning, match="000000") if is_read else contextlib.nullcontext()
+    with told:
+        main(["export", str(copied), "--summary", str(csv), "--history", str(netcdf)])
+        main(["show", str(copied), "--out", str(tmp_path / "shown")])
+    assert len(csv.read_text().splitlines()) == 9
+    with told:
+        opened = open_sweep(copied)
+        losses = opened.total_loss.load()
+    assert losses.isel(member=slice(0, 4)).isnull().all() == is_read
+    assert_same(losses.isel(member=slice(4, 8)).values, before)
+    assert any(key.startswith("cells/000000") for key in verify_sweep(copied))
+    if not is_visible:
+        return
+    with pytest.raises(SystemExit) as end:
+        main(["info", str(copied)])
+    assert end.value.code == 2 and "DAMAGED: cells/000000: " in capsys.readouterr().out
+    last = pytest.warns(UserWarning, match="a checkpoint is damaged")
+    with pytest.raises(SystemExit) as end, last if "checkpoint" in what else contextlib.nullcontext():
+        main(["resume", str(copied), "--quiet"])
+    folder = re.escape(str(copied / "cells" / "000000"))
+    assert end.value.code == 1
+    assert re.search(
+        f"1 of 2 cells are not finished: 0; the first: .*when its folder is removed: {folder}",
+        capsys.readouterr().err,
+    )
+
+
+def test_a_damaged_cell_is_trained_again_or_repaired(copied):
+    """Where it has stopped, from its last sound checkpoint; else when its folder is removed."""
+    expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(n_units=4)
+    (copied / "cells" / "000000" / LOSS).unlink()
+    with pytest.raises(CellsFailed, match="1 of 2 cells are not finished: 0"):
+        run_sweep(copied)
+    assert_same(open_sweep(copied).ensemble(n_units=4), expected)  # the one that had stopped
+    shutil.rmtree(copied / "cells" / "000000")
+    assert run_sweep(copied).is_finished and verify_sweep(copied) == {}
+    opened = open_sweep(copied)
+    opened.folder.cell(0).summary.unlink()
+    with pytest.warns(UserWarning, match=r"summary\.json; it is missing: it is made again"):
+        run_sweep(copied)
+    assert verify_sweep(copied) == {}
+
+
+def test_a_cell_that_was_removed_is_named_until_the_index_is_made_again(copied):
+    shutil.rmtree(copied / "cells" / "000001")
+    (told,) = verify_sweep(copied).items()
+    assert told[0] == "cells/000001" and "resume" in told[1]
+    assert open_sweep(copied).state_of(1) == "not started" and verify_sweep(copied) == {}
+
+
+def test_failures_and_selections_are_verified(tmp_path):
+    path = make_begun(tmp_path / "sw")
+    assert verify_sweep(path) == {}
+    (path / "failures" / "000001.json").write_text(json.dumps({"error": 1}))
+    offered = next((path / "selections").rglob("*.safetensors"))
+    offered.write_bytes(offered.read_bytes()[:-1])
+    names = {"failures/000001.json", offered.relative_to(path).as_posix()}
+    assert set(verify_sweep(path)) == names and SWEEP.selects_across_cells
+
+
+@pytest.mark.parametrize("make", [flip_bit, cut_short, None])
+def test_no_damage_of_a_sweep_is_read_silently(make, copied):
+    """The short form of `benchmarks/reliability/bit_flips.py`."""
+    reader, rng = SweepReader(copied), np.random.default_rng(5)
+    files = files_of(copied)
+    drawn = [files[i] for i in rng.permutation(len(files))[:12]]
+    for file in drawn:
+        verdict, is_verified = reader.damaged(file, lambda good: None if make is None else make(good, rng))
+        assert not verdict.startswith("WRONG"), (file, verdict)
+        assert verdict == "right" or is_verified or file.name == "index.safetensors", (file, verdict)
+    assert reader.read() == "right"

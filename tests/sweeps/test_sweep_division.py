@@ -1,0 +1,206 @@
+"""What a sweep says of its cells, whatever the experiment says later; and sweeps of an earlier format."""
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from repository import TESTS
+from small_sweep import DIVIDED, copy, make_trained
+from swept_runs import Swept
+
+from popsim.cli import main
+from popsim.store import CorruptDataError, MismatchError, read_sealed_json, write_json, write_sealed_json
+from popsim.sweeps import (
+    CellsFailed,
+    Sweep,
+    SweepFolder,
+    open_sweep,
+    run_cell,
+    run_sweep,
+    verify_sweep,
+)
+from popsim.sweeps.division import Division
+from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
+
+pytestmark = pytest.mark.slow
+STORED = TESTS / "stored" / "format_1" / "sweep"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    return make_trained(tmp_path_factory.mktemp("divided") / "sw")
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    return copy(trained, tmp_path)
+
+
+@pytest.mark.parametrize("most", [None, 1, 2, 3, 5])
+@pytest.mark.parametrize("n_seeds", [1, 3])
+def test_a_division_is_read_as_it_was_written(most, n_seeds, tmp_path):
+    axes = {"rate": (1e-3, 1e-2, 1e-1), "n_units": (3, 4), "cost": (0.1, 0.2)}
+    sweep = Sweep(Swept(), axes, range(2, 2 + n_seeds), most)
+    described = json.loads(json.dumps(sweep.division.described(sweep.axes)))
+    again = sweep.divided_as(Division.parse(described, sweep.axes, n_seeds))
+    assert again == sweep and again.member_axes == ("rate", "cost") and again.cell_axes == ("n_units",)
+    assert [*map(str, again.cells())] == [*map(str, sweep.cells())]
+    folder = SweepFolder(tmp_path)
+    write_sealed_json(folder.description, {"format": 1})
+    assert np.array_equal(again.first_members(), sweep.first_members())
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"cost": "task", "rate": "trainer", "n_units": "model"}, {"n_units": "task"}]
+)
+def test_the_cells_are_those_that_were_written_down(settings, copied, monkeypatch):
+    """Where the experiment has other settings of members than when the sweep was made."""
+    before = open_sweep(copied)
+    monkeypatch.setattr(Swept, "member_settings", settings)
+    if "rate" in settings:
+        now = open_sweep(copied)
+        assert now.summary().equals(before.summary()) and verify_sweep(copied) == {}
+        assert now.where(rate=1e-3).history.loss.equals(before.where(rate=1e-3).history.loss)
+        return
+    for use in (open_sweep, verify_sweep, run_sweep, lambda path: run_cell(path, 1)):
+        with pytest.raises(MismatchError, match=r"swept must train the cells that .*sweep\.json has: `grid`"):
+            use(copied)
+
+
+OTHER = {
+    "rate": lambda described: described["settings"].update(grid=[["rate", [0.001, 0.1]], ["cost", [0.1]]]),
+    "grid": lambda described: described["settings"].update(grid=[]),
+    "n_units": lambda described: described["settings"].update(n_units=7),
+    "n_members": lambda described: described["settings"].update(n_members=2),
+    "first_member": lambda described: described["settings"].update(first_member=1),
+    "n_batches": lambda described: described["settings"].update(n_batches=1),
+    "trainables": lambda described: described["recording"].update(trainables="all"),
+    "member_batch_size": lambda described: described.update(member_batch_size=3),
+    "experiment": lambda described: described.update(experiment="sum"),
+    "part of": lambda described: described["part_of"].update(cell=1),
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_cell_that_is_not_what_the_plan_says_is_damaged_by_name(what, number, copied, capsys):
+    """Of a finished cell and of one that has stopped; also where there is an index already."""
+    place = open_sweep(copied).folder.cell(number).description
+    described = read_sealed_json(place)
+    OTHER[what](described)
+    if what == "part of":
+        described["part_of"]["cell"] = 1 - number
+    write_sealed_json(place, described)
+    opened = open_sweep(copied)
+    assert opened.state_of(number) == "damaged" and what in opened.problem_of(number)
+    chosen = opened.where(cell=number)
+    with pytest.warns(UserWarning, match=f"are damaged, and NaN: {number}; the first: "):
+        assert np.isnan(chosen.summary()["validation_loss"]).all()
+    with pytest.warns(UserWarning, match="are damaged, and NaN"):
+        assert np.isnan(opened.total_loss.sel(member=opened.labels["cell"] == number)).all()
+    for use in (lambda: opened.run(number), chosen.ensemble, lambda: run_cell(copied, number)):
+        with pytest.raises((MismatchError, CorruptDataError), match=what):
+            use()
+    assert [what in said for said in verify_sweep(copied).values()] == [True]
+    with pytest.raises(CellsFailed, match=f"of 2 cells are not finished: {number}; the first: .*{what}"):
+        run_sweep(copied, [number])
+    with pytest.raises(SystemExit) as end:
+        main(["info", str(copied)])
+    assert end.value.code == 2 and f"DAMAGED: cells/00000{number}: " in capsys.readouterr().out
+
+
+def test_a_history_of_another_cell_is_not_read(copied):
+    """Also where the index was made before it came there."""
+    opened = open_sweep(copied)
+    for number in (0, 1):
+        shutil.move(opened.folder.cell(number).history, copied / str(number))
+    for number in (0, 1):
+        shutil.move(copied / str(number), opened.folder.cell(1 - number).history)
+    with pytest.warns(UserWarning, match="are damaged, and NaN: 0, 1; the first: .* of the run"):
+        assert opened.total_loss.isnull().all()
+    assert {Path(name).parts[1] for name in verify_sweep(copied)} == {"000000", "000001"}
+
+
+FORGED = {
+    "another axis": lambda division: division["member_axes"].update(n_units=[2]),
+    "an axis less": lambda division: division["member_axes"].pop("rate"),
+    "too few values": lambda division: division["member_axes"].update(rate=[1]),
+    "a piece of none": lambda division: division["member_axes"].update(rate=[0, 2]),
+    "no numbers": lambda division: division["member_axes"].update(rate=["2"]),
+    "too many seeds": lambda division: division.update(seeds=[10**12]),
+    "no seeds": lambda division: division.pop("seeds"),
+    "no axes": lambda division: division.update(member_axes=[]),
+    "another entry": lambda division: division.update(more=1),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_division_that_does_not_fit_is_refused(what, copied):
+    place = copied / "sweep.json"
+    described = read_sealed_json(place)
+    FORGED[what](described["division"])
+    write_sealed_json(place, described)
+    with pytest.raises(CorruptDataError, match=r"sweep\.json must describe a sweep: its division must"):
+        open_sweep(copied)
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A sweep that popsim 0.1.0 made before sweeps said how they are divided."""
+    return shutil.copytree(STORED, tmp_path / "sw")
+
+
+def test_a_sweep_of_format_1_is_read(stored, capsys, tmp_path):
+    opened = open_sweep(stored)
+    assert opened.counts["finished"] == opened.counts["not started"] == 1 and not opened.is_trainable
+    assert opened.summary()["validation_loss"].notna().sum() == 4
+    assert opened.total_loss.sizes == {"batch": 2, "member": 8}
+    assert opened.where(n_units=2, rate=1e-3).ensemble().network.bias.shape == (2, 2)
+    assert verify_sweep(stored) == {}
+    main(["info", str(stored), "--verify"])
+    said = capsys.readouterr().out
+    assert "it can be read, and not trained further" in said and "trains them" not in said
+    main(["show", str(stored), "--out", str(tmp_path / "shown")])
+    csv = tmp_path / "s.csv"
+    main(["export", str(stored), "--summary", str(csv), "--history", str(tmp_path / "h.nc")])
+    assert len(csv.read_text().splitlines()) == 9
+
+
+def test_a_sweep_of_format_1_is_not_trained_further(stored, capsys):
+    before = sorted(stored.rglob("*"))
+    told = r"sweep\.json must have format 2 for cells to be trained, got 1, which does not say"
+    for use in (run_sweep, *(lambda path, n=n: run_cell(path, n) for n in (0, 1))):
+        with pytest.raises(MismatchError, match=told):
+            use(stored)
+    with pytest.raises(MismatchError, match=told):
+        write_slurm_script(open_sweep(stored), SlurmOptions())
+    with pytest.raises(SystemExit) as end:
+        main(["resume", str(stored)])
+    assert end.value.code == 2 and "format 2 for cells to be trained, got 1" in capsys.readouterr().err
+    assert not [path for path in stored.rglob("*") if path not in before and path.name != "run.lock"]
+
+
+def test_a_cell_of_format_1_that_is_not_what_the_code_plans_is_damaged(stored, monkeypatch):
+    monkeypatch.setattr(Swept, "member_settings", {"n_units": "model"})
+    opened = open_sweep(stored)
+    assert opened.state_of(0) == "damaged" and "grid" in opened.problem_of(0)
+    monkeypatch.setattr(Swept, "member_settings", {})
+    with pytest.raises(MismatchError, match="there are 2 cells, and it would make 4"):
+        open_sweep(stored)
+
+
+def test_an_unknown_format_is_refused(stored):
+    write_json(stored / "sweep.json", {"format": 3})
+    for use in (open_sweep, verify_sweep, run_sweep):
+        with pytest.raises(MismatchError, match=r"must have format 2, got 3"):
+            use(stored)
+
+
+def test_every_combination_is_in_one_cell():
+    expected = itertools.product(*DIVIDED.axes.values(), DIVIDED.seeds)
+    labels = [DIVIDED.labels_of(number) for number in range(DIVIDED.n_cells)]
+    rows = [row for own in labels for row in zip(*own.values(), strict=True)]
+    assert sorted(rows) == sorted(expected)

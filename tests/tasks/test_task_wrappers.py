@@ -1,0 +1,317 @@
+"""Wrappers of tasks: interventions, mixtures, phases, schedules, held-out conditions, fixation."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_reaches import small_reach_setup
+
+import popsim
+from popsim import Workspace
+from popsim.distributions import Uniform
+from popsim.interventions import InterventionPlan
+from popsim.schedules import LinearSchedule
+from popsim.tasks import (
+    CenterOutReaches,
+    HeldOutConditions,
+    Mixture,
+    ParameterCurriculum,
+    TaskCurriculum,
+    WithFixation,
+    WithInterventions,
+)
+from popsim.trial import n_trials
+
+TASK = CenterOutReaches(Workspace.around(jnp.zeros(2), 0.2), duration=0.2)
+FAR = CenterOutReaches(Workspace.around(jnp.zeros(2), 0.2), duration=0.2, distance=0.2)
+CURL = InterventionPlan("curl field", Uniform(5.0, 10.0), probability=0.25)
+
+
+def draws(task, n=2000, batch=0):
+    return jax.jit(jax.vmap(lambda key: task.trial(batch=batch, key=key)))(
+        jax.random.split(jax.random.key(1), n)
+    )
+
+
+def assert_same(first, second):
+    jax.tree.map(np.testing.assert_array_equal, first, second)
+
+
+def test_trials_with_interventions_are_those_of_the_task():
+    trials, plain = draws(WithInterventions(TASK, [CURL]), 20), draws(TASK, 20)
+    assert_same((trials.init, trials.inputs, trials.targets), (plain.init, plain.inputs, plain.targets))
+
+
+def test_an_intervention_acts_in_its_share_of_trials_with_drawn_parameters():
+    trials = draws(WithInterventions(TASK, [CURL]))
+    schedule = trials.interventions["curl field"]
+    np.testing.assert_array_equal(
+        schedule.active, trials.conditions["curl field"][:, None] * np.ones(20, bool)
+    )
+    assert abs(float(jnp.mean(trials.conditions["curl field"])) - 0.25) < 0.03
+    assert 5.0 <= float(schedule.parameters.min()) < 5.1
+    assert 9.9 < float(schedule.parameters.max()) <= 10.0
+
+
+def test_an_intervention_keeps_to_its_window_and_comes_later_by_its_delay():
+    plan = InterventionPlan(
+        "push", jnp.array([1.0, 0.0]), window=popsim.windows.Between(0.05, 0.08), delay=Uniform(0.0, 0.1)
+    )
+    active = np.asarray(draws(WithInterventions(TASK, [plan]), 500).interventions["push"].active)
+    first = active.argmax(axis=1)
+    np.testing.assert_array_equal(active.sum(axis=1), 3)
+    assert set(first) == set(range(5, 16))
+
+
+def test_a_window_may_come_earlier_and_never_wraps_round_the_trial():
+    plan = InterventionPlan(
+        "push", jnp.array([1.0, 0.0]), window=popsim.windows.Between(0.05, 0.08), delay=-0.06
+    )
+    active = np.asarray(draws(WithInterventions(TASK, [plan]), 2).interventions["push"].active)
+    np.testing.assert_array_equal(active, np.tile(np.arange(20) < 2, (2, 1)))
+
+
+def test_parameters_may_be_lists_and_differ_between_members():
+    plans = [
+        InterventionPlan("push", [1.0, 2.0]),
+        InterventionPlan("curl field", popsim.PerMember([3.0, 5.0])),
+    ]
+    task = WithInterventions(TASK, plans)
+    trials = [draws(popsim.of_member(task, i), 2).interventions for i in range(2)]
+    np.testing.assert_array_equal(trials[0]["push"].parameters, [[1.0, 2.0]] * 2)
+    assert [float(own["curl field"].parameters[0]) for own in trials] == [3.0, 5.0]
+
+
+def test_a_condition_says_whether_an_intervention_acts_and_another_how_strongly():
+    late = InterventionPlan(
+        "push", 1.0, window=popsim.windows.Between(0.1, 0.2), delay=0.5
+    )  # after the trial
+    field = InterventionPlan(
+        "curl field", Uniform(5.0, 10.0), probability=0.5, unless=("push",), label="strength"
+    )
+    trials = draws(WithInterventions(TASK, [late, field]), 200)
+    assert not trials.conditions["push"].any()
+    acts = np.asarray(trials.conditions["curl field"])
+    assert 70 < acts.sum() < 130
+    strengths = np.where(acts, trials.interventions["curl field"].parameters, np.nan)
+    np.testing.assert_array_equal(trials.conditions["strength"], strengths)
+
+
+def test_what_is_there_already_is_not_overwritten():
+    wrapped = WithInterventions(TASK, [CURL])
+    with pytest.raises(ValueError, match="`name`.*'curl field'"):
+        draws(WithInterventions(wrapped, [CURL]), 2)
+    mixed = Mixture([TASK, FAR])
+    with pytest.raises(ValueError, match="`conditions`.*'task'"):
+        draws(Mixture([mixed, mixed]), 2)
+
+
+def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
+    plan = InterventionPlan(
+        "curl field",
+        LinearSchedule(0.0, 10.0, last_batch=10),
+        probability=popsim.schedules.PiecewiseSchedule((0, 5), [0, 1]),
+    )
+    task = WithInterventions(TASK, [plan])
+    for batch, acts, strength in ((0, 0.0, 0.0), (4, 0.0, 4.0), (5, 1.0, 5.0), (50, 1.0, 10.0)):
+        trials = draws(task, 10, batch)
+        np.testing.assert_array_equal(trials.conditions["curl field"], acts)
+        np.testing.assert_allclose(trials.interventions["curl field"].parameters, strength, rtol=1e-6)
+
+
+def test_a_share_may_differ_between_members():
+    plan = InterventionPlan("curl field", 5.0, probability=popsim.PerMember([0.0, 1.0]))
+    acts = [
+        np.asarray(draws(popsim.of_member(WithInterventions(TASK, [plan]), i), 10).conditions["curl field"])
+        for i in range(2)
+    ]
+    assert not acts[0].any()
+    assert acts[1].all()
+
+
+def test_what_excludes_another_never_acts_with_it():
+    channel = InterventionPlan("push", jnp.zeros(2), probability=0.5)
+    field = InterventionPlan("curl field", 5.0, unless=("push",))
+    conditions = draws(WithInterventions(TASK, [channel, field])).conditions
+    np.testing.assert_array_equal(conditions["curl field"], ~conditions["push"])
+    with pytest.raises(ValueError, match="`unless`.*planned before.*'push'"):
+        draws(WithInterventions(TASK, [field, channel]), 2)
+
+
+def test_the_network_is_told_while_an_intervention_acts():
+    plan = InterventionPlan(
+        "curl field",
+        Uniform(0.0, 8.0),
+        window=popsim.windows.Between(0.1, 0.2),
+        cue_input="field",
+        probability=0.5,
+    )
+    trials = draws(WithInterventions(TASK, [plan]), 50)
+    schedule = trials.interventions["curl field"]
+    np.testing.assert_array_equal(
+        trials.inputs["field"][..., 0], np.asarray(schedule.active) * np.asarray(schedule.parameters)[:, None]
+    )
+    with pytest.raises(ValueError, match="`cue_input`.*'target'"):
+        draws(WithInterventions(TASK, [InterventionPlan("curl field", 5.0, cue_input="target")]), 2)
+
+
+def test_a_parameter_may_come_from_the_trial():
+    toward = popsim.interventions.FromTrial(lambda trial: trial.targets.position[-1] - trial.init.position)
+    trials = draws(WithInterventions(TASK, [InterventionPlan("push", toward)]), 10)
+    distance = np.linalg.norm(trials.interventions["push"].parameters, axis=1)
+    np.testing.assert_allclose(distance, 0.1, rtol=1e-5)
+
+
+def test_validation_is_without_any_intervention_then_under_each_alone():
+    push = InterventionPlan("push", jnp.zeros(2))
+    trials = WithInterventions(TASK, [CURL, push]).validation_trials()
+    assert n_trials(trials) == 24
+    np.testing.assert_array_equal(trials.conditions["curl field"], np.repeat([0, 1, 0], 8))
+    np.testing.assert_array_equal(trials.conditions["push"], np.repeat([0, 0, 1], 8))
+    np.testing.assert_array_equal(trials.interventions["push"].active[:, 0], np.repeat([0, 0, 1], 8))
+
+
+def test_a_field_in_a_task_bends_reaches_and_leaves_other_trials_alone():
+    plain, build = small_reach_setup()
+    task = WithInterventions(plain, [InterventionPlan("curl field", 20.0)])
+    model = build(jax.random.key(0))
+    held = eqx.tree_at(lambda m: m.interventions, model, (popsim.interventions.CurlField(),))
+    reaches = popsim.evaluate(held, task, key=jax.random.key(2)).states.hand.position
+    free = popsim.evaluate(model, plain, key=jax.random.key(2)).states.hand.position
+    np.testing.assert_allclose(reaches[:8], free, atol=1e-7)  # another program, rounded otherwise
+    assert float(jnp.abs(reaches[8:] - reaches[:8]).max()) > 1e-4
+
+
+def test_two_plans_of_one_intervention_are_refused():
+    with pytest.raises(ValueError, match="`plans`.*'curl field'"):
+        WithInterventions(TASK, [CURL, CURL])
+
+
+def test_a_mixture_has_its_shares():
+    trials = draws(
+        Mixture([TASK, FAR], shares=popsim.schedules.PiecewiseSchedule((0, 3), [[3.0, 1.0], [0.0, 1.0]]))
+    )
+    distance = np.linalg.norm(trials.inputs["target"][:, 0], axis=-1)
+    np.testing.assert_allclose(distance, np.where(trials.conditions["task"], 0.2, 0.1), rtol=1e-5)
+    assert abs(float(jnp.mean(trials.conditions["task"])) - 0.25) < 0.03
+    later = draws(
+        Mixture([TASK, FAR], shares=popsim.schedules.PiecewiseSchedule((0, 3), [[3.0, 1.0], [0.0, 1.0]])),
+        50,
+        batch=3,
+    )
+    assert bool(later.conditions["task"].all())
+
+
+def test_phases_follow_one_another():
+    task = TaskCurriculum([TASK, FAR], [0, 3])
+    for batch, distance in ((0, 0.1), (2, 0.1), (3, 0.2), (99, 0.2)):
+        np.testing.assert_allclose(
+            np.linalg.norm(draws(task, 5, batch).inputs["target"], axis=-1), distance, rtol=1e-5
+        )
+    trials = task.validation_trials()
+    np.testing.assert_array_equal(trials.conditions["phase"], np.repeat([0, 1], 8))
+    assert_same(draws(task, 5, 4).inputs, draws(FAR, 5).inputs)
+
+
+@pytest.mark.parametrize(
+    "wrap", [Mixture, lambda tasks: TaskCurriculum(tasks, [0, 1])], ids=["mixture", "phased"]
+)
+def test_tasks_that_differ_are_refused(wrap):
+    longer = CenterOutReaches(TASK.workspace, duration=0.3)
+    with pytest.raises(ValueError, match=r"`tasks`.*tasks\[1\] differ in.*30"):
+        wrap([TASK, longer])
+    other = CenterOutReaches(TASK.workspace, duration=0.2, loss=1.0 * popsim.losses.FinalVelocity())
+    with pytest.raises(ValueError, match="`loss` must be given"):
+        wrap([TASK, other])
+
+
+def test_bad_shares_and_starts_are_refused():
+    with pytest.raises(ValueError, match="`probability`.*1.5"):
+        InterventionPlan("push", 1.0, probability=1.5)
+    with pytest.raises(ValueError, match="`shares`.*none below zero"):
+        Mixture([TASK, FAR], popsim.schedules.PiecewiseSchedule((0, 5), [[1.0, 1.0], [-1.0, 1.0]]))
+    with pytest.raises(ValueError, match="`shares`.*2 tasks"):
+        Mixture([TASK, FAR], [1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="`starts`.*2 tasks"):
+        TaskCurriculum([TASK, FAR], [0])
+
+
+def test_a_number_of_a_task_follows_a_schedule():
+    task = WithInterventions(TASK, [InterventionPlan("curl field", Uniform(0.0, 1.0))])
+    grows = ParameterCurriculum(
+        task, lambda own: own.plans[0].parameters.high, LinearSchedule(1.0, 9.0, last_batch=4)
+    )
+    for batch, high in ((0, 1.0), (2, 5.0), (4, 9.0), (100, 9.0)):
+        strongest = float(draws(grows, batch=batch).interventions["curl field"].parameters.max())
+        assert 0.98 * high < strongest <= high
+    with pytest.raises(ValueError, match="`where` must pick a floating-point array"):
+        ParameterCurriculum(task, lambda own: own.task.distance, LinearSchedule(0.1, 0.2, last_batch=4))
+    with pytest.raises(ValueError, match=r"`schedule`.*\(\), got \(2,\)"):
+        ParameterCurriculum(
+            task, lambda own: own.plans[0].parameters.high, LinearSchedule([1, 1], [2, 2], last_batch=4)
+        )
+
+
+def test_held_out_conditions_come_in_validation_only():
+    task = HeldOutConditions(TASK, lambda conditions: jnp.abs(conditions["direction"]) < 0.5)
+    trials = draws(task)
+    directions = np.unique(np.round(trials.conditions["direction"], 3))
+    assert directions.size == 7
+    assert np.abs(directions).min() > 0.5
+    assert not trials.conditions["held out"].any()
+    np.testing.assert_array_equal(task.validation_trials().conditions["held out"], [1] + 7 * [0])
+
+
+def test_to_hold_out_everything_stops_with_an_error():
+    task = HeldOutConditions(TASK, lambda conditions: conditions["direction"] < 9.0, n_attempts=3)
+    with pytest.raises(Exception, match="held out 3 draws in a row"):
+        jax.block_until_ready(draws(task, 2))
+
+
+def test_fixation_lasts_until_its_event():
+    class Waits(popsim.AbstractTask):
+        plan: popsim.TrialPlan
+        loss: popsim.Loss = 1.0 * popsim.losses.FinalVelocity()
+
+        def trial(self, *, batch, key):
+            timeline = self.plan.draw(key=key)
+            return popsim.Trial((), {"cue": jnp.ones((timeline.n_steps, 1))}, (), timeline)
+
+        def validation_trials(self):
+            return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 2))
+
+    epochs = (popsim.Epoch("wait", Uniform(0.1, 0.3)), popsim.Epoch("act", event="go cue"))
+    plan = popsim.TrialPlan(epochs, duration=0.5, dt=0.01, catch_event="go cue", catch_probability=0.2)
+    trials = draws(WithFixation(Waits(plan)), 200)
+    n_fixating = np.asarray(trials.inputs["fixation"][..., 0].sum(axis=1), int)
+    np.testing.assert_array_equal(n_fixating, np.minimum(trials.timeline.events["go cue"], 50))
+    assert set(n_fixating) - set(range(10, 31)) == {50}
+    with pytest.raises(ValueError, match="`name`.*'cue'"):
+        draws(WithFixation(Waits(plan), name="cue"), 2)
+
+
+def test_a_training_meets_the_phases_of_an_intervention():
+    task, build = small_reach_setup()
+    plan = InterventionPlan(
+        "curl field", 5.0, probability=popsim.schedules.PiecewiseSchedule((0, 2), [0.0, 1.0])
+    )
+    ensemble = popsim.make_ensemble(
+        lambda key: eqx.tree_at(lambda m: m.interventions, build(key), (popsim.interventions.CurlField(),)),
+        2,
+        key=jax.random.key(0),
+    )
+    trainer = popsim.training.TaskTrainer(popsim.training.adam(1e-3))
+    _, history = trainer(
+        WithInterventions(task, [plan]),
+        ensemble,
+        n_batches=4,
+        batch_size=3,
+        where_train=lambda m: m.network,
+        ensembled=True,
+        save_trial_specs=np.arange(4),
+        disable_tqdm=True,
+        key=jax.random.key(1),
+    )
+    acts = [bool(history.trial_specs[batch].conditions["curl field"].all()) for batch in range(4)]
+    assert acts == [False, False, True, True]

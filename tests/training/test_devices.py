@@ -1,0 +1,103 @@
+"""Members divided over devices: the same training, nothing sent between devices."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+from repository import HELPERS
+from small_training import OPTIMIZER, train
+
+import popsim
+from popsim.training import TaskTrainer
+
+pytestmark = pytest.mark.slow
+
+START = """
+import sys
+sys.path.insert(0, {helpers!r})
+import jax, numpy as np
+jax.config.update("jax_num_cpu_devices", {count})
+from small_training import RunningSum, network, OPTIMIZER, assert_same, train
+import popsim
+from popsim.training import TaskTrainer
+from popsim.training.loop import batch_loop
+"""
+
+LONG = """
+one, history = train(100, n_members=5, save_model_trainables=[0, 99])
+for count in (2, 8):
+    devices = jax.local_devices()[:count]
+    trainer = TaskTrainer(OPTIMIZER, devices=devices)
+    many, own = train(100, n_members=5, trainer=trainer, save_model_trainables=[0, 99])
+    assert_same(many, one, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-4)
+    assert_same(own.model_trainables, history.model_trainables, rtol=0, atol=1e-6)
+    assert_same(own.opt_state, history.opt_state, rtol=0, atol=1e-5)
+    assert own.loss.total.shape == (100, 5) and own.frozen_from.tolist() == [-1] * 5
+"""
+
+FEATURES = """
+task = RunningSum(loss=popsim.PerMember(np.arange(1.0, 6.0)) * RunningSum().loss)
+bounded = lambda model: popsim.training.constraints.Range(lambda m: m.network.bias, -1e-3, 1e-3)(model)
+phases = {0: lambda m: m.network.readout, 2: network}
+options = dict(n_members=5, task=task, reset_opt_state_at=[3], where_train=phases)
+one, history = train(6, trainer=TaskTrainer(OPTIMIZER, post_step_fns=(bounded,)), **options)
+spread = dict(devices=jax.devices()[:3], member_batch_size=1)
+many, own = train(6, trainer=TaskTrainer(OPTIMIZER, post_step_fns=(bounded,), **spread), **options)
+assert_same(many, one, rtol=0, atol=1e-6)
+np.testing.assert_allclose(own.loss.total, history.loss.total, rtol=1e-4)
+assert_same(own.opt_state, history.opt_state, rtol=0, atol=1e-5)
+assert own.loss.total.shape == (6, 5) and own.frozen_from.tolist() == [-1] * 5
+"""
+
+COLLECTIVES = """
+compiled = []
+run = batch_loop._compiled_run
+def spy(*arguments):
+    compiled.append(run.lower(*arguments).compile().compiled.as_text())
+    return run(*arguments)
+batch_loop._compiled_run = spy
+many, _ = train(2, n_members=8, trainer=TaskTrainer(OPTIMIZER, devices=jax.devices()))
+for word in ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter"):
+    assert word not in compiled[0], word
+assert "num_partitions=4" in compiled[0]
+batch_loop._compiled_run = run
+assert_same(many, train(2, n_members=8)[0], rtol=0, atol=1e-6)
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        pytest.param(LONG, 8, id="100 batches on 2 and 8", marks=pytest.mark.full),
+        pytest.param(
+            FEATURES, 8, id="phases, constraints and members that differ, on 3", marks=pytest.mark.full
+        ),
+        pytest.param(COLLECTIVES, 4, id="nothing is exchanged"),
+    ],
+)
+def test_devices_train_as_one_does(code, count):
+    """Virtual devices, in a process of their own."""
+    start = START.format(helpers=str(HELPERS), count=count)
+    environment = os.environ | {"PYTHONPATH": str(Path(popsim.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-c", start + code], env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.full  # in short: test_devices_train_as_one_does
+def test_one_device_given_by_name_changes_no_bit():
+    from small_training import assert_same
+
+    given, _ = train(3, trainer=TaskTrainer(OPTIMIZER, devices=jax.local_devices()[:1]))
+    assert_same(given, train(3)[0], rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("devices", [[], ["cpu"]])
+def test_other_things_than_devices_are_refused(as_users_run, devices):
+    with pytest.raises(ValueError, match="devices"):
+        train(1, trainer=TaskTrainer(OPTIMIZER, devices=devices))

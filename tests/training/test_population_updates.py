@@ -1,0 +1,582 @@
+"""Population updates: who stops when, what is held, what advances, what is resumed, what is skipped."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from repository import HELPERS
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, train
+from swept_runs import Swept
+
+import popsim
+from popsim.experiments import read_run_info, register_experiment, resume_run, run_experiment
+from popsim.experiments.info_table import info_table
+from popsim.training import (
+    AbstractPopulationUpdate,
+    Curriculum,
+    EarlyStopping,
+    PopulationBasedTraining,
+    ReduceOnPlateau,
+    TaskTrainer,
+    adam,
+    open_history,
+    save_history,
+    training_trials,
+)
+from popsim.training.loop.batch_loop import _map_blocks_with_active
+
+pytestmark = pytest.mark.slow
+
+N_MEMBERS, N_BATCHES, LOG_STEP = 16, 18, 2
+STEEP = adam(popsim.PerMember(np.geomspace(1e-3, 1.0, N_MEMBERS)[np.random.default_rng(0).permutation(16)]))
+
+
+def stepping(control=(), *, optimizer=STEEP, n_batches=N_BATCHES, trainer=None, **options):
+    """16 members, of which those with high rates soon gain no more, in blocks of 4."""
+    given = TaskTrainer(optimizer, population_updates=control, **{"member_batch_size": 4, **(trainer or {})})
+    return train(n_batches, n_members=N_MEMBERS, trainer=given, log_step=LOG_STEP, **options)
+
+
+@pytest.fixture(scope="module")
+def free():
+    return stepping(save_model_trainables=True)
+
+
+@pytest.fixture(scope="module")
+def stopped():
+    return stepping([EarlyStopping(1, min_gain=0.05)], save_model_trainables=True)
+
+
+def stops_by_hand(losses, patience, min_gain):
+    """The first batch that a member does not train, from its validation losses without control."""
+    best, without = np.float32(np.inf), 0
+    for number, loss in enumerate(losses, start=1):
+        best, without = (loss, 0) if loss < best - np.float32(min_gain) else (best, without + 1)
+        if without == patience:
+            return number * LOG_STEP
+    return -1
+
+
+def test_members_stop_at_the_batch_that_their_losses_say(free, stopped):
+    losses = free[1].validation_loss.total
+    by_hand = [stops_by_hand(losses[:, member], 1, 0.05) for member in range(N_MEMBERS)]
+    history = stopped[1]
+    assert history.stopped_from.tolist() == by_hand and (history.frozen_from == -1).all()
+    assert len({*by_hand}) > 3 and 4 < np.sum(history.stopped_from >= 0) < N_MEMBERS
+    assert (free[1].stopped_from == -1).all() and not free[1].updates
+
+
+def test_the_stopped_are_held_and_the_others_are_as_without_control_to_the_bit(free, stopped):
+    """Without control all blocks are computed; with it those that hold only stopped members are not."""
+    first = stopped[1].stopped_from
+    assert np.sum(first[first >= 0] < N_BATCHES - 2) >= 4  # so that a block is skipped
+    for member in range(N_MEMBERS):
+        end = first[member] if first[member] >= 0 else N_BATCHES
+        ours, theirs = (own[1].loss.total[:, member] for own in (stopped, free))
+        np.testing.assert_array_equal(ours[:end], theirs[:end])
+        assert np.isnan(ours[end:]).all() and np.isfinite(theirs).all()
+        kept, all_kept = (own[1].model_trainables for own in (stopped, free))
+        for rows, all_rows in zip(jax.tree.leaves(kept), jax.tree.leaves(all_kept), strict=True):
+            held = np.minimum(np.arange(N_BATCHES), end - 1)
+            np.testing.assert_array_equal(rows[:, member], all_rows[held, member])
+        if end == N_BATCHES:
+            assert_same(member_of(stopped[0], member), member_of(free[0], member))
+
+
+def test_controls_are_recorded_and_exported(stopped, tmp_path):
+    history = stopped[1]
+    assert history.updates["control"]["batch"].tolist() == history.validation_batch.tolist()
+    state = history.updates["control"]
+    assert {*state} == {"batch", "control.EarlyStopping.best", "control.EarlyStopping.points_without_gain"}
+    counts = state["control.EarlyStopping.points_without_gain"]
+    assert counts.shape == (N_BATCHES // LOG_STEP, N_MEMBERS)
+    assert ((counts[-1] == 1) == (history.stopped_from >= 0)).all()
+    save_history(tmp_path / "history", history)
+    dataset = open_history(tmp_path / "history")
+    assert dataset["control.EarlyStopping.best"].dims == ("control_batch", "member")
+    np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
+
+
+def test_training_ends_when_all_are_stopped():
+    control = [EarlyStopping(2, min_gain=1e3)]
+    _, history = stepping(control)
+    assert history.stopped_from.tolist() == [6] * N_MEMBERS and history.batch.size == 6
+
+
+STAGES = np.array([1.0, 1.5, 2.0])
+SCALED = eqx.tree_at(lambda task: task.scale, RunningSum(), popsim.PerMember([9.0] * 4))
+LEARNING = adam(popsim.PerMember([1e-4, 1e-2, 5e-2, 3e-1]))
+
+
+def error(states, trials):
+    return {"error": jnp.mean((states.network.output - trials.targets) ** 2, axis=(1, 2, 3))}
+
+
+CONTROLS = (
+    Curriculum("task.scale", STAGES, "error", 2.0, mode="min"),
+    ReduceOnPlateau("learning_rate", 0.5, 1, metric="error", minimum=0.1),
+    EarlyStopping(2, metric="error"),
+)
+
+
+def advancing(n_batches=16, *, control=CONTROLS, **options):
+    trainer = options.pop("trainer", {})
+    given = TaskTrainer(LEARNING, population_updates=control, validation_metrics=error, **trainer)
+    return train(n_batches, n_members=4, task=SCALED, trainer=given, **{"log_step": LOG_STEP, **options})
+
+
+@pytest.fixture(scope="module")
+def advanced():
+    return advancing(save_trial_specs=[0, 15])
+
+
+def test_a_curriculum_advances_each_member_by_its_own_figure(advanced):
+    _, history = advanced
+    stage, figures = history.updates["control"]["control.Curriculum.stage"], history.metrics["error"]
+    is_active = np.ones(4, bool)
+    by_hand = [np.zeros(4, int)]
+    for batch, figure in zip(history.updates["control"]["batch"], figures, strict=True):
+        by_hand.append(np.minimum(by_hand[-1] + (is_active & (figure <= 2.0)), 2))
+        is_active = (history.stopped_from < 0) | (history.stopped_from > batch + 1)
+    np.testing.assert_array_equal(stage, by_hand[1:])
+    assert stage[-1, 0] == 0 and stage[-1].max() == 2
+    np.testing.assert_array_equal(
+        history.updates["control"]["hyperparameter.task.scale"], STAGES[stage].astype(np.float32)
+    )
+    began = np.diff(np.concatenate([np.zeros((1, 4)), stage]), axis=0) > 0  # then the others begin anew
+    assert np.isinf(history.updates["control"]["control.EarlyStopping.best"][began]).all()
+    assert (history.updates["control"]["control.EarlyStopping.points_without_gain"][began] == 0).all()
+    for member in range(4):  # the trials of the last batch, kept and trained, have the scale of the stage
+        key = jax.random.fold_in(KEY, 15)
+        of_scale_one = training_trials(RunningSum(), 4, batch=15, member_id=member, key=key)
+        np.testing.assert_allclose(
+            history.trial_specs[15].inputs[member],
+            STAGES[stage[-2, member]] * np.asarray(of_scale_one.inputs),
+            rtol=1e-5,
+        )
+
+
+def test_a_rate_is_reduced_on_a_plateau(advanced):
+    _, history = advanced
+    rate = history.updates["control"]["hyperparameter.learning_rate"]
+    given = np.float32([1e-4, 1e-2, 5e-2, 3e-1])
+    reached = np.where(rate[-1] < given, rate[-1], given)
+    np.testing.assert_array_equal(rate[-1], reached)
+    assert rate[-1, 3] in np.float32([0.15, 0.1]) and (rate[:, :3] == given[:3]).all()
+    used = history.learning_rate[LOG_STEP::LOG_STEP]
+    trained = np.isfinite(used)
+    np.testing.assert_array_equal(used[trained], rate[:-1][trained])
+
+
+@pytest.mark.parametrize("last", [7, 8])
+def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path):
+    """After a logging point, and after the batch that follows it."""
+    whole, history = advanced
+    folder, done = {"chkpt_dir": tmp_path / "run"}, []
+    _, part = advancing(
+        trainer={**folder, "stop": lambda: bool(done)},
+        batch_callbacks={last: [lambda: done.append(last)]},
+        save_trial_specs=[0, 15],
+    )
+    assert part.batch.size == last + 1 and part.updates["control"]["batch"][-1] == 7
+    resumed, own = advancing(trainer=folder, save_trial_specs=[0, 15], restore_checkpoint=True)
+    assert_same(resumed, whole)
+    for name in ("updates", "metrics", "stopped_from", "opt_state", "trial_specs"):
+        assert_same(getattr(own, name), getattr(history, name))
+    np.testing.assert_array_equal(own.loss.total, history.loss.total)
+    dataset = open_history(tmp_path / "run")
+    np.testing.assert_array_equal(
+        dataset["control.Curriculum.stage"], history.updates["control"]["control.Curriculum.stage"]
+    )
+    assert dataset["hyperparameter.task.scale"].dims == ("control_batch", "member")
+    np.testing.assert_array_equal(dataset["stopped_from"], history.stopped_from)
+    other = (Curriculum("task.scale", STAGES, "error", 1.9, mode="min"), *CONTROLS[1:])
+    with pytest.raises(ValueError, match=r"population_updates.0.threshold`, 2.0 then and 1.9 now"):
+        advancing(control=other, trainer=folder, restore_checkpoint=True)
+    with pytest.raises(ValueError, match="`log_step`, 2 then and 4 now"):
+        advancing(log_step=4, trainer=folder, restore_checkpoint=True)
+
+
+def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):
+    """The last batch, 10, has a logging point of its own, at which no control acts."""
+    folder = {"chkpt_dir": tmp_path / "run"}
+    advancing(11, trainer=folder)
+    longer, own = advancing(trainer=folder, restore_checkpoint=True)
+    assert_same(longer, advanced[0])
+    assert_same(own.updates, advanced[1].updates)
+
+
+class StopFirst(AbstractPopulationUpdate):
+    """Stop the first member; keeps when."""
+
+    may_stop = True
+
+    def init(self, population):
+        return population, {"since": jnp.full(population.n_members, -1)}
+
+    def __call__(self, population, results, state, *, batch, key):
+        stops = jnp.arange(population.n_members) == 0
+        population = dataclasses.replace(population, stopped=population.stopped | stops)
+        return population, {"since": jnp.where(stops, batch, state["since"])}, {}
+
+
+def test_a_single_model_and_an_update_of_your_own():
+    updates = [StopFirst(), StopFirst()]
+    _, history = train(9, n_members=0, trainer=TaskTrainer(OPTIMIZER, population_updates=updates), log_step=3)
+    assert history.stopped_from == 3 and history.batch.size == 3
+    assert {name: values.tolist() for name, values in history.updates["control"].items()} == {
+        "batch": [2],
+        "control.StopFirst.since": [2],
+        "control.StopFirst 2.since": [2],
+    }
+    with pytest.raises(ValueError, match="`hyperparameters` of Curriculum must be of .*learning_rate"):
+        train(
+            4,
+            n_members=0,
+            trainer=TaskTrainer(OPTIMIZER, population_updates=[CONTROLS[0]], validation_metrics=error),
+        )
+
+
+class Spelled(StopFirst):
+    hyperparameters = "learning_rate"
+
+
+class Misshapen(StopFirst):
+    def __call__(self, population, results, state, *, batch, key):
+        return population, {"since": jnp.zeros(7)}, {}
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: EarlyStopping(0), "`patience` must be a positive"),
+        (lambda: EarlyStopping(1, min_gain=-1.0), "`min_gain` must be finite and at least zero"),
+        (lambda: EarlyStopping(1, every=0), "`every` must be a positive"),
+        (lambda: EarlyStopping(1, mode="low"), '`mode` must be "min" or "max"'),
+        (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
+        (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
+        (lambda: Curriculum(None, STAGES, "error", 0.8), "`hyperparameter` must be a name"),
+        (
+            lambda: TaskTrainer(OPTIMIZER, population_updates=EarlyStopping(1)),
+            "`population_updates` must be a list of updates",
+        ),
+        (
+            lambda: TaskTrainer(OPTIMIZER, population_updates=["stop"]),
+            "`population_updates` must be a list of updates",
+        ),
+        (
+            lambda: TaskTrainer(OPTIMIZER, population_updates=CONTROLS),
+            "`metric` of Curriculum must be one of",
+        ),
+        (
+            lambda: TaskTrainer(OPTIMIZER, population_updates=[PopulationBasedTraining(every=2)] * 2),
+            "`population_updates` must have at most one that replaces members",
+        ),
+        (
+            lambda: stepping([ReduceOnPlateau("learning_rate", 0.5, 1)] * 2),
+            "set each hyperparameter once, got 'learning_rate' in ReduceOnPlateau and ReduceOnPlateau 2",
+        ),
+        (lambda: advancing(control=[Curriculum("task.scle", STAGES, "error", 1.0)]), "meant task.scale"),
+        (
+            lambda: advancing(control=[Curriculum("task.scale", STAGES[:, None], "error", 1.0)]),
+            r"`stages` must be values of `task.scale`, of shape \(\)",
+        ),
+        (lambda: advancing(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
+        (
+            lambda: advancing(2, control=[EarlyStopping(1, metric="eror")]),
+            "`metric` of EarlyStopping must be one of `validation_metrics`, error, got 'eror'",
+        ),
+        (lambda: advancing(2, control=[Spelled()]), "`hyperparameters` must be a list of names"),
+        (lambda: advancing(2, control=[Misshapen()]), "the state of Misshapen must keep names and shapes"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+DEVICES = """
+import sys
+sys.path[:0] = {folders!r}
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+from test_population_updates import EarlyStopping, stepping
+_, history = stepping([EarlyStopping(1, min_gain=0.05)], trainer=dict(devices=jax.devices()))
+print(history.stopped_from.tolist())
+"""
+
+
+def test_the_same_members_stop_on_two_devices(stopped):
+    """Each device leaves out blocks of its own."""
+    code = DEVICES.format(folders=[str(HELPERS), str(Path(__file__).parent)])
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert json.loads(told) == stopped[1].stopped_from.tolist()
+
+
+def test_blocks_that_hold_only_held_members_are_not_computed():
+    """Of 12 members in blocks of 4, 3 are active: one block is computed, with one of the others in it."""
+    held = jnp.ones(12, bool).at[jnp.array([2, 5, 11])].set(False)
+    counted = jnp.zeros(12)
+    after, records = _map_blocks_with_active(lambda own: (own[0] + 1, own[0]), (counted,), held, 4)
+    assert after.sum() == 4 and (after[~held] == 1).all()
+    assert np.isfinite(records).sum() == 4 and (records[~held] == 0).all()
+
+
+class StopBelow(AbstractPopulationUpdate):
+    """Stops members by a metric, and counts its calls in place."""
+
+    metric: str
+    level: float
+    may_stop = True
+
+    def init(self, population):
+        return population, {"calls": np.zeros(population.n_members)}
+
+    def __call__(self, population, results, state, *, batch, key):
+        state["calls"] += 1
+        stopped = population.stopped | (results.metrics[self.metric] < self.level)
+        return dataclasses.replace(population, stopped=stopped), state, {}
+
+
+def test_a_member_that_advances_is_not_stopped_and_what_is_stopped_stays(advanced):
+    half = float(np.median(advanced[1].metrics["error"][0]))
+    control = (Curriculum("task.scale", STAGES, "error", half, mode="min"), StopBelow("error", np.inf))
+    _, history = advancing(6, control=control)
+    kept = history.updates["control"]
+    stage, calls = (kept[f"control.{name}"] for name in ("Curriculum.stage", "StopBelow.calls"))
+    advances = stage[0] == 1
+    assert advances.any() and not advances.all()
+    np.testing.assert_array_equal(history.stopped_from == LOG_STEP, ~advances)
+    assert (calls[:, ~advances] == 1).all()
+
+
+class Odd(StopBelow):
+    """Returns what a function makes of the population and of what is kept."""
+
+    change: object = eqx.field(static=True)
+    may_stop = False
+
+    def __call__(self, population, results, state, *, batch, key):
+        return self.change(population, state)
+
+
+def with_(**changes):
+    return lambda population, state: (dataclasses.replace(population, **changes), state, {})
+
+
+def twice(where, population):
+    doubled = eqx.tree_at(where, population.model, replace_fn=lambda leaf: 2 * leaf)
+    return dataclasses.replace(population, model=doubled)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda population, state: None, "must return a population, what it keeps and what it records, got"),
+        (with_(stopped=np.ones(4)), "`stopped` of Odd must be True or False for each of the 4 members"),
+        (with_(stopped=np.ones(4, bool)), "Odd stops members, and must have `may_stop = True`"),
+        (with_(began_anew=True), "`began_anew` of Odd must be True or False for each of the 4"),
+        (with_(hyperparameters={"rate": np.ones(4)}), "`hyperparameters` of Odd must keep names and shapes"),
+        (with_(model=None), "Odd must return a model of the structure given"),
+        (
+            lambda population, state: (twice(lambda model: model.network.tau, population), state, {}),
+            "Odd must change leaves of the model that are trained.*tau` is constant in this training",
+        ),
+        (lambda population, state: (population, state, {"a/b": np.ones(4)}), "plain names without '/'"),
+        (lambda population, state: (population, state, {"a": 1.0}), "must lead with the 4 members"),
+        (lambda population, state: (population.take(np.arange(4)), state, {}), "with `replaces = True`"),
+    ],
+)
+def test_what_an_update_returns_is_checked(change, said):
+    with pytest.raises(ValueError, match=said):
+        advancing(LOG_STEP, control=[Odd("error", 0.0, change)])
+
+
+class Rescale(AbstractPopulationUpdate):
+    """Scale readouts to a norm and by a random factor; record the norm, keep the product of factors."""
+
+    norm: float
+
+    def init(self, population):
+        return population, {"scale": np.ones(population.n_members)}
+
+    def __call__(self, population, results, state, *, batch, key):
+        readout = population.model.network.readout.weight
+        norms = jnp.sqrt(jnp.sum(readout**2, axis=(1, 2)))
+        factors = self.norm / norms * jax.random.uniform(key, norms.shape, minval=0.9)
+        model = eqx.tree_at(
+            lambda model: model.network.readout.weight, population.model, readout * factors[:, None, None]
+        )
+        population = dataclasses.replace(population, model=model)
+        return population, {"scale": state["scale"] * factors}, {"norm": norms}
+
+
+def all_of_them(n_batches=12, *, restore=False, **trainer):
+    """Selection of rates, with early stopping, a curriculum, and weights that are scaled every 3 batches."""
+    updates = [
+        PopulationBasedTraining(every=4, hyperparameters=("learning_rate",)),
+        Curriculum("task.scale", STAGES, "error", 2.0, mode="min"),
+        EarlyStopping(2, metric="error", every=3),
+        Rescale(0.5, every=3),
+    ]
+    options = {"log_step": 5, "save_model_trainables": True, "restore_checkpoint": restore}
+    given = TaskTrainer(LEARNING, population_updates=updates, validation_metrics=error, **trainer)
+    return train(n_batches, n_members=4, task=SCALED, trainer=given, **options)
+
+
+def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(tmp_path):
+    whole, history = all_of_them()
+    updates = history.updates
+    assert {name: rows["batch"].tolist() for name, rows in updates.items()} == {
+        "selection": [3, 7],
+        "control": [4, 9],
+        "EarlyStopping": [2, 5, 8, 11],
+        "Rescale": [2, 5, 8, 11],
+    }
+    scale, norms = updates["Rescale"]["Rescale.scale"], updates["Rescale"]["Rescale.norm"]
+    readout = np.asarray(history.model_trainables.network.readout.weight)
+    np.testing.assert_allclose(norms[0], np.sqrt(np.sum(readout[2] ** 2, axis=(1, 2))), rtol=1e-5)
+    replaced = updates["selection"]["parent"][0] != np.arange(4)
+    assert replaced.any() and not replaced.all()
+    stage = updates["control"]["control.Curriculum.stage"]
+    begins_anew = replaced | (stage[0] > 0)  # by the selection after batch 3, or the curriculum after 4
+    last_factors = scale[1] / np.where(begins_anew, 1.0, scale[0])
+    for factors, before in ((scale[0], norms[0]), (last_factors, norms[1])):
+        assert ((factors * before > 0.45 - 1e-3) & (factors * before < 0.5 + 1e-3)).all()
+    scales = updates["control"]["hyperparameter.task.scale"]
+    np.testing.assert_array_equal(scales, STAGES[stage].astype(np.float32))
+    for last in (5, 6):  # before a selection, and after an update without a log point
+        folder = tmp_path / str(last)
+        all_of_them(last, chkpt_dir=folder)
+        resumed, own = all_of_them(chkpt_dir=folder, restore=True)
+        assert_same(resumed, whole)
+        dataset = open_history(folder)
+        assert dataset["Rescale.scale"].dims == ("Rescale_batch", "member")
+        for name, rows in updates.items():
+            np.testing.assert_array_equal(dataset[f"{name}_batch"], rows["batch"])
+            for array in {*rows} - {"batch"}:
+                np.testing.assert_array_equal(dataset[array], rows[array])
+                np.testing.assert_array_equal(own.updates[name][array], rows[array])
+
+
+class CopyBest(AbstractPopulationUpdate):
+    """At log points all members take the weights of the one with the lowest loss."""
+
+    replaces = True
+    parents: object = eqx.field(static=True, default=None)
+    asks: bool = eqx.field(static=True, default=True)
+
+    def __call__(self, population, results, state, *, batch, key):
+        scores = population.everyone(results.total_loss) if self.asks else np.zeros(4)
+        parents = np.full(population.n_members, int(np.argmin(scores)))
+        return population.take(parents if self.parents is None else self.parents), state, {"from": parents}
+
+
+def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
+    """It acts after all others of a log point, and not after the last batch."""
+
+    def copying(n_batches, **trainer):
+        restore = trainer.pop("restore", False)
+        updates = [CopyBest(), ReduceOnPlateau("learning_rate", 0.5, 1)]
+        given = TaskTrainer(adam(1e-2), population_updates=updates, **trainer)
+        return train(n_batches, n_members=4, trainer=given, log_step=3, restore_checkpoint=restore)
+
+    whole, history = copying(9)
+    assert history.updates["CopyBest"]["batch"].tolist() == [2, 5]
+    assert history.updates["control"]["batch"].tolist() == [2, 5, 8]
+    best = history.updates["CopyBest"]["CopyBest.from"][:, 0]
+    np.testing.assert_array_equal(best, np.argmin(history.validation_loss.total[:2], axis=1))
+    copying(4, chkpt_dir=tmp_path / "run")
+    resumed, own = copying(9, chkpt_dir=tmp_path / "run", restore=True)
+    assert_same(resumed, whole)
+    np.testing.assert_array_equal(own.updates["CopyBest"]["CopyBest.from"][:, 0], best)
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        (CopyBest(parents=[0, 1, 2, 4]), "`parents` must be 4 places, each from 0 to 3"),
+        (CopyBest(parents=[0, 1]), "`parents` must be 4 places"),
+        (CopyBest(asks=False), "`everyone` must be called before `take`"),
+    ],
+)
+def test_parents_are_checked(update, said):
+    with pytest.raises(ValueError, match=said):
+        train(4, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=[update]), log_step=2)
+
+
+class StopOthers(AbstractPopulationUpdate):
+    """Stops all members but the last, after the first two batches."""
+
+    may_stop = True
+
+    def __call__(self, population, results, state, *, batch, key):
+        return dataclasses.replace(population, stopped=np.arange(population.n_members) < 3), state, {}
+
+
+def test_training_ends_where_a_selection_leaves_only_stopped_members():
+    """With a batch in which nobody trains, and its log point."""
+    updates = [StopOthers(every=2), CopyBest(parents=[0, 1, 2, 0])]
+    _, history = train(
+        9, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=updates), log_step=4
+    )
+    assert history.batch.tolist() == [0, 1, 2, 3, 4] and np.isnan(history.loss.total[-1]).all()
+    assert history.validation_batch.tolist() == [3, 4] and history.stopped_from.tolist() == [2, 2, 2, 4]
+
+
+def test_training_that_ends_between_log_points_has_a_last_one():
+    _, history = stepping([EarlyStopping(2, min_gain=1e3, every=3)], n_batches=17)
+    assert history.batch.size == 9 and history.validation_batch.tolist() == [1, 3, 5, 7, 8]
+
+
+def test_numbers_that_are_not_finite_freeze_their_member():
+    """It keeps what it had. The readout has no bias, which is no leaf of the model."""
+
+    class Divide(AbstractPopulationUpdate):
+        def __call__(self, population, results, state, *, batch, key):
+            weights = population.model.network.readout.weight
+            factors = jnp.where(jnp.arange(weights.shape[0]) == batch, jnp.inf, 0.5)
+            where = lambda model: model.network.readout.weight  # noqa: E731
+            model = eqx.tree_at(where, population.model, weights * factors[:, None, None])
+            return dataclasses.replace(population, model=model), state, {}
+
+    def without_bias(key):
+        model = build(key)
+        return eqx.tree_at(lambda model: model.network.readout.bias, model, None)
+
+    ensemble = popsim.make_ensemble(without_bias, 3, key=jax.random.key(0))
+    trainer = TaskTrainer(adam(1e-2), population_updates=[Divide(every=2)])
+    with pytest.warns(
+        UserWarning, match="what population updates made of member 1 were not finite in batch 2"
+    ):
+        trained, history = train(4, n_members=3, ensemble=ensemble, trainer=trainer)
+    assert history.frozen_from.tolist() == [-1, 2, -1]
+    assert np.isfinite(trained.network.readout.weight).all()
+
+
+@register_experiment
+@dataclasses.dataclass(frozen=True)
+class StoppingSwept(Swept):
+    """Of which no network gains enough."""
+
+    name = "stopping-swept"
+
+    def build_trainer(self, **options):
+        return super().build_trainer(population_updates=[EarlyStopping(2, 1e3)], **options)
+
+
+def test_an_experiment_whose_members_all_stop_is_finished(tmp_path):
+    run = run_experiment(StoppingSwept(n_batches=40, log_step=4), tmp_path / "run", quiet=True)
+    assert run.is_finished and run.history.sizes["batch"] == 12
+    info = read_run_info(run.folder.path)
+    assert info.n_until_held == 12 and not info.frozen and {*info.stopped.values()} == {12}
+    told = info_table(info)
+    assert "finished: all members stopped after 12 of 40 batches" in told and "4 from batch 12 on" in told
+    assert resume_run(run.folder.path, quiet=True).n_batches_trained == 12

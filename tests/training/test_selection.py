@@ -1,0 +1,342 @@
+"""Population-based training: who replaces whom, what is inherited, resumed and sharded, and what it gains."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from repository import HELPERS
+from short_form import mostly_in_full
+from small_experiment import stopping_after
+from small_reaches import small_reach_setup
+from small_training import RunningSum, activity, assert_same, build, squared_error, train
+
+import popsim
+from popsim.analysis.figures import draw_discovered_schedules, draw_genealogy
+from popsim.training import (
+    BinaryTournament,
+    Perturb,
+    PopulationBasedTraining,
+    Resample,
+    TaskTrainer,
+    Truncation,
+    adam,
+    ancestors,
+    cosine_decay,
+    open_history,
+    sgd,
+)
+
+N_COORDINATES, N_STEPS, N_MEMBERS, START = 200, 400, 16, 1.0
+
+
+class Noisy(popsim.AbstractTask):
+    """Half the squared distance of weights x from noise: a step of rate a is x <- (1 - a) x + a noise."""
+
+    loss: popsim.Loss = eqx.field(default_factory=lambda: 1.0 * popsim.FunctionTerm("half", half_square))
+
+    def trial(self, *, batch, key):
+        noise = jax.random.normal(key, (1, N_COORDINATES))
+        return popsim.Trial((), jnp.zeros((1, 1)), noise, popsim.Timeline(dt=1.0, n_steps=1))
+
+    def validation_trials(self):
+        silent = popsim.Trial(
+            (), jnp.zeros((1, 1)), jnp.zeros((1, N_COORDINATES)), popsim.Timeline(dt=1.0, n_steps=1)
+        )
+        return jax.tree.map(lambda leaf: leaf[None], silent)
+
+
+def half_square(states, trial, model):
+    return 0.5 * jnp.sum((states - trial.targets) ** 2)
+
+
+class Point(popsim.AbstractModel):
+    x: jax.Array
+
+    def init(self, trial, *, key):
+        return jnp.zeros(N_COORDINATES)
+
+    def step(self, step_input, state, *, key):
+        return self.x
+
+
+def best_of_constant_rates():
+    """The smallest mean of x^2 that a constant rate a reaches: with d = (1 - a)^2,
+    E x_t^2 = d^t x_0^2 + a^2 (1 - d^t) / (1 - d)."""
+    rates = np.geomspace(1e-4, 1, 2000)
+    decay = (1 - rates) ** 2
+    left = decay**N_STEPS
+    return np.min(left * START**2 + rates**2 * (1 - left) / (1 - decay))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", mostly_in_full(range(5), short=[0]))
+def test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic(seed):
+    points = popsim.make_ensemble(
+        lambda key: Point(jnp.full(N_COORDINATES, START)), N_MEMBERS, key=jax.random.key(0)
+    )
+    rates = popsim.PerMember(jnp.geomspace(1e-3, 1.0, N_MEMBERS))
+    trainer = TaskTrainer(sgd(rates), population_updates=[PopulationBasedTraining(10)])
+    trained, history = trainer(
+        Noisy(),
+        points,
+        N_STEPS,
+        1,
+        lambda model: model,
+        ensembled=True,
+        disable_tqdm=True,
+        key=jax.random.key(seed),
+    )
+    squares = np.mean(np.asarray(trained.x) ** 2, axis=1)
+    print(
+        np.median(squares),
+        best_of_constant_rates(),
+        history.updates["selection"]["hyperparameter.learning_rate"][-1],
+    )
+    assert np.median(squares) < best_of_constant_rates()
+
+
+def weighted(loss_weight):
+    loss = 1.0 * popsim.FunctionTerm("squared_error", squared_error)
+    return RunningSum(loss + loss_weight * popsim.FunctionTerm("activity", activity))
+
+
+COSTS = popsim.PerMember([1e-3, 1e-2, 1e-1, 1.0, 3.0, 10.0])
+RATES = popsim.PerMember([1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1])
+
+
+def error(states, trials):
+    return jnp.mean((states.network.output - trials.targets) ** 2, axis=(1, 2, 3))
+
+
+def selecting(n_batches=12, *, rule=None, task=None, rates=RATES, trainer=None, **options):
+    rule = rule or PopulationBasedTraining(3, Truncation(0.34), score=error)
+    rate = cosine_decay(rates, 40)
+    given = TaskTrainer(
+        adam(rate, clip_norm=1.0), population_updates=() if rule is None else [rule], **(trainer or {})
+    )
+    return train(
+        n_batches,
+        n_members=6,
+        ensemble=popsim.make_ensemble(build, 6, key=jax.random.key(0)),
+        task=weighted(COSTS) if task is None else task,
+        trainer=given,
+        log_step=4,
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return selecting()
+
+
+@pytest.mark.slow
+def test_the_genealogy_says_who_took_what_from_whom(trained):
+    _, history = trained
+    record = history.updates["selection"]
+    assert history.updates["selection"]["batch"].tolist() == [2, 5, 8] and record["parent"].shape == (3, 6)
+    rates, costs = (
+        record["hyperparameter.learning_rate"],
+        record["hyperparameter.task.loss.weights.activity"],
+    )
+    before = {"rate": np.asarray(RATES.values), "cost": np.asarray(COSTS.values)}
+    for row, parents in enumerate(record["parent"]):
+        order = np.argsort(record["selection_score"][row])
+        replaced = np.flatnonzero(parents != np.arange(6))
+        assert set(replaced) == set(order[4:]) and set(parents[replaced]) <= set(order[:2])
+        for name, values in (("rate", rates[row]), ("cost", costs[row])):
+            kept = np.setdiff1d(np.arange(6), replaced)
+            np.testing.assert_array_equal(values[kept], before[name][kept])
+            factors = values[replaced] / before[name][parents[replaced]]
+            assert all(np.isclose(factor, [0.8, 1.2], rtol=1e-5).any() for factor in factors)
+            before[name] = values
+    decay = np.cos(np.pi * np.arange(12) / 40) / 2 + 0.5
+    np.testing.assert_allclose(history.learning_rate[9:12], decay[9:12, None] * rates[-1], rtol=1e-4)
+    line = ancestors(record["parent"])
+    assert line.shape == (3, 6) and (line[-1] == record["parent"][-1]).all()
+    assert (line[0] == record["parent"][0][record["parent"][1][record["parent"][2]]]).all()
+
+
+@pytest.mark.slow
+def test_a_selected_training_goes_on_where_it_stopped(trained, tmp_path):
+    """With the same genealogy and bits, also with selections at each batch around the checkpoint."""
+    whole, history = trained
+    stop = stopping_after(2)
+    saved = {"chkpt_dir": tmp_path / "run", "stop": stop}
+    _, part = selecting(trainer=saved)
+    assert 0 < part.batch.size < 12
+    resumed, own = selecting(trainer={"chkpt_dir": tmp_path / "run"}, restore_checkpoint=True)
+    assert_same(resumed, whole)
+    assert_same(own.updates, history.updates)
+    np.testing.assert_array_equal(own.loss.total, history.loss.total)
+    dataset = open_history(tmp_path / "run")
+    assert dataset["parent"].dims == ("selection_batch", "member")
+    rates = own.updates["selection"]["hyperparameter.learning_rate"]
+    np.testing.assert_array_equal(dataset["hyperparameter.learning_rate"], rates)
+    with pytest.raises(ValueError, match="population_updates"):
+        selecting(
+            rule=PopulationBasedTraining(3, score=error),
+            trainer={"chkpt_dir": tmp_path / "run"},
+            restore_checkpoint=True,
+        )
+
+
+@pytest.mark.slow
+def test_members_are_inherited_whole_and_frozen_ones_come_back():
+    """A rate that overflows freezes a member until it is replaced; what is not replaced is as alone."""
+    rates = popsim.PerMember([1e-3, 2e-3, 3e-3, 4e-3, 5e-3, 3e38])
+    rule = PopulationBasedTraining(4, BinaryTournament(), Resample(popsim.distributions.Constant(1e-3)))
+    with pytest.warns(UserWarning, match="member 5 were not finite"):
+        trained, history = selecting(6, rule=rule, task=RunningSum(), rates=rates)
+    parents = history.updates["selection"]["parent"][0]
+    assert parents[5] != 5 and history.frozen_from[5] == -1 and np.isfinite(history.loss.total[5, 5])
+    drawn = history.updates["selection"]["hyperparameter.learning_rate"][0][parents != np.arange(6)]
+    assert set(drawn) == {np.float32(1e-3)}
+    alone, own = train(
+        6,
+        n_members=6,
+        ensemble=popsim.make_ensemble(build, 6, key=jax.random.key(0)),
+        trainer=TaskTrainer(adam(cosine_decay(popsim.PerMember([1e-3] * 6), 40), clip_norm=1.0)),
+    )
+    assert parents[0] == 0 and not own.updates
+    np.testing.assert_array_equal(history.loss.total[:, 0], own.loss.total[:, 0])
+
+
+def test_members_that_are_frozen_replace_nobody():
+    scores = jnp.array([3.0, jnp.inf, jnp.inf, 1.0, jnp.inf, jnp.inf])
+    for seed in range(5):
+        parents = Truncation(0.5).parents(scores, key=jax.random.key(seed))
+        assert parents[0] == 0 and parents[3] == 3 and set(parents.tolist()) <= {0, 1, 2, 3, 4, 5}
+        assert set(np.flatnonzero(parents != jnp.arange(6))) <= {1, 2, 4, 5}
+        assert set(parents[parents != jnp.arange(6)].tolist()) <= {0, 3}
+
+
+@pytest.mark.slow
+def test_rates_that_are_not_selected_stay_with_their_member():
+    rule = PopulationBasedTraining(3, Truncation(0.34), hyperparameters=("task.loss.weights.activity",))
+    _, history = selecting(6, rule=rule)
+    assert np.any(history.updates["selection"]["parent"] != np.arange(6))
+    decay = np.cos(np.pi * np.arange(6) / 40) / 2 + 0.5
+    np.testing.assert_allclose(history.learning_rate, decay[:, None] * np.asarray(RATES.values), rtol=1e-4)
+
+
+DEVICES = """
+import sys
+sys.path[:0] = {folders!r}
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+import numpy as np
+from test_selection import selecting
+from small_training import assert_same
+one, history = selecting(trainer=dict(member_batch_size=3))
+two, own = selecting(trainer=dict(member_batch_size=3, devices=jax.devices()))
+np.testing.assert_array_equal(own.updates["selection"]["parent"], history.updates["selection"]["parent"])
+assert_same(own.updates, history.updates, rtol=1e-5)
+assert_same(two, one, rtol=0, atol=1e-6)
+"""
+
+
+@pytest.mark.slow
+def test_the_genealogy_is_the_same_on_two_devices():
+    code = DEVICES.format(folders=[str(HELPERS), str(Path(__file__).parent)])
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: PopulationBasedTraining(0), "`every` must be a positive"),
+        (lambda: PopulationBasedTraining(2, exploit="best"), "`exploit` must be a rule"),
+        (lambda: PopulationBasedTraining(2, explore=0.8), "`explore` must be such as Perturb"),
+        (lambda: Truncation(0.6), "`fraction` must be above 0 and at most 0.5"),
+        (lambda: Perturb(0.0, 2.0), "`low` must be finite and above"),
+        (lambda: Resample(1.0), "`distribution` must be of popsim.distributions"),
+        (lambda: TaskTrainer(adam(1e-3), population_updates="pbt"), "`population_updates` must be a list"),
+        (
+            lambda: selecting(rule=PopulationBasedTraining(2, hyperparameters=("learnig_rate",))),
+            "meant learning_rate",
+        ),
+        (lambda: selecting(rule=PopulationBasedTraining(2, explore={"b1": Perturb()})), "got none for"),
+        (
+            lambda: selecting(rule=PopulationBasedTraining(2, score=lambda states, trials: jnp.zeros(2))),
+            "for each of the 6",
+        ),
+        (lambda: selecting(task=RunningSum(), rates=1e-3), "must have hyperparameters to change"),
+        (lambda: selecting(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
+        (
+            lambda: train(
+                4,
+                n_members=0,
+                trainer=TaskTrainer(adam(1e-3), population_updates=[PopulationBasedTraining(2)]),
+            ),
+            "two members or more",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(make, said, as_users_run):
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+@pytest.mark.slow
+def test_figures_show_the_line_of_the_best(trained, ax):
+    _, history = trained
+    batch, record = history.updates["selection"]["batch"], history.updates["selection"]
+    draw_genealogy(ax, batch, record["parent"], best=2)
+    (best,) = (line for line in ax.lines if line.get_linewidth() == 2.0)
+    assert best.get_ydata()[:-1].tolist() == [*ancestors(record["parent"])[:, 2], 2]
+    ax.clear()
+    rates = record["hyperparameter.learning_rate"]
+    draw_discovered_schedules(
+        ax, batch, rates, record["parent"], label="rate", start=np.asarray(RATES.values), best=2
+    )
+    own = ax.lines[-1].get_ydata()
+    assert (
+        own[-1] == rates[-1, 2]
+        and own[0] == RATES.values[ancestors(record["parent"])[0, 2]]
+        and len(own) == 5
+    )
+
+
+def reaches():
+    task, build = small_reach_setup(duration=0.3)
+    return task, build, lambda model: model.network
+
+
+def flips():
+    task = popsim.tasks.FlipFlop(n_bits=1, duration=0.3)
+
+    def build(key):
+        return popsim.NetworkModel(popsim.networks.GRUNetwork(1, 12, 1, key=key), dt=task.dt)
+
+    return task, build, lambda model: model.network
+
+
+@pytest.mark.full  # in short: test_selection_beats_the_best_constant_rate_on_a_noisy_quadratic
+@pytest.mark.parametrize("setup", [reaches, flips])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_median_member_beats_that_of_a_fixed_grid(setup, seed):
+    """Of equal compute, on trials that selection did not use; the best members are reported, not compared."""
+    task, build, where = setup()
+    rates = popsim.PerMember(jnp.geomspace(1e-4, 1e-1, 12))
+    keys = jax.random.split(jax.random.key(seed), 3)
+    ensemble = popsim.make_ensemble(build, 12, key=keys[0])
+    fresh = popsim.sample_trials(task, 200, batch=0, key=keys[2])
+    losses = {}
+    for name, rate, rule in (
+        ("selected", rates, PopulationBasedTraining(20)),
+        ("fixed", rates, None),
+        ("decayed", cosine_decay(rates, 300), None),
+    ):
+        trainer = TaskTrainer(adam(rate, clip_norm=1.0), population_updates=() if rule is None else [rule])
+        trained, _ = trainer(task, ensemble, 300, 32, where, ensembled=True, disable_tqdm=True, key=keys[1])
+        found = popsim.evaluate_ensemble(trained, task, trials=fresh, key=keys[2])
+        losses[name] = np.asarray(found.losses.total.mean(axis=1))
+    best = {name: float(np.nanmin(own)) for name, own in losses.items()}
+    print(setup.__name__, seed, {name: float(np.nanmedian(own)) for name, own in losses.items()}, best)
+    assert np.median(losses["selected"]) < np.nanmedian(losses["fixed"])

@@ -1,0 +1,323 @@
+import dataclasses
+import inspect
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+import small_training
+
+import popsim
+from popsim.training import TaskTrainer, TrainerOptions, Training, adam, training_trials
+
+pytestmark = pytest.mark.slow
+
+KEY = jax.random.key(3)
+SYNAPSES = popsim.training.rules.recurrent_synapses()
+TRAINER = TaskTrainer(adam(1e-3, clip_norm=1.0))  # one for most tests, so that they share compiled programs
+
+
+def network(model):
+    return model.network
+
+
+def train(setup, n_batches=6, *, n_members=2, trainer=None, task=None, key=KEY, **options):
+    own_task, build = setup
+    model = (
+        popsim.make_ensemble(build, n_members, key=jax.random.key(0))
+        if n_members
+        else build(jax.random.key(0))
+    )
+    trainer = trainer or TRAINER
+    options = {"ensembled": n_members > 0, "log_step": 4, "disable_tqdm": True, **options}
+    return trainer(
+        task or own_task, model, n_batches, 4, options.pop("where_train", network), key=key, **options
+    )
+
+
+def assert_same_arrays(one, other, **tolerance):
+    for a, b in zip(
+        jax.tree.leaves(eqx.filter(one, eqx.is_array)),
+        jax.tree.leaves(eqx.filter(other, eqx.is_array)),
+        strict=True,
+    ):
+        if tolerance:
+            np.testing.assert_allclose(a, b, **tolerance)
+        else:
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.fixture(scope="module")
+def trained(module_setup):
+    options = {"save_model_trainables": np.array([1, 4]), "save_trial_specs": np.array([0, 5])}
+    return train(module_setup, **options)
+
+
+@pytest.fixture(scope="module")
+def module_setup():
+    from small_reaches import small_reach_setup
+
+    return small_reach_setup()
+
+
+def test_the_history_has_every_row_and_nothing_that_was_not_asked_for(trained):
+    _, history = trained
+    assert history.batch.tolist() == list(range(6))
+    assert history.loss.total.shape == history.learning_rate.shape == (6, 2)
+    assert np.all(np.isfinite(history.loss.total)) and np.allclose(history.learning_rate, 1e-3)
+    np.testing.assert_allclose(history.loss.total, sum(history.loss.terms.values()), rtol=1e-6)
+    assert history.validation_batch.tolist() == [3, 5] and history.validation_loss.total.shape == (2, 2)
+    assert history.trainables_batch.tolist() == [1, 4] and sorted(history.trial_specs) == [0, 5]
+    assert history.model_trainables.network.cell.weight_hh.shape == (2, 2, 24, 8)
+    assert history.model_trainables.plant.mass is None
+
+
+def test_only_what_is_selected_changes(trained, module_setup):
+    model, _ = trained
+    before = popsim.make_ensemble(module_setup[1], 2, key=jax.random.key(0))
+    assert_same_arrays(model.plant, before.plant)
+    assert not np.array_equal(model.network.cell.weight_hh, before.network.cell.weight_hh)
+
+
+def test_the_length_of_calls_changes_no_bit(trained, module_setup):
+    """With a callback after every batch the compiled loop makes one batch a call."""
+    callbacks = {batch: [lambda: None] for batch in range(6)}
+    model, history = train(module_setup, log_step=5, save_model_trainables=True, batch_callbacks=callbacks)
+    assert_same_arrays(model, trained[0])
+    np.testing.assert_array_equal(history.loss.total, trained[1].loss.total)
+    rows = jax.tree.map(lambda rows: rows[[1, 4]], history.model_trainables)
+    assert_same_arrays(rows, trained[1].model_trainables)
+    last = jax.tree.map(lambda rows: rows[5], history.model_trainables)
+    np.testing.assert_array_equal(last.network.cell.weight_hh, model.network.cell.weight_hh)
+
+
+def test_recorded_trials_are_those_of_the_compiled_step(trained, module_setup):
+    task, _ = module_setup
+    batch_key = jax.random.fold_in(KEY, 5)
+    for member in range(2):
+        drawn = training_trials(task, 4, batch=5, member_id=member, key=batch_key)
+        recorded = jax.tree.map(lambda leaf, m=member: leaf[m], trained[1].trial_specs[5])
+        assert_same_arrays(recorded, drawn, rtol=1e-6)
+
+
+def test_the_recorded_loss_is_that_of_the_recorded_trials(module_setup):
+    """Batch 0 by hand: without noise, the mean loss of the untrained model over the recorded trials."""
+    task, build = module_setup
+    quiet = (task, lambda key: popsim.without_noise(build(key)))
+    _, history = train(quiet, 1, save_trial_specs=np.array([0]))
+    untrained = popsim.make_ensemble(quiet[1], 2, key=jax.random.key(0))
+    for index in range(2):
+        trials = jax.tree.map(lambda leaf, i=index: leaf[i], history.trial_specs[0])
+        by_hand = popsim.evaluate(popsim.member(untrained, index), task, trials=trials, key=KEY).losses
+        np.testing.assert_allclose(history.loss.total[0, index], by_hand.total.mean(), rtol=1e-5)
+
+
+def test_the_number_of_batches_and_a_second_call_compile_nothing(count_compilations):
+    """The compiled loop is one program for each shape, whatever the lengths of the calls."""
+    small_training.train(3)
+    with count_compilations() as compiled:
+        small_training.train(9, log_step=2)
+        small_training.train(7, log_step=3)
+    assert compiled == []
+    with count_compilations() as compiled:
+        small_training.train(2, batch_size=5)
+    assert compiled
+
+
+@pytest.mark.full  # in short: test_invariance
+def test_members_do_not_depend_on_each_other(trained, module_setup):
+    three, history = train(module_setup, n_members=3)
+    np.testing.assert_allclose(history.loss.total[:, :2], trained[1].loss.total, rtol=1e-4)
+    for index in range(2):
+        assert_same_arrays(popsim.member(three, index), popsim.member(trained[0], index), atol=1e-5)
+
+
+@pytest.mark.full  # in short: test_invariance
+def test_one_model_is_trained_as_member_0_of_an_ensemble(trained, module_setup):
+    _, build = module_setup
+    first = popsim.member(popsim.make_ensemble(build, 2, key=jax.random.key(0)), 0)
+    model, history = train((module_setup[0], lambda key: first), n_members=0, save_trial_specs=np.array([5]))
+    assert history.loss.total.shape == (6,)
+    np.testing.assert_allclose(history.loss.total, trained[1].loss.total[:, 0], rtol=1e-4)
+    assert_same_arrays(model, popsim.member(trained[0], 0), atol=1e-5)
+    own = jax.tree.map(lambda leaf: leaf[0], trained[1].trial_specs[5])
+    assert_same_arrays(history.trial_specs[5], own, rtol=1e-6)
+
+
+def test_members_can_share_their_trials_but_not_their_noise():
+    def shared(noise_std):
+        model = small_training.build(jax.random.key(0), noise_std=noise_std)
+        options = {"ensemble_random_trials": False, "save_trial_specs": np.array([1])}
+        return small_training.train(
+            2, ensemble=popsim.make_ensemble(lambda key: model, 2, key=KEY), **options
+        )[1]
+
+    noisy, quiet = shared(0.1), shared(0.0)
+    assert noisy.trial_specs[1].inputs.shape == (4, small_training.N_STEPS, 1)
+    assert noisy.loss.total[0, 0] != noisy.loss.total[0, 1]
+    np.testing.assert_array_equal(quiet.loss.total[:, 0], quiet.loss.total[:, 1])
+
+
+@pytest.mark.full
+def test_a_single_model_shares_its_trials_with_nobody():
+    """`ensemble_random_trials` is about the members of an ensemble: one model trains as it does without."""
+    model, history = small_training.train(2, n_members=0, ensemble_random_trials=False)
+    expected, its_history = small_training.train(2, n_members=0)
+    small_training.assert_same((model, history.loss), (expected, its_history.loss))
+
+
+def test_losses_are_printed_at_logging_points_through_the_progress_bar(capsys):
+    entries = []
+    trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[entries.append])
+    small_training.train(4, trainer=trainer, log_step=2)
+    assert capsys.readouterr() == ("", "")
+    small_training.train(4, trainer=trainer, log_step=2, disable_tqdm=False)
+    out, err = capsys.readouterr()
+    rows = [line.split() for line in err.replace("\r", "\n").splitlines() if "|" not in line and line.strip()]
+    assert out == "" and " ".join(rows[0]) == "training 41 numbers in each of 2 members"
+    assert rows[1] == ["batch", "loss", "validation", "activity", "squared_error"]
+    for row, entry in zip(rows[2:], entries[2:], strict=True):
+        terms = entry.validation_loss.terms
+        losses = (entry.loss.total, entry.validation_loss.total, terms["activity"], terms["squared_error"])
+        assert row == [str(entry.batch), *(f"{np.mean(loss):.3g}" for loss in losses)]
+
+
+def test_callbacks_are_called_right_after_their_batch(module_setup):
+    seen = []
+    trainer = TaskTrainer(TRAINER.optimizer, log_fns=[lambda entry: seen.append(entry.batch)])
+    train(module_setup, 6, trainer=trainer, log_step=2, batch_callbacks={2: [lambda: seen.append("after 2")]})
+    assert seen == [1, "after 2", 3, 5]
+
+
+def test_log_entries_hold_the_losses_of_their_batch(module_setup):
+    entries = []
+    _, history = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
+    assert [entry.batch for entry in entries] == [3, 5]
+    for entry, validation in zip(entries, history.validation_loss.total, strict=True):
+        np.testing.assert_array_equal(entry.loss.total, history.loss.total[entry.batch])
+        np.testing.assert_array_equal(entry.validation_loss.total, validation)
+        np.testing.assert_array_equal(entry.learning_rate, history.learning_rate[entry.batch])
+
+
+def test_log_entries_hold_a_model_that_stays(module_setup):
+    entries = []
+    model, _ = train(module_setup, 6, trainer=TaskTrainer(TRAINER.optimizer, log_fns=[entries.append]))
+    assert_same_arrays(entries[-1].model, model)
+    assert not np.array_equal(entries[0].model.network.readout.bias, model.network.readout.bias)
+    assert entries[0].validation.states.hand.position.shape == (2, 8, 20, 2)
+
+
+def test_the_given_model_can_be_used_afterwards(module_setup):
+    task, build = module_setup
+    ensemble = popsim.make_ensemble(build, 2, key=KEY)
+    TRAINER(task, ensemble, 2, 4, network, ensembled=True, disable_tqdm=True, key=KEY)
+    assert np.all(np.isfinite(popsim.evaluate_ensemble(ensemble, task, key=KEY).losses.total))
+
+
+def test_an_optimizer_that_hides_its_rate_is_said_once_and_recorded_as_nan():
+    with pytest.warns(UserWarning, match="learning rate"):
+        _, history = small_training.train(2, trainer=TaskTrainer(optax.adam(1e-3)))
+    assert np.all(np.isnan(history.learning_rate))
+
+
+@pytest.mark.full
+def test_rematerialisation_changes_only_rounding(trained, module_setup):
+    model, _ = train(module_setup, trainer=TaskTrainer(adam(1e-3, clip_norm=1.0), remat=True))
+    assert_same_arrays(model, trained[0], atol=1e-5)
+
+
+class Nowhere(popsim.tasks.RandomReaches):
+    def validation_trials(self):
+        trials = popsim.tasks.RandomReaches.validation_trials(self)
+        return eqx.tree_at(lambda t: t.init.position, trials, trials.init.position + jnp.nan)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("n_batches", {"n_batches": 0}),
+        ("log_step", {"log_step": -1}),
+        ("where_train", {"where_train": lambda m: m.dt}),
+        ("where_train", {"where_train": lambda m: m.interventions}),
+        ("save_model_trainables", {"save_model_trainables": np.array([6])}),
+        ("save_trial_specs", {"save_trial_specs": np.array([-1])}),
+        ("batch_callbacks", {"batch_callbacks": {99: []}}),
+        ("init.position", {"task": Nowhere(popsim.plants.PointMass().workspace, duration=0.2)}),
+        ("ensembled", {"ensembled": False}),
+        ("batch_callbacks", {"batch_callbacks": {0: print}}),
+        ("start_batch", {"start_batch": 1.5}),
+        ("start_batch", {"start_batch": True}),
+        ("key", {"key": 0}),
+    ],
+)
+def test_bad_arguments_raise_before_the_loop_is_compiled(as_users_run, name, options, module_setup):
+    with pytest.raises(ValueError, match=name):
+        train(module_setup, **options)
+
+
+def test_an_ensemble_whose_members_disagree_raises(module_setup):
+    task, build = module_setup
+    ensemble = popsim.make_ensemble(build, 2, key=KEY)
+    broken = eqx.tree_at(lambda m: m.plant.mass, ensemble, jnp.ones((3, 2)))
+    with pytest.raises(ValueError, match="plant.mass"):
+        TRAINER(task, broken, 2, 4, network, ensembled=True, key=KEY)
+
+
+@pytest.mark.parametrize("option", [{"devices": jax.local_devices()[:1]}, {"member_batch_size": 1}])
+def test_options_about_members_are_refused_for_a_single_model(option, module_setup):
+    task, build = module_setup
+    with pytest.raises(ValueError, match=next(iter(option))):
+        TaskTrainer(adam(1e-3), **option)(task, build(key=KEY), 2, 4, network, key=KEY)
+
+
+def test_there_is_nothing_to_restore_without_a_folder(module_setup):
+    with pytest.raises(ValueError, match="`restore_checkpoint` needs `chkpt_dir`"):
+        train(module_setup, restore_checkpoint=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "build"),
+    [
+        ("optimizer", lambda: TaskTrainer(optax.adam)),
+        ("checkpoint_seconds", lambda: TaskTrainer(adam(1e-3), checkpoint_seconds=5.0)),
+        ("n_checkpoints", lambda: TaskTrainer(adam(1e-3), False, "somewhere", n_checkpoints=5)),
+        ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=[3])),
+        ("log_fns", lambda: TaskTrainer(adam(1e-3), log_fns=[3])),
+        ("loss_update_func", lambda: TaskTrainer(adam(1e-3), loss_update_func=3)),
+        ("devices", lambda: TaskTrainer(adam(1e-3), devices=jax.local_devices()[:1] * 2)),
+        ("devices", lambda: TaskTrainer(adam(1e-3), devices=[])),
+        ("post_step_fns", lambda: TaskTrainer(adam(1e-3), post_step_fns=print)),
+        ("learning_rate.*PerMember", lambda: adam([1e-3, 1e-2])),
+        ("clip_norm.*PerMember", lambda: adam(1e-3, clip_norm=np.ones(3))),
+        ("rate.*PerMember", lambda: popsim.training.rules.Hebb(SYNAPSES, np.ones(2))),
+        ("n_minibatches", lambda: TaskTrainer(adam(1e-3), n_minibatches=0)),
+        ("member_batch_size", lambda: TaskTrainer(adam(1e-3), member_batch_size=-1)),
+    ],
+)
+def test_a_trainer_with_bad_arguments_is_refused(as_users_run, name, build):
+    with pytest.raises(ValueError, match=name):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (lambda: TaskTrainer(adam(1e-3), chkpt_dirs="x"), r"^`TaskTrainer\(...\)` has no .* meant chkpt_dir"),
+        (lambda: TaskTrainer(), r"^`TaskTrainer\(...\)`: missing a required argument: 'optimizer'"),
+        (lambda: TRAINER(n_batchs=3), r"^`trainer\(...\)`.* argument `n_batchs`. Perhaps .* n_batches"),
+        (lambda: TRAINER(None, None, 2, 4, None), r"^`trainer\(...\)`.* missing a required argument: 'key'"),
+    ],
+)
+def test_arguments_that_are_misspelt_or_missing_are_named(given, said):
+    with pytest.raises(TypeError, match=said):
+        given()
+
+
+def test_the_arguments_of_the_trainer_and_of_a_call_are_those_of_the_documented_options():
+    assert inspect.signature(TaskTrainer).parameters == inspect.signature(TrainerOptions).parameters
+    assert inspect.signature(TRAINER).parameters == inspect.signature(Training).parameters
+    for options in (TrainerOptions, Training):
+        named = {field.name for field in dataclasses.fields(options)}
+        assert not {name for name in named if f"`{name}`" not in (options.__doc__ or "")}
