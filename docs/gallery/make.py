@@ -10,6 +10,7 @@ README.md.
 """
 
 import argparse
+import ast
 import contextlib
 import inspect
 import io
@@ -23,22 +24,18 @@ DOTS_PER_INCH = 110
 
 _TOP = """# Gallery
 
-What `popsim.analysis.figures` draws, with the whole script of each picture. The scripts look at
-`runs/center-out-0`, which `popsim train center-out` makes, and at `runs/arm26`, of
+What `popsim.analysis.figures` draws; each title links to the script that drew the picture. The scripts look
+at `runs/center-out-0`, which `popsim train center-out` makes, and at `runs/arm26`, of
 `popsim train center-out --plant arm26 --members 3 --out runs/arm26`. They are run in popsim's style, that of
 `matplotlib.pyplot.style.use(popsim.analysis.figures.STYLE_SHEET)`, by `docs/gallery/make.py`, which writes
 this page.
 """
 
-_ENTRY = """## {function}
+_ENTRY = """## [{function}]({concept}.py)
+
+{line}
 
 ![{function}](images/{concept}.png)
-
-{summary}
-
-```python
-{code}
-```
 """
 
 
@@ -67,7 +64,7 @@ def shown_by(concept: str) -> str:
     for name in drawing_functions():
         verb, _, shown = name.partition("_")
         about[shown if verb == "draw" else f"{shown}_animation"] = name
-    fitting = [own for own in about if concept == own or concept.startswith(f"{own}_")]
+    fitting = [name for name in about if concept == name or concept.startswith(f"{name}_")]
     if not fitting:
         raise ValueError(f"{concept}.py must be named after a function that draws, one of {sorted(about)}.")
     return about[max(fitting, key=len)]
@@ -98,14 +95,13 @@ def picture(figure: "matplotlib.figure.Figure") -> bytes:
 
 
 def page() -> str:
-    """The gallery: for each function its picture, what it draws, and the script."""
-    summaries, parts = drawing_functions(), [_TOP]
+    """The gallery: for each script its function, what it shows, and its picture."""
+    summaries, entries = drawing_functions(), []
     for concept, script in scripts().items():
-        function, code = shown_by(concept), script.read_text().strip()
-        parts.append(
-            _ENTRY.format(function=function, concept=concept, summary=summaries[function], code=code)
-        )
-    return "\n".join(parts)
+        function, about = shown_by(concept), ast.get_docstring(ast.parse(script.read_text()))
+        line = " ".join(filter(None, [summaries[function], about]))
+        entries.append(_ENTRY.format(function=function, concept=concept, line=line))
+    return "\n".join([_TOP, *entries])
 
 
 def main() -> None:
@@ -115,11 +111,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="CONCEPT", help="draw these only, such as hand_paths")
     options = parser.parse_args()
     matplotlib.use("agg")
-    found = scripts()
-    images = GALLERY / "images"
+    script_of, images = scripts(), GALLERY / "images"
     images.mkdir(exist_ok=True)
-    for concept in options.only or found:
-        content = picture(run_script(found[concept], options.folder))
+    for concept in options.only or script_of:
+        content = picture(run_script(script_of[concept], options.folder))
         (images / f"{concept}.png").write_bytes(content)
         print(f"{concept}: {len(content) / 1000:.0f} kB")
     (GALLERY / "README.md").write_text(page())

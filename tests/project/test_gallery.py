@@ -57,12 +57,12 @@ def test_the_script_draws(concept, runs):
     plt.close("all")
 
 
-def test_the_page_shows_every_picture_with_its_script():
+def test_the_page_shows_every_picture_and_links_to_its_script():
     written, images = make.page(), GALLERY / "images"
     assert (GALLERY / "README.md").read_text() == written, "run docs/gallery/make.py"
     assert all(summary and summary in written for summary in make.drawing_functions().values())
     for concept in SCRIPTS:
-        assert f"](images/{concept}.png)" in written
+        assert f"](images/{concept}.png)" in written and f"]({concept}.py)" in written
         assert 0 < (images / f"{concept}.png").stat().st_size < 150_000
 
 
