@@ -19,7 +19,7 @@ from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
 from popsim._precision import lost_in_precision
-from popsim._text_checks import suggestion
+from popsim._text_checks import one_line, suggestion
 from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
@@ -83,8 +83,8 @@ def shown(value: Any) -> str:
             return kind_of(value)
         array = np.asarray(value)
         text = np.array2string(array, separator=", ", threshold=16, edgeitems=4) if array.ndim else array[()]
-        return " ".join(str(text).split())[:200]
-    return " ".join(repr(value).split())[:200]
+        return one_line(text)[:200]
+    return one_line(repr(value))[:200]
 
 
 def check_instance(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:

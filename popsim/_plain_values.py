@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from popsim._text_checks import is_utf8
+from popsim._text_checks import is_utf8, one_line
 
 Number = TypeVar("Number", int, float, int | None, float | None)
 PLAIN = "a number, text, True, False, None, or tuples and dicts of these"
@@ -145,6 +145,6 @@ def _plain_array(name: str, value: Any, depth: int) -> Any:
 def _describe(value: Any) -> str:
     """Return what a value is, on one line and in less than a hundred letters."""
     try:
-        return f"{type(value).__name__} {' '.join(repr(value).split())[:80]}"
+        return f"{type(value).__name__} {one_line(repr(value))[:80]}"
     except Exception:  # the representation is the user's code
         return type(value).__name__

@@ -14,6 +14,11 @@ def suggestion(name: str, names: Collection[str]) -> str:
     return f" Perhaps you meant {' or '.join(nearest)}." if nearest else ""
 
 
+def one_line(text: object) -> str:
+    """Return a text, or the message of an error, on one line."""
+    return " ".join(str(text).split())
+
+
 def is_utf8(text: str) -> bool:
     """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
     try:
@@ -38,7 +43,7 @@ def check_path(name: str, path: str | Path) -> None:
     takes it. Nothing at the path is opened.
     """
     if not isinstance(path, str | os.PathLike) or not isinstance(text := os.fspath(path), str):
-        text = " ".join(repr(path).split())[:200]
+        text = one_line(repr(path))[:200]
         raise ValueError(f"`{name}` must be a path, got {text}.")
     check_text(name, text)
     if need := _lacks(text):

@@ -20,6 +20,7 @@ from popsim._checks import (
     naming_errors,
     shown,
 )
+from popsim._text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule
@@ -222,4 +223,4 @@ def _one_line(part: Any) -> str:
     """Return a weight or a term on one line, without fields that have their defaults."""
     if eqx.is_array(part) and not is_traced(part) and part.ndim == 0:
         return f"{float(part):.6g}"
-    return " ".join(eqx.tree_pformat(part, width=10**6, short_arrays=False).split())
+    return one_line(eqx.tree_pformat(part, width=10**6, short_arrays=False))

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import shown
 from popsim._compiled import jit
+from popsim._text_checks import one_line
 from popsim.randomness import as_key, key_stream
 from popsim.trial import StepInput, Trial, check_one_trial
 
@@ -143,9 +144,8 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
         start = initial_state(model, trial, key=key)
         _, states = jax.lax.scan(body, start, steps)
     except TypeError as error:
-        reason = " ".join(str(error).split())
         raise ValueError(
             "`model` must run `trial`, a model of one member that takes its inputs, got a TypeError: "
-            f"{reason:.400}"
+            f"{one_line(error):.400}"
         ) from error
     return states

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn, TextIO, Union
 
 import tyro
 
-from popsim._text_checks import check_path, check_text, printable, suggestion
+from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import as_typed, in_one_line, modules_of, notes_of
 from popsim.version import __version__
@@ -105,7 +105,7 @@ def _leave_output() -> None:
 def _complain(text: str, code: int) -> NoReturn:
     """Exit with one line on standard error, without control characters."""
     print(end="", flush=True)  # a failure of standard output takes precedence over this message
-    print(f"popsim: error: {printable(' '.join(text.split()))}", file=sys.stderr)
+    print(f"popsim: error: {printable(one_line(text))}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -121,7 +121,7 @@ def _format_warning(message: Warning | str, category: type, filename: str, *_: A
         and not issubclass(category, RuntimeWarning)
     ):
         return ""
-    return f"popsim: warning: {' '.join(str(message).split())}\n"
+    return f"popsim: warning: {one_line(message)}\n"
 
 
 def _run(arguments: Sequence[str], *, is_process: bool) -> None:

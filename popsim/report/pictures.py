@@ -11,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from popsim._drawing import NotDrawn, close_figures, try_to_draw
-from popsim._text_checks import check_path
+from popsim._text_checks import check_path, one_line
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import is_figure, laid_out
 from popsim.experiments.experiment import RunFigure
@@ -121,7 +121,7 @@ def alt_text(figure: Figure, title: str) -> str:
     """Return the title of a figure, and what it plots against what, from its axis labels."""
     labels = [(ax.get_ylabel(), ax.get_xlabel()) for ax in figure.axes]
     relations = [f"{y} against {x}" for y, x in dict.fromkeys(labels) if x and y]
-    return " ".join(f"{title}: {'; '.join(relations)}".split()) if relations else title
+    return one_line(f"{title}: {'; '.join(relations)}") if relations else title
 
 
 def _encode(figure: Figure, kind: str) -> bytes:

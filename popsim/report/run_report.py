@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from popsim._checks import check_instance
 from popsim._drawing import NotDrawn, try_to_draw
-from popsim._text_checks import as_path
+from popsim._text_checks import as_path, one_line
 from popsim.analysis.figures import (
     draw_change_spectrum,
     draw_explained_variance,
@@ -329,7 +329,7 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
     """Describe the model and the training of the run, with its duration."""
     experiment, about = run.experiment, inspect.getdoc(type(run.experiment)) or ""
     elements = [
-        element("p", " ".join(about.partition("\n\n")[0].split())),
+        element("p", one_line(about.partition("\n\n")[0])),
         element(
             "p",
             f"{experiment.n_members} members{_numbers_trained(info)}, each trained for "

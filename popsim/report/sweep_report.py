@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from popsim._checks import check_instance
 from popsim._drawing import NotDrawn, try_to_draw
-from popsim._text_checks import as_path, suggestion
+from popsim._text_checks import as_path, one_line, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
@@ -358,7 +358,7 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     counts = ", ".join(f"{n} {state}" for state, n in opened.counts.items() if n)
     seeds = f"{sweep.seeds.start} to {sweep.seeds.stop - 1}"
     values = {**axes, "seeds": seeds, "networks": str(sweep.n_members), "cells": counts}
-    return [element("p", " ".join(about.split())), named_values("Axes", values)]
+    return [element("p", one_line(about)), named_values("Axes", values)]
 
 
 def _list_unfinished(opened: OpenedSweep) -> list[Html]:

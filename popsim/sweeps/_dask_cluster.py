@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from popsim._checks import check_positive_int
+from popsim._text_checks import one_line
 from popsim.store import read_json
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.running import CellsFailed
@@ -54,7 +55,7 @@ def _clients(
     try:
         client = distributed.Client(_address(scheduler), timeout=SECONDS_TO_CONNECT)
     except Exception as error:  # of any kind, such as TypeError without the keys that tls:// needs
-        cause = " ".join(str(error).split()) or type(error).__name__
+        cause = one_line(error) or type(error).__name__
         raise ValueError(
             f"`scheduler` must be a Dask scheduler that answers, got {scheduler}: {cause:.300}"
         ) from None
@@ -62,7 +63,7 @@ def _clients(
         try:
             client.wait_for_workers(1, timeout=SECONDS_FOR_WORKERS)
         except Exception as error:  # also of a scheduler that is lost meanwhile
-            cause = "" if isinstance(error, TimeoutError) else f" ({' '.join(str(error).split()):.200})"
+            cause = "" if isinstance(error, TimeoutError) else f" ({one_line(error):.200})"
             raise ValueError(
                 f"`scheduler` must have workers, got {scheduler}, which had none for {SECONDS_FOR_WORKERS} s"
                 f"{cause}."

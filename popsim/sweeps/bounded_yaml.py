@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from popsim._text_checks import one_line
 from popsim.store.files import read_plain
 
 __all__ = ["QuotedText", "quoted", "read_yaml", "yaml_text"]
@@ -48,7 +49,7 @@ def read_yaml(path: Path) -> Any:
         _check_expanded(node)
         return loader.construct_document(node)
     except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())[:300]) from None
+        raise ValueError(one_line(error)[:300]) from None
 
 
 @functools.cache

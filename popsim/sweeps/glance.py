@@ -5,7 +5,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from popsim._text_checks import printable
+from popsim._text_checks import one_line, printable
 from popsim.experiments import read_run_info, verify_run
 from popsim.store import CorruptDataError
 from popsim.store.identity import is_run_id
@@ -95,7 +95,7 @@ def glance_at_sweep(folder: SweepFolder) -> SweepGlance:
         try:
             states.append(_state(folder, described["sweep_id"], number))
         except (ValueError, OSError) as error:
-            problems[number] = " ".join(str(error).split())
+            problems[number] = one_line(error)
             states.append("damaged")
     return SweepGlance(folder, described, tuple(states), problems)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from popsim._text_checks import one_line
 from popsim.experiments.run_experiment import RunStopped
 from popsim.sweeps._dask_cluster import accelerators, connected, cores, naming_loss
 from popsim.sweeps.folder import SweepFolder
@@ -181,7 +182,7 @@ def _run_tasks(
             waiting.remove(future)
             number = futures[future]
             ended = future.status == "finished"
-            failure = future.result() if ended else " ".join(str(future.exception()).split())
+            failure = future.result() if ended else one_line(future.exception())
             outcome = "is finished" if not failure else "is stopped" if is_stopped else f"failed: {failure}"
             tell(f"cell {number} {outcome}")
             if failure:

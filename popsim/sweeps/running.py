@@ -15,7 +15,7 @@ import numpy as np
 from popsim._checks import as_parts, check_instance, memory_of_machine, warn_caller
 from popsim._numeric_flags import numeric_flags
 from popsim._plain_values import plain_value
-from popsim._text_checks import as_path, check_path
+from popsim._text_checks import as_path, check_path, one_line
 from popsim.experiments import Run, run_or_resume
 from popsim.experiments.run_experiment import FLAGS, RunStopped, check_flags, check_size, devices_of_run
 from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json, write_sealed_json
@@ -235,7 +235,7 @@ def run_cell(
 
 def _write_failure(folder: SweepFolder, number: int, error: Exception) -> None:
     """Write down why a cell failed, if that can be written."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:1000]
+    text = one_line(f"{type(error).__name__}: {error}")[:1000]
     failure = {"error": text, "host": socket.gethostname(), "seconds_since_1970": time.time()}
     with contextlib.suppress(OSError, SaveError):
         folder.failures.mkdir(exist_ok=True)
@@ -294,7 +294,7 @@ def run_sweep(
                 tell(f"cell {number} is left to {opened.folder.holder(number) or 'another process'}")
             held_cells.add(number)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
-            failed[number] = " ".join(str(error).split()) or type(error).__name__
+            failed[number] = one_line(error) or type(error).__name__
             first_error = first_error or error
             tell(f"cell {number} failed: {failed[number]}")
             if _disk_is_full(error):
