@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from popsim._checks import warn_caller
-from popsim._text_checks import one_line
+from popsim._text_checks import one_line, shorten
 
 MOST_LETTERS = 300  # of a message
 
@@ -43,7 +43,7 @@ def try_to_draw(
     except Exception as error:
         _close({*_open_figures()} - {*before})
         why = one_line(f"{type(error).__name__}: {error}")
-        failed = NotDrawn(subject, why if len(why) <= MOST_LETTERS else f"{why[:MOST_LETTERS]} ...")
+        failed = NotDrawn(subject, shorten(why, MOST_LETTERS))
         warn_caller(f"{failed}.")
         return failed
 

@@ -19,6 +19,11 @@ def one_line(text: object) -> str:
     return " ".join(str(text).split())
 
 
+def shorten(text: str, most_letters: int) -> str:
+    """Return the beginning of a long text, with dots after it."""
+    return text if len(text) <= most_letters else f"{text[:most_letters]} ..."
+
+
 def is_utf8(text: str) -> bool:
     """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
     try:

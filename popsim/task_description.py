@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import check_instance, check_positive_int, kind_of, shown
 from popsim._compiled import jit
+from popsim._text_tables import align
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import LAST_BATCH
@@ -352,16 +353,7 @@ def _parameters(intervention: InterventionDescription) -> str:
 
 def _table(sections: list[list[Row]]) -> list[str]:
     """Format sections as lines with aligned columns, with the rows below each title indented."""
-    indented = [
-        [(("  " if index else "") + name, *cells) for index, (name, *cells) in enumerate(section)]
-        for section in sections
-    ]
-    rows = [row for section in indented for row in section]
-    widths = [max((len(row[i]) for row in rows if len(row) > i + 1), default=0) + 3 for i in range(3)]
-    lines = []
-    for section in indented:
-        lines.append("")
-        for row in section:
-            padded = [cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=False)]
-            lines.append("".join(padded).rstrip())
-    return lines
+    rows: list[Row] = []
+    for title, *others in sections:
+        rows += [("",), title, *((f"  {name}", *cells) for name, *cells in others)]
+    return align(rows, gap=3)

@@ -4,7 +4,7 @@ import os
 
 import jax
 
-from popsim._text_checks import one_line
+from popsim._text_checks import one_line, shorten
 from popsim.cli._messages import modules_of, notes_of
 
 MOST_LETTERS = 400  # of a message of XLA
@@ -54,5 +54,4 @@ def _of_starting(error: Exception) -> str:
 
 def _short(error: Exception) -> str:
     text, _, _ = str(error).partition("\n--------------------")  # what JAX says of its traceback
-    text = one_line(text).rstrip(".")
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]} ..."
+    return shorten(one_line(text).rstrip("."), MOST_LETTERS)

@@ -10,6 +10,7 @@ import jax
 import popsim.tasks
 from popsim._checks import check_positive_int
 from popsim._text_checks import suggestion
+from popsim._text_tables import align
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.analysis.figures.style import is_figure, write_figure
 from popsim.experiments import EXPERIMENTS, PLANTS
@@ -124,6 +125,5 @@ def _summary(definition: object) -> str:
 
 def _print(title: str, summaries: dict[str, str]) -> None:
     if summaries:
-        print(title)
-        for name, summary in summaries.items():
-            print(f"  {name:29}{summary}".rstrip())
+        rows = [(f"  {name}", summary) for name, summary in summaries.items()]
+        print("\n".join([title, *align(rows, at_least=[29])]))

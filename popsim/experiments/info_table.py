@@ -2,13 +2,13 @@
 
 import datetime
 import json
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from popsim._checks import check_instance
-from popsim._text_checks import printable
+from popsim._text_checks import printable, shorten
+from popsim._text_tables import align
 from popsim.experiments.info import RunInfo
 from popsim.store import ListedArray, RunFolder
 from popsim.store.run_folder import READ_ONLY_FORMATS
@@ -49,7 +49,7 @@ def _overview(info: RunInfo) -> list[str]:
         for resumption in (resumed if isinstance(resumed, list) else [])
         if isinstance(resumption, dict)
     ]
-    return _columns(rows)
+    return align(rows)
 
 
 def _state(info: RunInfo) -> str:
@@ -120,7 +120,7 @@ def _settings(info: RunInfo) -> list[str]:
     rows = [
         (f"{'*' if name in changed else ' '} {name}", _short(value)) for name, value in info.in_force.items()
     ]
-    return [title, *_columns(rows)]
+    return [title, *align(rows)]
 
 
 def _checkpoints(info: RunInfo) -> list[str]:
@@ -135,7 +135,7 @@ def _checkpoints(info: RunInfo) -> list[str]:
         )
         for checkpoint in info.checkpoints
     ]
-    return ["checkpoints", *_columns(rows)]
+    return ["checkpoints", *align(rows)]
 
 
 def _history(info: RunInfo) -> list[str]:
@@ -153,7 +153,7 @@ def _history(info: RunInfo) -> list[str]:
         )
         for array in info.arrays
     ]
-    return ["history", *_columns(rows)]
+    return ["history", *align(rows)]
 
 
 def _axes(array: ListedArray) -> str:
@@ -172,7 +172,7 @@ def _sizes(info: RunInfo) -> list[str]:
         (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
         for part, n_bytes in info.sizes.items()
     ]
-    return [f"size: {size_text(total)}", *_columns(rows)]
+    return [f"size: {size_text(total)}", *align(rows)]
 
 
 def duration_text(seconds: float) -> str:
@@ -193,14 +193,4 @@ def size_text(n_bytes: int) -> str:
 
 
 def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return text if len(text) <= LONGEST else text[:LONGEST] + "…"
-
-
-def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [_pad(row, widths) for row in rows]
-
-
-def _pad(row: Iterable[str], widths: Iterable[int]) -> str:
-    return "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+    return shorten(value if isinstance(value, str) else json.dumps(value), LONGEST)

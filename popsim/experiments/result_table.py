@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from popsim._text_tables import align, column_widths
+
 __all__ = ["Column", "Row", "ResultTable"]
 
 Cell = str | float | bool | None
@@ -94,17 +96,24 @@ class ResultTable:
 
     def __str__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
-        names = _pad(["", *(row.label for row in self.rows)], 19, "<")
-        members = ["member", *("" if row.member is None else str(row.member) for row in self.rows)]
-        parts = [names, _pad(members, 7, ">") if self.has_members else [""] * len(members)]
-        columns = [
-            _text_column(column, [row.values[i] for row in self.rows])
-            for i, column in enumerate(self.columns)
-        ]
-        lines = ["".join(line).rstrip() for line in zip(*parts, *columns, strict=True)]
+        columns = [["", *(row.label for row in self.rows)]]
+        sides, at_least = "<", [19]
+        if self.has_members:
+            columns.append(["member", *("" if row.member is None else str(row.member) for row in self.rows)])
+            sides, at_least = "<>", [19, 7]
+        n_labels = len(columns)
+        for i, column in enumerate(self.columns):
+            values = [row.values[i] for row in self.rows]
+            numeric = is_numeric(values)
+            sides += ">" if numeric else "<"
+            at_least.append(column.width if numeric else 0)
+            texts = [column.title, *(cell_text(value, column) for value in values)]
+            columns.append([f"{' ' if numeric else '  '}{text}" for text in texts])
+        rows = list(zip(*columns, strict=True))
+        widths = column_widths(rows, at_least)
+        headings = self._headings(sum(widths[:n_labels]), widths[n_labels:])
         caption = [self.caption] if self.caption else []
-        indent = sum(len(part[0]) for part in parts)
-        return "\n".join([*caption, *self._headings(indent, [len(column[0]) for column in columns]), *lines])
+        return "\n".join([*caption, *headings, *align(rows, at_least=widths, sides=sides, gap=0)])
 
     def spans(self) -> list[tuple[str, int]]:
         """Return the headings from left to right, with the number of columns below each; empty if none."""
@@ -150,15 +159,3 @@ def _is_cell(value: Any) -> bool:
 
 def _number(value: Cell) -> float:
     return float("nan") if value is None or isinstance(value, str) else float(value)
-
-
-def _text_column(column: Column, values: Sequence[Cell]) -> list[str]:
-    texts = [column.title, *(cell_text(value, column) for value in values)]
-    if is_numeric(values):
-        return _pad(texts, max(column.width, 1 + max(map(len, texts))), ">")
-    return _pad([f"  {text}" for text in texts], 0, "<")
-
-
-def _pad(texts: Sequence[str], width: int, side: str) -> list[str]:
-    width = max(width, *map(len, texts))
-    return [f"{text:{side}{width}}" for text in texts]

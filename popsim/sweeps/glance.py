@@ -12,11 +12,11 @@ from popsim.store.identity import is_run_id
 from popsim.sweeps.cells import read_cell_description
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.limits import MOST_CELLS
+from popsim.sweeps.tables import overview
 
 __all__ = ["SweepGlance", "glance_at_sweep"]
 
 MOST_LINES = 20
-WIDTH = 80  # characters of the values of an axis
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,19 +36,8 @@ class SweepGlance:
 
     def __str__(self) -> str:
         """Describe the sweep as `popsim info` prints it."""
-        described, counts = self.described, collections.Counter(self.states)
-        first, end = described["seeds"]
-        lines = [
-            f"sweep       {self.folder.path}",
-            f"experiment  {described['experiment']}, of the module {described['module']}",
-            f"networks    {described['n_members']}, in {len(self.states)} cells",
-            *(
-                f"axis        {name}: {', '.join(map(str, values)):.{WIDTH}}"
-                for name, values in described["axes"].items()
-            ),
-            f"seeds       {first} to {end - 1}",
-            f"cells       {', '.join(f'{count} {state}' for state, count in counts.items())}",
-        ]
+        counts = collections.Counter(self.states)
+        lines = overview(self.folder, self.described, counts)
         begun = [
             number for number, state in enumerate(self.states) if state not in ("not started", "finished")
         ]

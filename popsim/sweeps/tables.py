@@ -2,15 +2,17 @@
 
 import csv
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from popsim._text_checks import as_word, printable
+from popsim._text_checks import as_word, printable, shorten
+from popsim._text_tables import align
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.info_table import size_text
 from popsim.store.files import read_plain
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
-from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.folder import SweepFolder, describe_sweep
 from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 
@@ -18,6 +20,7 @@ __all__ = ["is_summary", "plan_table", "sweep_table"]
 
 MOST_ROWS = 40
 MOST_CELLS = 20
+LONGEST_AXIS = 1000  # characters
 TRAINED = "being trained"
 
 
@@ -56,15 +59,7 @@ def sweep_table(opened: OpenedSweep) -> str:
         if opened.folder.holder(number):
             counts[opened.state_of(number)] -= 1
             counts[TRAINED] += 1
-    axes = {name: ", ".join(map(str, values)) for name, values in sweep.axes.items()}
-    lines = [
-        f"sweep       {opened.folder.path}",
-        f"experiment  {sweep.experiment.name}",
-        f"networks    {sweep.n_members}, in {sweep.n_cells} cells",
-        *(f"axis        {name}: {text}" for name, text in axes.items()),
-        f"seeds       {sweep.seeds.start} to {sweep.seeds.stop - 1}",
-        f"cells       {', '.join(f'{n} {state}' for state, n in counts.items() if n)}",
-    ]
+    lines = overview(opened.folder, {**describe_sweep(sweep), "n_members": sweep.n_members}, counts)
     unfinished = opened.unfinished
     numbers = [number for number in unfinished if _is_told(opened, number)]
     numbers = (numbers or unfinished)[:MOST_CELLS]
@@ -79,6 +74,24 @@ def sweep_table(opened: OpenedSweep) -> str:
     if not opened.is_trainable:
         lines.append("the sweep was made by an earlier popsim: it can be read, and not trained further")
     return "\n".join(map(printable, lines))
+
+
+def overview(folder: SweepFolder, described: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
+    """Return lines on what is in a sweep, as `sweep.json` describes it, and on its cells by their state."""
+    module, (first, end) = described["module"], described["seeds"]
+    origin = "" if module.startswith("popsim.") else f", of the module {module}"
+    rows = [
+        ("sweep", str(folder.path)),
+        ("experiment", f"{described['experiment']}{origin}"),
+        ("networks", f"{described['n_members']}, in {sum(counts.values())} cells"),
+        *(
+            ("axis", shorten(f"{name}: {', '.join(map(str, values))}", LONGEST_AXIS))
+            for name, values in described["axes"].items()
+        ),
+        ("seeds", f"{first} to {end - 1}"),
+        ("cells", ", ".join(f"{n} {state}" for state, n in counts.items() if n)),
+    ]
+    return align(rows)
 
 
 def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:

@@ -1,0 +1,31 @@
+"""Tables as text."""
+
+from collections.abc import Sequence
+
+Rows = Sequence[Sequence[str]]
+
+
+def align(rows: Rows, *, at_least: Sequence[int] = (), sides: str = "", gap: int = 2) -> list[str]:
+    """Return the rows of a table as lines.
+
+    **Arguments:**
+
+    - `rows`: the cells of each row, from left to right.
+    - `at_least`: the least widths of the first columns.
+    - `sides`: "<" or ">" for each of the first columns; further ones are aligned to the left.
+    - `gap`: the number of blanks between columns.
+    """
+    widths = column_widths(rows, at_least)
+    formats = [f"{side}{width}" for side, width in zip(sides.ljust(len(widths), "<"), widths, strict=True)]
+    cells = ([f"{cell:{form}}" for cell, form in zip(row, formats, strict=False)] for row in rows)
+    return [(" " * gap).join(row).rstrip() for row in cells]
+
+
+def column_widths(rows: Rows, at_least: Sequence[int] = ()) -> list[int]:
+    """Return the widths of columns; the last cell of a short row widens none, as nothing follows it."""
+    n_columns = max(map(len, rows), default=0)
+    widths = [*at_least, *[0] * (n_columns - len(at_least))]
+    for row in rows:
+        counted = row if len(row) == n_columns else row[:-1]
+        widths[: len(counted)] = map(max, widths, map(len, counted))
+    return widths
