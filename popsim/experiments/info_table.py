@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from popsim._checks import check_instance
 from popsim._text_checks import printable, shorten
@@ -87,19 +88,9 @@ def _losses(info: RunInfo) -> str:
     if info.losses is None:
         return "no logging point yet"
     losses = info.losses
-    training, validation = (_spread(values) for values in (losses.training, losses.validation))
+    training, validation = (spread_text(values) for values in (losses.training, losses.validation))
     after = duration_text(losses.seconds)
     return f"batch {losses.batch}, after {after}: training {training}; validation {validation}"
-
-
-def _spread(values: Any) -> str:
-    finite = values[np.isfinite(values)]
-    if finite.size == 0:
-        return "not finite"
-    if values.size == 1:
-        return f"{finite[0]:.4g}"
-    text = f"{finite.mean():.4g} ({finite.min():.4g} to {finite.max():.4g})"
-    return text if finite.size == values.size else f"{text}, {values.size - finite.size} not finite"
 
 
 def _recording(recording: Any) -> str:
@@ -173,6 +164,16 @@ def _sizes(info: RunInfo) -> list[str]:
         for part, n_bytes in info.sizes.items()
     ]
     return [f"size: {size_text(total)}", *align(rows)]
+
+
+def spread_text(values: Float[np.ndarray, " member"], digits: str = ".4g") -> str:
+    """Format the mean over members and their range, of those that are finite; "-" without members."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "not finite" if values.size else "-"
+    mean, low, high = (f"{number:{digits}}" for number in (finite.mean(), finite.min(), finite.max()))
+    text = mean if values.size == 1 else f"{mean} ({low} to {high})"
+    return text if finite.size == values.size else f"{text}, {values.size - finite.size} not finite"
 
 
 def duration_text(seconds: float) -> str:

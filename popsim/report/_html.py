@@ -39,6 +39,11 @@ def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None
     return Html(f"<{name}{attribute_text}>{''.join(map(escaped, inside))}</{name}>")
 
 
+def note(text: str) -> Html:
+    """Return a paragraph that stands out, on what the reader should know of the rest."""
+    return element("p", text, attributes={"class": "note"})
+
+
 def wide(name: str, inside: Html) -> Html:
     """Return a box that scrolls sideways on narrow pages; `name` is its label for screen readers."""
     return element(

@@ -16,13 +16,13 @@ from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_membe
 from popsim.analysis.figures.style import COLORS
 from popsim.experiments.experiment import RunFigure
 from popsim.experiments.info import LoggedLosses, RunInfo, read_run_info
-from popsim.experiments.info_table import duration_text
+from popsim.experiments.info_table import duration_text, spread_text
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, cell_text, is_numeric
 from popsim.experiments.run import Run, open_run
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise
-from popsim.report._html import Html, element, named_values, table, write_page
+from popsim.report._html import Html, element, named_values, note, table, write_page
 from popsim.report.pictures import (
     COMPARISON,
     DAMAGE,
@@ -165,7 +165,7 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     }
     rows = [Row(name, [say(each) for each in runs]) for name, say in texts.items()]
     rows += [
-        Row(name, [spread_text(values, digits=column.digits) for values in values_by_run])
+        Row(name, [spread_text(values, f".{column.digits}f") for values in values_by_run])
         for name, column, values_by_run in merits(runs)
     ]
     rows += [
@@ -189,26 +189,6 @@ def merits(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np
         if any(array.size for array in values):
             rows.append((_merit_name(column), column, values))
     return rows
-
-
-def spread_text(values: Float[np.ndarray, " member"], *, digits: int | None = None) -> str:
-    """Format the mean and range of the finite values.
-
-    **Arguments:**
-
-    - `values`: one per member.
-    - `digits`: the number of decimals; None for three significant digits.
-    """
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return MISSING
-    mean, low, high = (
-        f"{number:.3g}" if digits is None else f"{number:.{digits}f}"
-        for number in (finite.mean(), finite.min(), finite.max())
-    )
-    lost = values.size - finite.size
-    text = mean if values.size == 1 else f"{mean} ({low} to {high})"
-    return f"{text}, {lost} not finite" if lost else text
 
 
 def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
@@ -384,11 +364,7 @@ def compare_runs(
 
 def _notes(runs: Sequence[ComparedRun]) -> list[Html]:
     return [
-        element(
-            "p",
-            f"{each.name} is {each.state}; all else is of its last checkpoint.",
-            attributes={"class": "note"},
-        )
+        note(f"{each.name} is {each.state}; all else is of its last checkpoint.")
         for each in runs
         if not each.run.is_finished
     ]

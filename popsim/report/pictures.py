@@ -15,7 +15,7 @@ from popsim._text_checks import check_path, one_line
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import is_figure, laid_out
 from popsim.experiments.experiment import RunFigure
-from popsim.report._html import Html, element, figure, is_page
+from popsim.report._html import Html, element, figure, is_page, note
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
 from popsim.store.files import check_replaceable, files_below, finished_name, is_of_system, saving
 
@@ -187,4 +187,4 @@ def figure_name(name: str) -> str:
 
 def not_drawn(failed: NotDrawn) -> Html:
     """Return a note in place of what could not be drawn."""
-    return element("p", f"{str(failed)[:1].upper()}{str(failed)[1:]}.", attributes={"class": "note"})
+    return note(f"{str(failed)[:1].upper()}{str(failed)[1:]}.")

@@ -41,7 +41,7 @@ from popsim.experiments.info_table import duration_text
 from popsim.experiments.run import Run
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
-from popsim.report._html import Html, element, named_values, table, wide, write_page
+from popsim.report._html import Html, element, named_values, note, table, wide, write_page
 from popsim.report.pictures import (
     DAMAGE,
     REPORT,
@@ -343,8 +343,7 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
     ):
         if members:
             named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
-            note = f"Members that are {why}: {named}."
-            elements.append(element("p", note, attributes={"class": "note"}))
+            elements.append(note(f"Members that are {why}: {named}."))
     return [*elements, element("h2", "What was trained"), _settings(info)]
 
 

@@ -19,7 +19,7 @@ from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import Html, element, named_values, table, write_page
+from popsim.report._html import Html, element, named_values, note, table, write_page
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.pictures import (
     DAMAGE,
@@ -323,7 +323,7 @@ def report_sweep(
         )
     if opened.sweep.experiment.select_every is not None:
         notes.append(NOTE)
-    body += [element("p", note, attributes={"class": "note"}) for note in notes]
+    body += map(note, notes)
     body += [element("h2", "What the settings do"), *shown, *_list_unfinished(opened)]
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
