@@ -118,12 +118,7 @@ def recurrent_eigenvalues(
 
     - `weights`: of one array of a history, read in blocks if lazy.
     """
-    weights = sized("weights", weights)
-    if len(weights.shape) != 4:
-        raise ValueError(
-            "`weights` must have axes (batch, member, row, unit), those of one model or ensemble with "
-            f"`weights[None]`; got shape {tuple(weights.shape)}."
-        )
+    weights = _weight_history(weights)
     n_rows, n_units = weights.shape[-2:]
     if n_rows not in (n_units, 3 * n_units):
         raise ValueError(
@@ -173,11 +168,7 @@ def mode_strengths(
     - `left`, `right`: u and v in columns, per member or the same for all; `final_modes` gives those at the
         end of training.
     """
-    weights = sized("weights", weights)
-    if len(weights.shape) != 4:
-        raise ValueError(
-            f"`weights` must have axes (batch, member, row, column), got shape {tuple(weights.shape)}."
-        )
+    weights = _weight_history(weights)
     n_members, n_rows, n_columns = weights.shape[1:]
     u, v = _of_members("left", left, n_members, n_rows), _of_members("right", right, n_members, n_columns)
     if u.shape[2] != v.shape[2]:
@@ -198,11 +189,7 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     - `weights`: of one array of a history.
     - `n_modes`: the number of modes.
     """
-    weights = sized("weights", weights)
-    if len(weights.shape) != 4:
-        raise ValueError(
-            f"`weights` must have axes (batch, member, row, column), got shape {tuple(weights.shape)}."
-        )
+    weights = _weight_history(weights)
     most = min(weights.shape[-2:])
     if not 1 <= n_modes <= most:
         raise ValueError(f"`n_modes` must be from 1 to {most}, got {n_modes}.")
@@ -210,6 +197,17 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
     u, v = u[..., :n_modes], np.swapaxes(v[..., :n_modes, :], -1, -2)
     factors = sign_factors(np.concatenate([u, v], axis=-2), axis=-2)
     return SingularModes(u * factors, strengths[..., :n_modes], v * factors)
+
+
+def _weight_history(weights: Any) -> Any:
+    """Return the weights of a history, lazy or in memory, after a check of their axes."""
+    weights = sized("weights", weights)
+    if len(weights.shape) != 4:
+        raise ValueError(
+            "`weights` must have axes (batch, member, row, column), those of one model or ensemble with "
+            f"`weights[None]`; got shape {tuple(weights.shape)}."
+        )
+    return weights
 
 
 def _of_members(name: str, vectors: AnyArray, n_members: int, length: int) -> np.ndarray:

@@ -167,10 +167,10 @@ def _sizes(info: RunInfo) -> list[str]:
 
 
 def spread_text(values: Float[np.ndarray, " member"], digits: str = ".4g") -> str:
-    """Format the mean over members and their range, of those that are finite; "-" without members."""
+    """Format the mean over members and their range, of those that are finite."""
     finite = values[np.isfinite(values)]
     if not finite.size:
-        return "not finite" if values.size else "-"
+        return "not finite"
     mean, low, high = (f"{number:{digits}}" for number in (finite.mean(), finite.min(), finite.max()))
     text = mean if values.size == 1 else f"{mean} ({low} to {high})"
     return text if finite.size == values.size else f"{text}, {values.size - finite.size} not finite"

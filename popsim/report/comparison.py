@@ -160,12 +160,18 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
         "members": lambda each: str(each.run.experiment.n_members),
         "batches": lambda each: str(each.info.n_saved),
         "training took": lambda each: each.last(lambda losses: duration_text(losses.seconds)),
-        "last training loss": lambda each: each.last(lambda losses: spread_text(losses.training)),
-        "last validation loss": lambda each: each.last(lambda losses: spread_text(losses.validation)),
+        "last training loss": lambda each: each.last(lambda losses: spread_text(losses.training, ".3g")),
+        "last validation loss": lambda each: each.last(lambda losses: spread_text(losses.validation, ".3g")),
     }
     rows = [Row(name, [say(each) for each in runs]) for name, say in texts.items()]
     rows += [
-        Row(name, [spread_text(values, f".{column.digits}f") for values in values_by_run])
+        Row(
+            name,
+            [
+                spread_text(values, f".{column.digits}f") if np.isfinite(values).any() else MISSING
+                for values in values_by_run
+            ],
+        )
         for name, column, values_by_run in merits(runs)
     ]
     rows += [

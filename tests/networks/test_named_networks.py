@@ -15,6 +15,7 @@ from popsim.experiments.registry import describe_experiment, rebuild_experiment
 from popsim.networks import NETWORKS, GRUNetwork, LeakyRNN, build_network, register_network
 from popsim.networks.registry import modules_of_networks, options_of_network
 from popsim.sweeps import Sweep, make_sweep, open_sweep
+from popsim.sweeps.on_dask import run_on_dask
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
 
 KEY = jax.random.key(0)
@@ -124,6 +125,15 @@ def test_a_sweep_over_networks_imports_their_module(lab):
     forget()
     with pytest.raises(ValueError, match=rf"must be registered, .*got 'lstm'.* popsim --import {NAME} "):
         open_sweep(lab / "sweep")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed
+def test_workers_of_dask_import_the_module(lab):
+    __import__(NAME)
+    make_sweep(Sweep(Cognitive(**SMALL), {"network": ("lstm",)}, range(2)), lab / "sweep")
+    finished = run_on_dask(lab / "sweep", n_workers=1)
+    assert finished.is_finished and finished.ensemble().network.cell.weight_hh.shape == (2, 16, 4)
 
 
 @pytest.mark.parametrize("arguments", [["center-out"], ["cognitive"]])
