@@ -23,10 +23,10 @@ from popsim.gymnasium.episode import (
 )
 from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.models.states import LoopState
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key, trial_keys
 from popsim.schedules import LAST_BATCH
+from popsim.states import LoopState
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, n_trials
 

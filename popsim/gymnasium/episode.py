@@ -14,11 +14,11 @@ from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm, Loss
 from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
-from popsim.models.states import LoopState
+from popsim.network_input import inputs_by_name, network_input
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.senses import inputs_by_name, network_input
+from popsim.states import LoopState
 from popsim.trial import OutputTarget, StepInput, Trial
 
 __all__ = ["StepRewards", "Episode", "begin_episode", "advance_episode"]

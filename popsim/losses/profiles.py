@@ -238,7 +238,7 @@ def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Arra
 def weighted_sum(
     profile: AbstractTimeProfile, timeline: Timeline, away: Float[Array, " time"], distance: AbstractDistance
 ) -> Float[Array, ""]:
-    """Return Σ_t w_t d_t, where w is the weights of a profile and d (`away`) the distance at each time step."""
+    """Return Σ_t w_t d_t, with w the weights of a profile and d (`away`) the distance at each time step."""
     weights = step_weights(profile, timeline)
     if jnp.shape(away) != weights.shape:
         raise ValueError(

@@ -20,7 +20,7 @@ from popsim.losses.profiles import (
     weighted_sum,
 )
 from popsim.model import AbstractModel
-from popsim.models.states import LoopState
+from popsim.states import LoopState
 from popsim.trial import Trial, check_hand_targets
 from popsim.windows import AbstractWindow
 
