@@ -76,11 +76,14 @@ def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array,
 class AbstractSumOfDistances(AbstractLossTerm):
     """Sum over time of w_t |d_t|², of the difference d that a subclass returns.
 
-    A subclass also has the fields `distance`, which replaces |·|², and `profile`, w.
+    A subclass also has the field `distance`, which replaces |·|².
     """
 
     distance: eqx.AbstractVar[AbstractDistance]
-    profile: eqx.AbstractVar[AbstractTimeProfile]
+
+    @abc.abstractmethod
+    def time_profile(self) -> AbstractTimeProfile:
+        """Return w, as a profile."""
 
     @abc.abstractmethod
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
@@ -94,14 +97,14 @@ class AbstractSumOfDistances(AbstractLossTerm):
 
     def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         away = self.distance(self.difference(states, trial.targets, trial))
-        return weighted_sum(self.profile, trial.timeline, away, self.distance)
+        return weighted_sum(self.time_profile(), trial.timeline, away, self.distance)
 
     def step_cost(
         self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
     ) -> Float[Array, ""]:
         states, targets = with_time_axis((state, trial_at_step.targets))
         (away,) = self.distance(self.difference(states, targets, trial_at_step.trial))
-        return weight_of_step(self.profile, trial_at_step) * away
+        return weight_of_step(self.time_profile(), trial_at_step) * away
 
 
 class AbstractFinalTerm(AbstractLossTerm):
@@ -137,6 +140,9 @@ class PositionError(AbstractSumOfDistances):
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
+    def time_profile(self) -> AbstractTimeProfile:
+        return self.profile
+
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         return away_from_target(states.cursor, targets, "position")
 
@@ -153,6 +159,9 @@ class VelocityError(AbstractSumOfDistances):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
+
+    def time_profile(self) -> AbstractTimeProfile:
+        return self.profile
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         return away_from_target(states.cursor, targets, "velocity")
@@ -228,6 +237,9 @@ class Straightness(AbstractSumOfDistances):
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="straightness", kw_only=True)
 
+    def time_profile(self) -> AbstractTimeProfile:
+        return self.profile
+
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         check_hand(states, trial)
         check_hand_targets(targets, states.cursor)
@@ -262,9 +274,7 @@ class Hold(AbstractSumOfDistances):
         if self.place not in ("start", "target"):
             raise ValueError(f'`place` must be "start" or "target", got {self.place!r}.')
 
-    @property
-    def profile(self) -> InWindow:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Weight 1 within the window."""
+    def time_profile(self) -> InWindow:
         return InWindow(self.window)
 
     def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
