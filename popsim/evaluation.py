@@ -126,7 +126,7 @@ def members_in_a_row(trials: Trial) -> Trial:
 
 
 def validation_trials(task: AbstractTask, n_members: int) -> Trial:
-    """Return the validation trials of an ensemble, with a leading member axis if those of members differ."""
+    """Return the validation trials of an ensemble, with a member axis in front if members differ."""
     values_of_members = member_values(task, n_members, "task")
     if not differs_between_members(task):
         return checked_validation_trials(of_member(task, 0))

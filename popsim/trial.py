@@ -272,7 +272,7 @@ def label_trial(trial: Trial, conditions: Mapping[str, Array]) -> Trial:
 
 
 def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
-    """Repeat every trial of a stacked `Trial` `n_repeats` times in a row, for runs with independent noise."""
+    """Repeat every trial of a stacked `Trial` `n_repeats` times in a row, to run with independent noise."""
     check_positive_int("n_repeats", n_repeats)
     check_trials("trials", trials)
     return _repeat(trials, n_repeats)

@@ -249,7 +249,7 @@ def with_time_axis(at_step: PyTree[Array]) -> PyTree[Array]:
 def weighted_sum(
     profile: AbstractTimeProfile, timeline: Timeline, away: Float[Array, " time"], distance: AbstractDistance
 ) -> Float[Array, ""]:
-    """Return Σ_t w_t d_t, with w the weights of a profile and d (`away`) the distance at each time step."""
+    """Return Σ_t w_t d_t, with the weights w of a profile and the distance d (`away`) at each step."""
     weights = step_weights(profile, timeline)
     if jnp.shape(away) != weights.shape:
         raise ValueError(

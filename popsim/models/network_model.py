@@ -65,7 +65,7 @@ class NetworkModel(AbstractModel):
         self.network.check_dt(self.dt)
 
     def with_dt(self, dt: float) -> "NetworkModel":
-        """Return the model for trials of another time step (s), with what `network.with_dt` returns."""
+        """Return the model and its network for trials of another time step (s)."""
         return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
