@@ -37,11 +37,12 @@ if TYPE_CHECKING:
     from popsim.model import AbstractModel, simulate
     from popsim.models.network_model import NetworkModel
     from popsim.models.sensorimotor_loop import SensorimotorLoop
+    from popsim.network_input import Scaling
     from popsim.noise import GaussianNoise, MotorNoise, without_noise
     from popsim.parameters import is_parameter
     from popsim.per_member import PerMember, of_member
     from popsim.randomness import key_stream
-    from popsim.senses import Scaling, SensoryChannel, n_network_inputs, proprioception, vision
+    from popsim.senses import SensoryChannel, n_network_inputs, proprioception, vision
     from popsim.task import AbstractTask
     from popsim.task_description import describe_task, sample_trials
     from popsim.training import TaskTrainer
@@ -130,11 +131,12 @@ _HOMES = {
     "popsim.model": ("AbstractModel", "simulate"),
     "popsim.models.network_model": ("NetworkModel",),
     "popsim.models.sensorimotor_loop": ("SensorimotorLoop",),
+    "popsim.network_input": ("Scaling",),
     "popsim.noise": ("GaussianNoise", "MotorNoise", "without_noise"),
     "popsim.parameters": ("is_parameter",),
     "popsim.per_member": ("PerMember", "of_member"),
     "popsim.randomness": ("key_stream",),
-    "popsim.senses": ("Scaling", "SensoryChannel", "n_network_inputs", "proprioception", "vision"),
+    "popsim.senses": ("SensoryChannel", "n_network_inputs", "proprioception", "vision"),
     "popsim.task": ("AbstractTask",),
     "popsim.task_description": ("describe_task", "sample_trials"),
     "popsim.training": ("TaskTrainer",),

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
@@ -204,8 +205,8 @@ def _check_numbers(
 @overload
 def as_float_array(value: PerMember) -> PerMember: ...  # pyright: ignore[reportOverlappingOverload]
 @overload
-def as_float_array(value: Any) -> Array: ...
-def as_float_array(value: Any) -> Array | PerMember:
+def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array: ...
+def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerMember:
     """Convert a value, or the values of a `PerMember`, to the default floating-point type.
 
     What is no number is returned as it is: the check of the argument, which knows its name, refuses it.
@@ -236,8 +237,7 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
 def steps_of_delay(name: str, seconds: float, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
     check_finite(name, seconds)
-    if abs(seconds) / dt >= LARGEST_INT:
-        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
+    _check_countable(name, seconds, dt)
     if not is_on_grid(seconds, dt):
         raise ValueError(
             f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
@@ -248,11 +248,16 @@ def steps_of_delay(name: str, seconds: float, dt: float) -> int:
 
 def steps_of_window(name: str, seconds: float, dt: float) -> int:
     """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
-    if seconds / dt >= LARGEST_INT:
-        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
+    _check_countable(name, seconds, dt)
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
         raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {shown(seconds)} s.")
     return step_at(seconds, dt)
+
+
+def _check_countable(name: str, seconds: float, dt: float) -> None:
+    """Raise `ValueError` unless a time has few enough time steps to be counted."""
+    if abs(seconds) / dt >= LARGEST_INT:
+        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
 
 
 def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:

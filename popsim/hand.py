@@ -1,9 +1,12 @@
-"""The hand, and the workspace in which it moves."""
+"""The hand, the loads on it and on its body, and the workspace in which it moves."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
@@ -13,7 +16,10 @@ from popsim.parameters import Constants
 from popsim.per_member import is_per_member
 from popsim.randomness import as_key
 
-__all__ = ["HandState", "Workspace"]
+__all__ = ["HandState", "Load", "Workspace"]
+
+Position = Float[Array, " space"]
+Coordinates = Float[Array, " coordinates"]
 
 
 class HandState(eqx.Module):
@@ -25,6 +31,28 @@ class HandState(eqx.Module):
 
     position: Float[Array, "*axes space"]  # m
     velocity: Float[Array, "*axes space"]  # m/s
+
+
+@dataclasses.dataclass(frozen=True)
+class Load:
+    """External forces on a plant, as functions of its state; None for no force.
+
+    They are evaluated at every stage of every substep, so stiff walls and fast fields act without delay.
+
+    - `on_hand`: maps position (m) and velocity (m/s) of the hand to the force on it, in N.
+    - `on_coordinates`: maps the coordinates and their velocities (for an arm: joint angles in rad, and
+        rad/s) to the generalised force on them (torques, in N m).
+    - `hand_mass`: a mass m held in the hand, in kg. It adds the force -m a, where a is the acceleration of
+        the hand with the mass; see `AbstractSkeleton.vector_field`.
+    """
+
+    on_hand: Callable[[HandState], Position] | None = None
+    on_coordinates: Callable[[Coordinates, Coordinates], Coordinates] | None = None
+    hand_mass: Float[Array, ""] | None = None
+
+    def hand_force(self, hand: HandState) -> Position:
+        """Return the force on the hand, in N, without the inertial force of `hand_mass`."""
+        return jnp.zeros_like(hand.position) if self.on_hand is None else self.on_hand(hand)
 
 
 class Workspace(eqx.Module):

@@ -24,7 +24,7 @@ from popsim._text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule
-from popsim.trial import Trial
+from popsim.trial import Trial, TrialAtStep
 
 __all__ = ["LossValues", "AbstractLossTerm", "FunctionTerm", "Loss"]
 
@@ -45,8 +45,9 @@ class LossValues(eqx.Module):
 class AbstractLossTerm(eqx.Module):
     """Base class of loss terms, each for one trial.
 
-    Subclasses implement `name` and `__call__`. Terms are weighted and composed with `*` and `+`:
-    `PositionError() + 1e-5 * Effort()` is a `Loss`. A weight may be a `PerMember`.
+    Subclasses implement `name` and `__call__`, and `step_cost` if they are sums over time steps. Terms are
+    weighted and composed with `*` and `+`: `PositionError() + 1e-5 * Effort()` is a `Loss`. A weight may be a
+    `PerMember`.
 
     !!! example
 
@@ -56,6 +57,8 @@ class AbstractLossTerm(eqx.Module):
         ...     name: str = eqx.field(static=True, default="stillness")
         ...     def __call__(self, states, trial, model):
         ...         return jnp.sum(states.hand.velocity**2)
+        ...     def step_cost(self, state, trial_at_step, model):
+        ...         return jnp.sum(state.hand.velocity**2)
         >>> loss = Stillness() + 1e-5 * popsim.losses.Effort()
         >>> sorted(loss.weights)
         ['effort', 'stillness']
@@ -80,6 +83,22 @@ class AbstractLossTerm(eqx.Module):
         - `trial`: the trial.
         - `model`: the model that ran it, for terms that depend on its weights.
         """
+
+    def step_cost(
+        self, state: PyTree[Array], trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""] | None:
+        """Return what one time step adds to the value of the term, without its weight.
+
+        The sum over the time steps is the value that `__call__` returns. None, the default, says that the
+        term is no sum of costs of single states: a rate of change, for example, or a penalty on weights.
+
+        **Arguments:**
+
+        - `state`: the recorded state after the step.
+        - `trial_at_step`: the trial, and the index of the step.
+        - `model`: as for `__call__`.
+        """
+        return None
 
     def __mul__(self, weight: Weight) -> "Loss":
         return Loss((self,), {self.name: weight})

@@ -1,4 +1,4 @@
-"""Senses, sensory channels and scalings, and the order of a network's inputs."""
+"""Senses and sensory channels, and the number of inputs that a network gets with them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -8,27 +8,26 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from popsim._argument_shapes import check_of_one_model, check_one_or_each
+from popsim._argument_shapes import check_one_or_each
 from popsim._checks import (
     as_float_array,
-    check_finite,
     check_non_negative,
-    check_positive,
     concrete_value,
     is_number,
     kind_of,
     shown,
 )
 from popsim._plain_values import plain_number
-from popsim.models.states import LoopState
+from popsim.network_input import inputs_by_name
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
+from popsim.plants.base import checked_rest
+from popsim.states import LoopState
 from popsim.trial import Trial, check_trials
 
 __all__ = [
-    "Scaling",
     "SensoryChannel",
     "vision",
     "proprioception",
@@ -39,32 +38,6 @@ __all__ = [
     "network_input_names",
     "n_network_inputs",
 ]
-
-
-class Scaling(eqx.Module):
-    """An affine scaling, (value - center) / scale.
-
-    Both arguments are constants, which are not trained; see `popsim.is_parameter`.
-
-    **Arguments:**
-
-    - `center`: the value that is mapped to zero, in the unit of the value.
-    - `scale`: the distance from `center` that is mapped to one, in the unit of the value.
-    """
-
-    constants: ClassVar[Constants] = "all"
-    center: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
-    scale: Float[Array, "*axes"] = eqx.field(converter=as_float_array)
-
-    def __check_init__(self):
-        for name in ("center", "scale"):
-            check_of_one_model(name, getattr(self, name))
-        check_finite("center", self.center)
-        check_positive("scale", self.scale)
-
-    def __call__(self, value: Float[Array, " features"]) -> Float[Array, " features"]:
-        """Return the scaled value, which is dimensionless."""
-        return (value - self.center) / self.scale
 
 
 def _optional_float_array(value: Any) -> Float[Array, "..."] | None:
@@ -174,33 +147,6 @@ def _muscles(state: LoopState, plant: AbstractPlant) -> tuple[MuscleReadings, Mu
     return plant.muscles(state.plant), plant
 
 
-def inputs_by_name(inputs: PyTree[Array]) -> dict[str, PyTree[Array]]:
-    """Return the inputs of a trial by name; inputs without names are called "inputs"."""
-    return dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
-
-
-def network_input(
-    inputs: PyTree[Array], feedback: Mapping[str, Float[Array, " features"]], scaling: Mapping[str, Scaling]
-) -> Float[Array, " inputs"]:
-    """Return the input vector of a network at one step: the inputs, then the feedback, both sorted by name.
-
-    **Arguments:**
-
-    - `inputs`: the trial's inputs at this step.
-    - `feedback`: the features that arrive at this step, by channel.
-    - `scaling`: the scaling of inputs and channels, by name.
-    """
-
-    def flat(name: str, tree: PyTree[Array]) -> Array:
-        vector = jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
-        return scaling[name](vector) if name in scaling else vector
-
-    named = inputs_by_name(inputs)
-    parts = [flat(name, named[name]) for name in sorted(named)]
-    parts += [flat(name, feedback[name]) for name in sorted(feedback)]
-    return jnp.concatenate(parts)
-
-
 def network_input_names(
     trials: Trial, plant: AbstractPlant | None = None, channels: Mapping[str, SensoryChannel] | None = None
 ) -> dict[str, int]:
@@ -224,7 +170,7 @@ def network_input_names(
         if plant is None:
             return {}
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
-        state = LoopState.rest_state(plant, trial.init.position, idle)
+        state = LoopState.at_rest(*checked_rest(plant, trial.init.position), idle)
         return {name: channel.sense(state, plant) for name, channel in senses.items()}
 
     def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], dict[str, Array]]:

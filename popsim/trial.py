@@ -182,6 +182,22 @@ class Trial(eqx.Module):
         return StepInput(inputs, interventions)
 
 
+class TrialAtStep(eqx.Module):
+    """A trial and one of its time steps, as passed to `AbstractLossTerm.step_cost`.
+
+    - `trial`: the whole trial: its timeline and its targets are known in advance.
+    - `step`: the index of the time step.
+    """
+
+    trial: Trial
+    step: Int[Array, ""]
+
+    @property
+    def targets(self) -> PyTree[Array]:
+        """The targets at this step."""
+        return jax.tree.map(lambda leaf: leaf[self.step], self.trial.targets)
+
+
 def _check_leads_with_time(name: str, tree: Any, n_steps: int) -> None:
     for path, leaf in jax.tree.leaves_with_path(tree):
         shape = getattr(leaf, "shape", None)
@@ -267,12 +283,12 @@ def _repeat(trials: Trial, n_repeats: int) -> Trial:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
 
 
-def check_hand_targets(trial: Trial, cursor: HandState) -> None:
+def check_hand_targets(targets: Any, cursor: HandState) -> None:
     """Raise `ValueError` unless the targets of a trial are a `HandState` with the shapes of the cursor."""
-    if not isinstance(trial.targets, HandState):
-        raise ValueError(f"`targets` of a trial must be a HandState, got {kind_of(trial.targets)}.")
+    if not isinstance(targets, HandState):
+        raise ValueError(f"`targets` of a trial must be a HandState, got {kind_of(targets)}.")
     for name in ("position", "velocity"):
-        shape, expected = getattr(trial.targets, name).shape, getattr(cursor, name).shape
+        shape, expected = getattr(targets, name).shape, getattr(cursor, name).shape
         if shape != expected:
             raise ValueError(
                 f"`targets.{name}` of a trial must have the shape of the cursor's, {expected}, got {shape}."

@@ -12,10 +12,10 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_parts, check_instance, check_same_dt, kind_of
 from popsim.loss import Loss
+from popsim.network_input import inputs_by_name
 from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, as_batch_schedule
-from popsim.senses import inputs_by_name
 from popsim.task import AbstractTask
 from popsim.tasks.wrappers import check_shares, common_loss
 from popsim.trial import OutputTarget, Trial

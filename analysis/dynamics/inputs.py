@@ -13,8 +13,9 @@ from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.ensemble import member, n_members
 from popsim.model import AbstractModel
+from popsim.network_input import network_input
 from popsim.networks import AbstractNetwork
-from popsim.senses import network_input, network_input_names
+from popsim.senses import network_input_names
 from popsim.trial import Trial
 
 __all__ = ["received_inputs"]

@@ -20,11 +20,12 @@ from popsim.experiments.reaching import (
 )
 from popsim.experiments.result_table import ResultTable
 from popsim.models.sensorimotor_loop import SensorimotorLoop
+from popsim.network_input import Scaling
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name
 from popsim.noise import GaussianNoise, MotorNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
-from popsim.senses import Scaling, SensoryChannel, n_network_inputs, proprioception, vision
+from popsim.senses import SensoryChannel, n_network_inputs, proprioception, vision
 from popsim.tasks import RandomReaches
 from popsim.tasks.trial_parts import reach_loss
 from popsim.training import TaskTrainer, adam, cosine_decay

@@ -21,11 +21,11 @@ from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import LEARNING_TITLE, draw_learning, learning_caption
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.models.network_model import NetworkModel
+from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name, options_of_network
 from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.senses import inputs_by_name, network_input
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.tasks import COGNITIVE_TASKS

@@ -18,15 +18,15 @@ from popsim.gymnasium.episode import (
     StepRewards,
     advance_episode,
     begin_episode,
+    check_loss,
     observation_layout,
-    terms_paid_each_step,
 )
 from popsim.hand import HandState
 from popsim.loss import Loss
-from popsim.models.states import LoopState
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key, trial_keys
 from popsim.schedules import LAST_BATCH
+from popsim.states import LoopState
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, Trial, n_trials
 
@@ -95,7 +95,12 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"`limits` must be two finite numbers, the lower one first, got {limits}.")
         self._batch = jnp.asarray(batch)
-        self._rewards = self._rewards_of(task.loss if loss is None else loss, (low, high), batch)
+        self._rewards = StepRewards((task.loss if loss is None else loss).at_batch(batch))
+        keys = trial_keys(seed_key(0), N_TRIED, member_id=None)
+        trials = jax.vmap(lambda key: task.trial(batch=self._batch, key=key))(keys)
+        self._paid_each_step = check_loss(
+            self._rewards.loss, self._model, trials, (low, high), key=seed_key(1)
+        )
         self._episode: Episode | None = None
         first = jax.tree.map(lambda leaf: leaf[0], self._validation_trials)
         self.layout = observation_layout(self._model, first)
@@ -103,16 +108,10 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.observation_space = spaces.Box(-np.inf, np.inf, (size,), np.float32)
         self.action_space = spaces.Box(low, high, (self._model.network.n_outputs,), np.float32)
 
-    def _rewards_of(self, loss: Loss, limits: tuple[float, float], batch: int) -> StepRewards:
-        keys = trial_keys(seed_key(0), N_TRIED, member_id=None)
-        trials = jax.vmap(lambda key: self._task.trial(batch=self._batch, key=key))(keys)
-        loss = loss.at_batch(batch)
-        return StepRewards(loss, terms_paid_each_step(loss, self._model, trials, limits, key=seed_key(1)))
-
     @property
     def paid_each_step(self) -> tuple[str, ...]:
         """The names of the loss terms paid at each time step; the others are paid at the last one."""
-        return self._rewards.each_step
+        return self._paid_each_step
 
     @property
     def n_validation_trials(self) -> int:

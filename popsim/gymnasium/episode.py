@@ -1,25 +1,23 @@
 """Trials as episodes: steps, observations and rewards."""
 
 import dataclasses
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
+from popsim._checks import shown
 from popsim._compiled import jit
 from popsim.gymnasium.agent import AgentModel, act_out, acting
-from popsim.hand import HandState
 from popsim.loss import AbstractLossTerm, Loss
 from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
-from popsim.models.states import LoopState
+from popsim.network_input import inputs_by_name, network_input
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key, key_stream, seed_key
 from popsim.schedules import LAST_BATCH
-from popsim.senses import inputs_by_name, network_input
-from popsim.trial import OutputTarget, StepInput, Trial
+from popsim.trial import StepInput, Trial, TrialAtStep, n_trials
 
 __all__ = ["StepRewards", "Episode", "begin_episode", "advance_episode"]
 
@@ -29,27 +27,32 @@ TOLERANCE = 1e-4
 class StepRewards(eqx.Module):
     """Rewards whose sum over a trial is minus its loss.
 
-    A loss term that is a sum over time steps, L(s) = sum_t c_t(s_t) with recorded states s_t, is paid step by
-    step: c_t(s_t) = L(r with r_t replaced by s_t) - L(r) + L(r) / T. The reference states r are at the target
-    and without effort, so that L(r) is zero for errors and efforts, and c_t is the contribution of step t. If
-    L(r) is not zero, it does not depend on the actions, so dividing it between the steps does not change the
-    ranking of policies. All other terms (such as a choice from the mean output, or a jerk) cannot be divided
-    between steps, and are paid at the last one.
+    A loss term that is a sum over time steps is paid step by step, by its `AbstractLossTerm.step_cost`. All
+    other terms (such as a choice from the mean output, a jerk, or a `popsim.FunctionTerm`) are paid at the
+    last step.
 
     **Arguments:**
 
     - `loss`: the loss; scheduled weights have their final value.
-    - `each_step`: the names of the terms paid step by step, from `terms_paid_each_step`.
     """
 
     loss: Loss
-    each_step: tuple[str, ...] = eqx.field(static=True)
+
+    def costs(
+        self, state: PyTree[Array], trial_at_step: TrialAtStep, model: AgentModel
+    ) -> dict[str, Float[Array, ""]]:
+        """Return the weighted cost of a step by each term that is paid step by step, by name.
+
+        Arguments are those of `AbstractLossTerm.step_cost`.
+        """
+        weights: dict = self.loss.at_batch(LAST_BATCH).weights
+        costs = {term.name: term.step_cost(state, trial_at_step, model) for term in self.loss.terms}
+        return {name: weights[name] * cost for name, cost in costs.items() if cost is not None}
 
     def reward(
         self,
         step: Int[Array, ""],
         states: PyTree[Array],
-        reference: PyTree[Array],
         trial: Trial,
         model: AgentModel,
         paid: Float[Array, ""],
@@ -60,48 +63,20 @@ class StepRewards(eqx.Module):
 
         - `step`: the index of the step.
         - `states`: the recorded states up to this step, and anything after it, with a leading time axis.
-        - `reference`: the `reference_states` of the trial.
         - `trial`, `model`: as for a loss term.
         - `paid`: the sum of the rewards so far.
         """
-        n_steps = trial.timeline.n_steps
-        at_step = jax.tree.map(lambda leaf, ideal: ideal.at[step].set(leaf[step]), states, reference)
-        cost, weights = jnp.zeros_like(paid), self.loss.at_batch(LAST_BATCH).weights
-        for term in self.loss.terms:
-            if term.name in self.each_step:
-                ideal = term(reference, trial, model)
-                weight: Any = weights[term.name]
-                cost += weight * (term(at_step, trial, model) - ideal + ideal / n_steps)
+        state = jax.tree.map(lambda leaf: leaf[step], states)
+        cost = sum(self.costs(state, TrialAtStep(trial, step), model).values(), jnp.zeros_like(paid))
         last_reward = -self.loss(states, trial, model).total - paid
-        return jnp.where(step == n_steps - 1, last_reward, -cost)
+        return jnp.where(step == trial.timeline.n_steps - 1, last_reward, -cost)
 
 
-def reference_states(model: AgentModel, state: PyTree[Array], trial: Trial) -> PyTree[Array]:
-    """Return recorded states that stay at the initial state, except that hand or output are at the target.
-
-    **Arguments:**
-
-    - `model`: the model.
-    - `state`: the state before the first step.
-    - `trial`: one trial.
-    """
-    n_steps = trial.timeline.n_steps
-    states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
-    if isinstance(states, LoopState) and isinstance(trial.targets, HandState):
-        return dataclasses.replace(states, hand=trial.targets, cursor=trial.targets)
-    target = trial.targets.values if isinstance(trial.targets, OutputTarget) else trial.targets
-    if eqx.is_array(target) and target.shape == states.network.output.shape:
-        return eqx.tree_at(lambda tree: tree.network.output, states, target)
-    return states
-
-
-def terms_paid_each_step(
+def check_loss(
     loss: Loss, model: AgentModel, trials: Trial, limits: tuple[float, float], *, key: PRNGKeyArray
 ) -> tuple[str, ...]:
-    """Return the names of the loss terms that are sums over time steps, determined by a numerical test.
-
-    Each trial is simulated twice with random actions; then the two trajectories swap a random half of their
-    time steps. The total of a sum over time steps does not change.
+    """Raise `ValueError` unless each term of a loss is defined for an agent with random actions, finite, and
+    the sum of its step costs.
 
     **Arguments:**
 
@@ -110,62 +85,52 @@ def terms_paid_each_step(
     - `trials`: stacked trials.
     - `limits`: bounds of the uniform random actions.
     - `key`: the key of the random actions.
+
+    **Returns:** the names of the terms that are paid step by step.
     """
     check_of_one_member("loss", loss)
     names = []
     for term in loss.terms:
         try:
-            before, after = _exchange_steps(term, model, trials, limits, as_key(key))
+            values, costs = _term_of_random_actions(term, model, trials, limits, as_key(key))
         except AttributeError as error:
             raise ValueError(
                 f"`loss` must be about what an agent does: its term {term.name!r} asks for something "
                 f"that an agent from outside has not ({error})."
             ) from error
-        if not bool(jnp.all(jnp.isfinite(before))):
-            raise ValueError(f"`loss` must be finite, got {before} of its term {term.name!r}.")
-        scale = jnp.sum(jnp.abs(before), axis=0) + jnp.sum(jnp.abs(after), axis=0)
-        off = jnp.abs(jnp.sum(before, axis=0) - jnp.sum(after, axis=0))
-        if bool(jnp.all(off <= TOLERANCE * scale)):
-            names.append(term.name)
+        if not bool(jnp.all(jnp.isfinite(values))):
+            raise ValueError(f"`loss` must be finite, got {values} of its term {term.name!r}.")
+        if costs is None:
+            continue
+        names.append(term.name)
+        tolerance = TOLERANCE * (jnp.abs(values) + jnp.sum(jnp.abs(costs), axis=1))
+        if not bool(jnp.all(jnp.abs(jnp.sum(costs, axis=1) - values) <= tolerance)):
+            raise ValueError(
+                f"`step_cost` of the term {term.name!r} must add up to its values {shown(values)}, "
+                f"got {shown(jnp.sum(costs, axis=1))}."
+            )
     return tuple(names)
 
 
 @jit
-def _exchange_steps(
+def _term_of_random_actions(
     term: AbstractLossTerm, model: AgentModel, trials: Trial, limits: tuple[float, float], key: Key[Array, ""]
-) -> tuple[Float[Array, "course trial"], Float[Array, "course trial"]]:
-    """Return a loss term of two trajectories of each trial, before and after they swap time steps."""
-    n_outputs = model.network.n_outputs
+) -> tuple[Float[Array, " trial"], Float[Array, "trial time"] | None]:
+    """Return a loss term of each trial, and its cost at each time step."""
+    low, high = limits
 
     def of_trial(trial, key):
-        shape = (trial.timeline.n_steps, n_outputs)
-        courses = [
-            act_out(
-                model,
-                trial,
-                jax.random.uniform(
-                    key_stream(course_key, "actions"), shape, minval=limits[0], maxval=limits[1]
-                ),
-                key=course_key,
-            )
-            for course_key in jax.random.split(key)
-        ]
-        is_first = jax.random.bernoulli(key_stream(key, "exchange"), 0.5, (shape[0],))
-        mixed = [_mix(is_first, *courses), _mix(is_first, *courses[::-1])]
-        before, after = (
-            jnp.stack([term(states, trial, model) for states in two]) for two in (courses, mixed)
-        )
-        return before, after
+        n_steps = trial.timeline.n_steps
+        shape = (n_steps, model.network.n_outputs)
+        actions = jax.random.uniform(key_stream(key, "actions"), shape, minval=low, maxval=high)
+        states = act_out(model, trial, actions, key=key)
 
-    keys = jax.random.split(key, jax.tree.leaves(trials)[0].shape[0])
-    return jax.vmap(of_trial, out_axes=1)(trials, keys)
+        def at_step(state, step):
+            return term.step_cost(state, TrialAtStep(trial, step), model)
 
+        return term(states, trial, model), jax.vmap(at_step)(states, jnp.arange(n_steps))
 
-def _mix(is_first: Bool[Array, " time"], first: PyTree[Array], second: PyTree[Array]) -> PyTree[Array]:
-    """Return the states of `first` where `is_first` is True, and those of `second` elsewhere."""
-    return jax.tree.map(
-        lambda x, y: jnp.where(is_first.reshape(-1, *[1] * (x.ndim - 1)), x, y), first, second
-    )
+    return jax.vmap(of_trial)(trials, jax.random.split(key, n_trials(trials)))
 
 
 class Episode(eqx.Module):
@@ -174,8 +139,7 @@ class Episode(eqx.Module):
     - `trial`, `key`: the trial, and the key of its noise. With the same actions, `simulate` gives the same.
     - `step`: the number of completed steps.
     - `state`: the state of the model.
-    - `states`: the recorded states so far; later time steps contain `reference`.
-    - `reference`: see `popsim.gymnasium.episode.reference_states`.
+    - `states`: the recorded states so far; later time steps contain the initial one.
     - `paid`: the sum of the rewards so far.
     """
 
@@ -184,7 +148,6 @@ class Episode(eqx.Module):
     step: Int[Array, ""]
     state: PyTree[Array]
     states: PyTree[Array]
-    reference: PyTree[Array]
     paid: Float[Array, ""]
 
 
@@ -202,8 +165,9 @@ def begin_episode(
     """
     key = as_key(key)
     state = initial_state(model, trial, key=key)
-    reference = reference_states(model, state, trial)
-    episode = Episode(trial, key, jnp.zeros((), int), state, reference, reference, jnp.zeros(()))
+    n_steps = trial.timeline.n_steps
+    states = jax.tree.map(lambda leaf: jnp.tile(leaf, (n_steps, *[1] * leaf.ndim)), model.record(state))
+    episode = Episode(trial, key, jnp.zeros((), int), state, states, jnp.zeros(()))
     return episode, observation(model, episode)
 
 
@@ -225,7 +189,7 @@ def advance_episode(
         lambda all_, now: all_.at[episode.step].set(now), episode.states, model.record(state)
     )
     # The model without the action, so that loss terms on weights do not depend on what the agent does.
-    reward = rewards.reward(episode.step, states, episode.reference, episode.trial, model, episode.paid)
+    reward = rewards.reward(episode.step, states, episode.trial, model, episode.paid)
     episode = dataclasses.replace(
         episode, step=episode.step + 1, state=state, states=states, paid=episode.paid + reward
     )

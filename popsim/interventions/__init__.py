@@ -1,7 +1,8 @@
 """Interventions: perturbations of a model during a trial."""
 
-from popsim.interventions import base, cursor, forces, noise, plan, units
-from popsim.interventions.base import *
+from popsim import intervention
+from popsim.intervention import *
+from popsim.interventions import cursor, forces, noise, plan, units
 from popsim.interventions.cursor import *
 from popsim.interventions.forces import *
 from popsim.interventions.noise import *
@@ -10,7 +11,7 @@ from popsim.interventions.units import *
 from popsim.trial import InterventionSchedule, schedule_intervention
 
 __all__ = ["InterventionSchedule", "schedule_intervention"]
-__all__ += base.__all__
+__all__ += intervention.__all__
 __all__ += cursor.__all__
 __all__ += forces.__all__
 __all__ += noise.__all__

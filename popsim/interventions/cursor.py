@@ -11,8 +11,8 @@ from jaxtyping import Array, Float, Key
 from popsim._argument_shapes import check_of_one_model
 from popsim._checks import as_float_array, check_finite
 from popsim.hand import HandState
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter
-from popsim.models.states import LoopState
+from popsim.intervention import AbstractIntervention, Stage, check_parameter
+from popsim.states import LoopState
 
 __all__ = ["CursorRotation", "CursorGain", "CursorShift"]
 

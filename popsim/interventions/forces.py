@@ -10,9 +10,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced, shown
-from popsim.hand import HandState
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
-from popsim.plants import Load
+from popsim.hand import HandState, Load
+from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 
 __all__ = [
     "CurlField",

@@ -7,10 +7,10 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from popsim._checks import check_non_negative
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
+from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.interventions.units import AbstractUnitIntervention
-from popsim.models.states import LoopState, NetworkModelState
 from popsim.randomness import as_key
+from popsim.states import LoopState, NetworkModelState
 
 __all__ = ["FeedbackNoise", "InputNoise", "UnitNoise", "CommandNoise", "ForceNoise"]
 

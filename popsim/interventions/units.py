@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._checks import check_fraction
-from popsim.interventions.base import AbstractIntervention, Stage, check_parameter, name_of_parameters
+from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units, with_selected_units
 

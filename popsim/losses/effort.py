@@ -50,6 +50,7 @@ class EffortChange(AbstractSumOfSquares):
     et al. 1989, Biol Cybern 61:89-101, abstract). Without a plant it penalises changes of the output.
     """
 
+    looks_back = True
     name: str = eqx.field(static=True, default="effort change", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
@@ -79,6 +80,7 @@ class HiddenActivityChange(AbstractSumOfSquares):
     `units` selects h as for `HiddenActivity`.
     """
 
+    looks_back = True
     name: str = eqx.field(static=True, default="hidden activity change", kw_only=True)
     units: UnitSelector | None = eqx.field(static=True, default=None, kw_only=True)
 
@@ -146,6 +148,7 @@ class MuscleForceChange(AbstractSumOfSquares):
     df_t/dt = (f_t - f_{t-1}) / dt, from the second step on.
     """
 
+    looks_back = True
     name: str = eqx.field(static=True, default="muscle force change", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:

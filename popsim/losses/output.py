@@ -10,16 +10,15 @@ from jaxtyping import Array, Float
 
 from popsim._checks import kind_of
 from popsim.loss import AbstractLossTerm
-from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights
+from popsim.losses.profiles import AbstractTimeProfile, InWindow, step_weights, with_time_axis
 from popsim.model import AbstractModel
-from popsim.trial import OutputTarget, Trial
+from popsim.trial import OutputTarget, Trial, TrialAtStep
 
 __all__ = ["OutputError", "CrossEntropy", "ChoiceError"]
 
 
-def output_target(trial: Trial, output: Float[Array, "time outputs"]) -> OutputTarget:
-    """Return the output targets of a trial."""
-    targets = trial.targets
+def output_target(targets: Any, output: Float[Array, "time outputs"]) -> OutputTarget:
+    """Return the targets of a trial, or raise `ValueError` if they are not for this output."""
     if not isinstance(targets, OutputTarget):
         raise ValueError(f"`targets` of a trial must be an OutputTarget, got {kind_of(targets)}.")
     if targets.values.shape != output.shape:
@@ -55,10 +54,21 @@ class AbstractOutputTerm(AbstractLossTerm):
 
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         output = states.network.output
-        cost = self.cost(output, output_target(trial, output).values)
+        cost = self.cost(output, output_target(trial.targets, output).values)
+        weights, total = self._weights(trial)
+        return jnp.sum(weights * cost) / total
+
+    def step_cost(self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel) -> Float[Array, ""]:
+        output = state.network.output[None]
+        (cost,) = self.cost(output, output_target(with_time_axis(trial_at_step.targets), output).values)
+        weights, total = self._weights(trial_at_step.trial)
+        return weights[trial_at_step.step] * cost / total
+
+    def _weights(self, trial: Trial) -> tuple[Float[Array, " time"], Float[Array, ""]]:
+        """Return c, and its sum, or 1 if no time step counts."""
         weights = trial.targets.counts * step_weights(self.profile, trial.timeline)
         total = jnp.sum(weights)
-        return jnp.sum(weights * cost) / jnp.where(total == 0, 1.0, total)
+        return weights, jnp.where(total == 0, 1.0, total)
 
 
 class OutputError(AbstractOutputTerm):

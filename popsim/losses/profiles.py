@@ -3,18 +3,19 @@
 import abc
 import functools
 import operator
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from popsim._argument_shapes import check_fields, check_kinds
 from popsim._checks import as_float_array, check_non_negative, check_positive, n_steps_in
 from popsim._plain_values import plain_number
 from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
-from popsim.trial import Trial
+from popsim.trial import Trial, TrialAtStep
 from popsim.windows import AbstractWindow, InEpoch, Timeline, WholeTrial
 
 __all__ = [
@@ -235,6 +236,16 @@ def step_weights(profile: AbstractTimeProfile, timeline: Timeline) -> Float[Arra
     return weights
 
 
+def weight_of_step(profile: AbstractTimeProfile, trial_at_step: TrialAtStep) -> Float[Array, ""]:
+    """Return the weight of a time step."""
+    return step_weights(profile, trial_at_step.trial.timeline)[trial_at_step.step]
+
+
+def with_time_axis(at_step: PyTree[Array]) -> PyTree[Array]:
+    """Return what belongs to one time step with a leading time axis of length one."""
+    return jax.tree.map(lambda leaf: leaf[None], at_step)
+
+
 def weighted_sum(
     profile: AbstractTimeProfile, timeline: Timeline, away: Float[Array, " time"], distance: AbstractDistance
 ) -> Float[Array, ""]:
@@ -251,11 +262,14 @@ def weighted_sum(
 class AbstractSumOfSquares(AbstractLossTerm):
     """Sum over time of w_t |x_t|², of the signal x that a subclass returns.
 
+    - `looks_back`: whether x_t depends on earlier steps, so that a step by itself has no cost.
+
     **Arguments:**
 
     - `profile`: w, the weights of the time steps; uniform by default.
     """
 
+    looks_back: ClassVar[bool] = False
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
 
     @abc.abstractmethod
@@ -265,3 +279,11 @@ class AbstractSumOfSquares(AbstractLossTerm):
     def __call__(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
         squared = self.signal(states, trial, model) ** 2
         return jnp.sum(step_weights(self.profile, trial.timeline)[:, None] * squared)
+
+    def step_cost(
+        self, state: Any, trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""] | None:
+        if self.looks_back:
+            return None
+        (signal,) = self.signal(with_time_axis(state), trial_at_step.trial, model)
+        return weight_of_step(self.profile, trial_at_step) * jnp.sum(signal**2)

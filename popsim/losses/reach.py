@@ -1,8 +1,10 @@
 """Losses on the hand and the cursor."""
 
+import abc
 from typing import Any, Literal
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -17,11 +19,13 @@ from popsim.losses.profiles import (
     InWindow,
     PowerProfile,
     SquaredDistance,
+    weight_of_step,
     weighted_sum,
+    with_time_axis,
 )
 from popsim.model import AbstractModel
-from popsim.models.states import LoopState
-from popsim.trial import Trial, check_hand_targets
+from popsim.states import LoopState
+from popsim.trial import Trial, TrialAtStep, check_hand_targets
 from popsim.windows import AbstractWindow
 
 __all__ = [
@@ -63,13 +67,66 @@ def check_hand(states: Any, trial: Trial) -> None:
             raise ValueError(f"`init.{name}` of a trial must have the shape {expected}, got {shape}.")
 
 
-def away_from_target(states: LoopState, trial: Trial, part: str) -> Float[Array, "time space"]:
+def away_from_target(cursor: HandState, targets: Any, part: str) -> Float[Array, "time space"]:
     """Return the "position" or the "velocity" of the cursor minus that of the target."""
-    check_hand_targets(trial, states.cursor)
-    return getattr(states.cursor, part) - getattr(trial.targets, part)
+    check_hand_targets(targets, cursor)
+    return getattr(cursor, part) - getattr(targets, part)
 
 
-class PositionError(AbstractLossTerm):
+class AbstractSumOfDistances(AbstractLossTerm):
+    """Sum over time of w_t |d_t|², of the difference d that a subclass returns.
+
+    A subclass also has the field `distance`, which replaces |·|².
+    """
+
+    distance: eqx.AbstractVar[AbstractDistance]
+
+    @abc.abstractmethod
+    def time_profile(self) -> AbstractTimeProfile:
+        """Return w, as a profile."""
+
+    @abc.abstractmethod
+    def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
+        """Return d at some time steps.
+
+        **Arguments:**
+
+        - `states`, `targets`: the states and the targets of the trial at these steps.
+        - `trial`: the whole trial.
+        """
+
+    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        away = self.distance(self.difference(states, trial.targets, trial))
+        return weighted_sum(self.time_profile(), trial.timeline, away, self.distance)
+
+    def step_cost(
+        self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""]:
+        states, targets = with_time_axis((state, trial_at_step.targets))
+        (away,) = self.distance(self.difference(states, targets, trial_at_step.trial))
+        return weight_of_step(self.time_profile(), trial_at_step) * away
+
+
+class AbstractFinalTerm(AbstractLossTerm):
+    """The cost, which a subclass returns, of cursor and target at the last time step."""
+
+    @abc.abstractmethod
+    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+        """Return the cost."""
+
+    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+        check_hand_targets(trial.targets, states.cursor)
+        return self.cost(*jax.tree.map(lambda leaf: leaf[-1], (states.cursor, trial.targets)))
+
+    def step_cost(
+        self, state: LoopState, trial_at_step: TrialAtStep, model: AbstractModel
+    ) -> Float[Array, ""]:
+        check_hand_targets(trial_at_step.targets, state.cursor)
+        is_last = trial_at_step.step == trial_at_step.trial.timeline.n_steps - 1
+        return jnp.where(is_last, self.cost(state.cursor, trial_at_step.targets), 0.0)
+
+
+class PositionError(AbstractSumOfDistances):
     """Sum over time of w_t |cursor_t - target_t|², in m².
 
     **Arguments:**
@@ -83,12 +140,14 @@ class PositionError(AbstractLossTerm):
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="position error", kw_only=True)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        error = self.distance(away_from_target(states, trial, "position"))
-        return weighted_sum(self.profile, trial.timeline, error, self.distance)
+    def time_profile(self) -> AbstractTimeProfile:
+        return self.profile
+
+    def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
+        return away_from_target(states.cursor, targets, "position")
 
 
-class VelocityError(AbstractLossTerm):
+class VelocityError(AbstractSumOfDistances):
     """Sum over time of w_t |v_cursor,t - v_target,t|², in m²/s².
 
     **Arguments:**
@@ -101,12 +160,14 @@ class VelocityError(AbstractLossTerm):
     profile: AbstractTimeProfile = eqx.field(default=PowerProfile(), kw_only=True)
     name: str = eqx.field(static=True, default="velocity error", kw_only=True)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        error = self.distance(away_from_target(states, trial, "velocity"))
-        return weighted_sum(self.profile, trial.timeline, error, self.distance)
+    def time_profile(self) -> AbstractTimeProfile:
+        return self.profile
+
+    def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
+        return away_from_target(states.cursor, targets, "velocity")
 
 
-class FinalPosition(AbstractLossTerm):
+class FinalPosition(AbstractFinalTerm):
     """|cursor - target|² at the last time step, in m².
 
     **Arguments:**
@@ -117,12 +178,11 @@ class FinalPosition(AbstractLossTerm):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="final position", kw_only=True)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial, states.cursor)
-        return self.distance(states.cursor.position[-1] - trial.targets.position[-1])
+    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+        return self.distance(cursor.position - target.position)
 
 
-class FinalVelocity(AbstractLossTerm):
+class FinalVelocity(AbstractFinalTerm):
     """|v_cursor - v_target|² at the last time step, in m²/s².
 
     **Arguments:**
@@ -133,12 +193,11 @@ class FinalVelocity(AbstractLossTerm):
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="final velocity", kw_only=True)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial, states.cursor)
-        return self.distance(states.cursor.velocity[-1] - trial.targets.velocity[-1])
+    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+        return self.distance(cursor.velocity - target.velocity)
 
 
-class FinalState(AbstractLossTerm):
+class FinalState(AbstractFinalTerm):
     """|x_cursor - x_target|² + (τ |v_cursor - v_target|)² at the last time step, in m².
 
     The terminal cost of reaches in optimal feedback control (Todorov 2005, Neural Comput 17:1084-1108, where
@@ -156,14 +215,13 @@ class FinalState(AbstractLossTerm):
         check_fields(self)
         check_non_negative("velocity_time", self.velocity_time)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        check_hand_targets(trial, states.cursor)
-        away = states.cursor.position[-1] - trial.targets.position[-1]
-        covered = self.velocity_time * (states.cursor.velocity[-1] - trial.targets.velocity[-1])
+    def cost(self, cursor: HandState, target: HandState) -> Float[Array, ""]:
+        away = cursor.position - target.position
+        covered = self.velocity_time * (cursor.velocity - target.velocity)
         return jnp.sum(away**2) + jnp.sum(covered**2)
 
 
-class Straightness(AbstractLossTerm):
+class Straightness(AbstractSumOfDistances):
     """Sum over time of w_t |d_t|², in m², with d_t from the start-target line to the cursor, at right angles.
 
     The line is infinite, through the start of the trial and the target at its last time step. If these
@@ -179,23 +237,25 @@ class Straightness(AbstractLossTerm):
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
     name: str = eqx.field(static=True, default="straightness", kw_only=True)
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
+    def time_profile(self) -> AbstractTimeProfile:
+        return self.profile
+
+    def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         check_hand(states, trial)
-        check_hand_targets(trial, states.cursor)
+        check_hand_targets(targets, states.cursor)
         line = trial.targets.position[-1] - trial.init.position
         squared_length = jnp.sum(line**2)
         is_point = squared_length == 0
         along = line / jnp.sqrt(jnp.where(is_point, 1.0, squared_length))
         moved = states.cursor.position - trial.init.position
         perpendicular = moved - jnp.sum(moved * along, axis=-1, keepdims=True) * along
-        away = self.distance(jnp.where(is_point, 0.0, perpendicular))
-        return weighted_sum(self.profile, trial.timeline, away, self.distance)
+        return jnp.where(is_point, 0.0, perpendicular)
 
 
 Place = Literal["start", "target"]
 
 
-class Hold(AbstractLossTerm):
+class Hold(AbstractSumOfDistances):
     """Sum over a window of |cursor_t - place|², in m²; zero where the window is empty.
 
     **Arguments:**
@@ -214,17 +274,14 @@ class Hold(AbstractLossTerm):
         if self.place not in ("start", "target"):
             raise ValueError(f'`place` must be "start" or "target", got {self.place!r}.')
 
-    def __call__(self, states: LoopState, trial: Trial, model: AbstractModel) -> Float[Array, ""]:
-        place = self._place(states, trial)
-        away = self.distance(states.cursor.position - place)
-        return weighted_sum(InWindow(self.window), trial.timeline, away, self.distance)
+    def time_profile(self) -> InWindow:
+        return InWindow(self.window)
 
-    def _place(self, states: LoopState, trial: Trial) -> Float[Array, "*time space"]:
+    def difference(self, states: LoopState, targets: Any, trial: Trial) -> Float[Array, "time space"]:
         if self.place == "start":
             check_hand(states, trial)
-            return trial.init.position
-        check_hand_targets(trial, states.cursor)
-        return trial.targets.position
+            return states.cursor.position - trial.init.position
+        return away_from_target(states.cursor, targets, "position")
 
 
 class Acceleration(AbstractSumOfSquares):
@@ -233,6 +290,7 @@ class Acceleration(AbstractSumOfSquares):
     Before the first time step v is that of `trial.init`.
     """
 
+    looks_back = True
     name: str = eqx.field(static=True, default="acceleration", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
@@ -247,6 +305,7 @@ class Jerk(AbstractSumOfSquares):
     Wise 2005, The Computational Neurobiology of Reaching and Pointing, on minimum jerk).
     """
 
+    looks_back = True
     name: str = eqx.field(static=True, default="jerk", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:

@@ -11,19 +11,19 @@ from popsim._argument_shapes import check_fields
 from popsim._checks import check_finite, check_positive, check_same_dt
 from popsim._plain_values import plain_number
 from popsim.hand import HandState
-from popsim.interventions import (
+from popsim.intervention import (
     AbstractIntervention,
+    as_interventions,
     check_interventions,
     check_scheduled,
     intervene,
     prepare,
 )
-from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel
-from popsim.models.states import NetworkModelState
+from popsim.network_input import network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
-from popsim.senses import network_input
+from popsim.states import NetworkModelState
 from popsim.trial import StepInput, Trial, is_bare
 
 __all__ = ["NetworkModel"]

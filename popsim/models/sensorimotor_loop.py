@@ -27,31 +27,26 @@ from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.hand import HandState
-from popsim.interventions import (
+from popsim.intervention import (
     AbstractIntervention,
     Stage,
+    as_interventions,
     check_interventions,
     check_scheduled,
     external_load,
     intervene,
     prepare,
 )
-from popsim.interventions.base import as_interventions
 from popsim.model import AbstractModel, DelayBuffer
-from popsim.models.states import LoopState
+from popsim.network_input import Scaling, inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
+from popsim.plants.base import checked_rest
 from popsim.randomness import key_stream, seed_key
-from popsim.senses import (
-    Scaling,
-    SensoryChannel,
-    channels_by_name,
-    inputs_by_name,
-    n_network_inputs,
-    network_input,
-)
+from popsim.senses import SensoryChannel, channels_by_name, n_network_inputs
+from popsim.states import LoopState
 from popsim.trial import StepInput, Trial
 
 __all__ = ["SensorimotorLoop"]
@@ -130,7 +125,7 @@ class SensorimotorLoop(AbstractModel):
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
         network = NetworkState.initial_state(self.network, key=key)
-        state = LoopState.rest_state(self.plant, trial.init.position, network)
+        state = LoopState.at_rest(*checked_rest(self.plant, trial.init.position), network)
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         state = dataclasses.replace(state, feedback=sensed, delays=delays)

@@ -129,7 +129,22 @@ class AbstractActivation(eqx.Module):
         """
 
 
-class LinearActivation(AbstractActivation):
+class AbstractRiseAndFall(AbstractActivation):
+    """Activation dynamics with a time constant of rising and one of falling, in seconds.
+
+    Each field is a scalar or of shape (muscles,).
+    """
+
+    rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array)
+    lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
+
+    def __check_init__(self):
+        check_fraction("lowest", self.lowest)
+        check_parameters(self, positive=("rise_time", "fall_time"))
+
+
+class LinearActivation(AbstractRiseAndFall):
     """Activation dynamics that are linear under constant excitation, the faster the stronger it is.
 
     da/dt = (u - a) / T, with T = fall_time + u (rise_time - fall_time) if u > a, otherwise T = fall_time: the
@@ -148,11 +163,6 @@ class LinearActivation(AbstractActivation):
 
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
     fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.066)
-    lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
-
-    def __check_init__(self):
-        check_fraction("lowest", self.lowest)
-        check_parameters(self, positive=("rise_time", "fall_time"))
 
     def after(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
@@ -166,7 +176,7 @@ class LinearActivation(AbstractActivation):
 N_NEWTON_STEPS = 4  # the error of the activation is then below 2e-15 (with 3 steps: 5e-8)
 
 
-class FirstOrderActivation(AbstractActivation):
+class FirstOrderActivation(AbstractRiseAndFall):
     """First-order activation dynamics with a fast rise and a slow fall.
 
     da/dt = (u - a) / T, with T = rise_time (0.5 + 1.5 a) if u > a, otherwise T = fall_time / (0.5 + 1.5 a)
@@ -184,11 +194,6 @@ class FirstOrderActivation(AbstractActivation):
 
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.015)
     fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
-    lowest: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.0)
-
-    def __check_init__(self):
-        check_fraction("lowest", self.lowest)
-        check_parameters(self, positive=("rise_time", "fall_time"))
 
     def after(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]

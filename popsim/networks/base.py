@@ -10,9 +10,20 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
+from popsim._argument_shapes import check_one_or_each
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_instance,
+    check_like,
+    check_positive_int,
+    kind_of,
+    naming_errors,
+    shown,
+)
 from popsim.ensemble import n_members
 from popsim.randomness import seed_key
 
@@ -296,6 +307,25 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
     with naming_errors(with_activity, "(hidden, rates)"):
         changed = network.with_activity(hidden, rates)
     check_like(with_activity, "the hidden state", hidden, changed)
+
+
+def checked_readout(
+    output_fn: Any, output_bias: ArrayLike, n_outputs: int
+) -> tuple[Callable[[Array], Array] | None, ArrayLike]:
+    """Return the function and the initial bias of a readout, the latter as one number or an array."""
+    if output_fn is not None:
+        check_function("output_fn", output_fn, "jax.nn.sigmoid")
+    check_one_or_each("output_bias", output_bias, n_outputs, "outputs")
+    check_finite("output_bias", output_bias)
+    return output_fn, as_float_array(output_bias) if np.ndim(output_bias) else output_bias
+
+
+def linear_readout(
+    n_units: int, n_outputs: int, output_bias: ArrayLike, *, key: Key[Array, ""]
+) -> eqx.nn.Linear:
+    """Draw the weights of a readout, and its bias, to which `output_bias` is added."""
+    readout = eqx.nn.Linear(n_units, n_outputs, key=key)
+    return eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)
 
 
 def checked_sizes(n_inputs: int, n_units: int, n_outputs: int) -> tuple[int, int, int]:

@@ -11,10 +11,10 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_one_or_each
-from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced
+from popsim._checks import check_non_negative, is_traced
 from popsim._compiled import jit_quickly
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
+from popsim.networks.base import AbstractNetwork, Projection, checked_readout, checked_sizes, linear_readout
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -59,15 +59,9 @@ class GRUNetwork(AbstractNetwork):
         n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
         check_one_or_each("noise_std", noise_std, n_units, "units")
         check_non_negative("noise_std", noise_std)
-        if output_fn is not None:
-            check_function("output_fn", output_fn, "jax.nn.sigmoid")
-        check_one_or_each("output_bias", output_bias, n_outputs, "outputs")
-        check_finite("output_bias", output_bias)
-        if np.ndim(output_bias):
-            output_bias = as_float_array(output_bias)
+        self.output_fn, output_bias = checked_readout(output_fn, output_bias, n_outputs)
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
-        self.output_fn = output_fn
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
@@ -137,5 +131,4 @@ def _initial_layers(
     n_inputs: int, n_units: int, n_outputs: int, output_bias: ArrayLike, key: Key[Array, ""]
 ) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:
     cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
-    readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
-    return cell, eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)
+    return cell, linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))

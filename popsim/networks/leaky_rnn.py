@@ -12,7 +12,14 @@ from jaxtyping import Array, Float, Key
 from popsim._argument_shapes import check_number, check_one_or_each
 from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced, kind_of, shown
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, Projection, check_function, checked_sizes
+from popsim.networks.base import (
+    AbstractNetwork,
+    Projection,
+    check_function,
+    checked_readout,
+    checked_sizes,
+    linear_readout,
+)
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import as_key, key_stream, seed_key
 
@@ -115,6 +122,7 @@ class LeakyRNN(AbstractNetwork):
         law, see `dale_weights`; None for unconstrained weights. To keep the law during training, use
         `popsim.training.constraints.DalesLaw`.
     - `density`: with `signs`, the fraction of connections that are present.
+    - `output_fn`, `output_bias`: of the readout, as of a `GRUNetwork`.
     - `key`: for the initial weights.
     """
 
@@ -125,6 +133,7 @@ class LeakyRNN(AbstractNetwork):
     tau: Float[Array, "*axes"]  # s
     noise: AbstractNoise
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
+    output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
     dt: float = eqx.field(static=True, converter=plain_number)
     train_tau: bool = eqx.field(static=True)
     n_inputs: int = eqx.field(static=True, converter=plain_number)
@@ -144,6 +153,8 @@ class LeakyRNN(AbstractNetwork):
         signs: ArrayLike | Sequence[float] | None = None,
         density: float = 1.0,
         train_tau: bool = False,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: ArrayLike = 0.0,
         key: Key[Array, ""],
     ):
         n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
@@ -156,6 +167,7 @@ class LeakyRNN(AbstractNetwork):
         check_non_negative("noise_std", noise_std)
         check_non_negative("gain", gain)
         check_function("nonlinearity", nonlinearity, "jnp.tanh")
+        self.output_fn, output_bias = checked_readout(output_fn, output_bias, n_outputs)
         if not is_traced(tau) and np.any(dt > np.asarray(tau)):
             raise ValueError(f"`dt` must not exceed tau = {shown(tau)} s, got {dt} s.")
         normal = jax.random.normal
@@ -163,7 +175,7 @@ class LeakyRNN(AbstractNetwork):
         self.recurrent_weights = _recurrent_weights(n_units, gain, signs, density, own_key)
         self.input_weights = normal(key_stream(key, "input"), (n_units, n_inputs)) / n_inputs**0.5
         self.bias = jnp.zeros(n_units)
-        self.readout = eqx.nn.Linear(n_units, n_outputs, key=key_stream(key, "readout"))
+        self.readout = linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
         self.tau = jnp.asarray(tau, self.bias.dtype)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.nonlinearity = nonlinearity
@@ -191,7 +203,8 @@ class LeakyRNN(AbstractNetwork):
 
     def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
         """Return the readout of the rates f(x)."""
-        return self.readout(self.nonlinearity(hidden))
+        output = self.readout(self.nonlinearity(hidden))
+        return output if self.output_fn is None else self.output_fn(output)
 
     def projections(self) -> dict[str, Projection]:
         """Return the recurrent and input weights and the readout. The activity of a unit is its rate f(x)."""
@@ -249,6 +262,7 @@ class LeakyRNN(AbstractNetwork):
             nonlinearity=self.nonlinearity,
             noise_std=std * jnp.sqrt((1 - moved / 2) / (1 - leak / 2)),
             train_tau=self.train_tau,
+            output_fn=self.output_fn,
             key=seed_key(0),  # for weights that are replaced
         )
         names = ("recurrent_weights", "input_weights", "bias", "readout")

@@ -28,10 +28,13 @@ def tanh_network(
     tau: float = 0.1,
     dt: float,
     noise_std: ArrayLike = 0.0,
+    output_fn: Callable[[Array], Array] | None = None,
+    output_bias: ArrayLike = 0.0,
     key: Key[Array, ""],
 ) -> LeakyRNN:
     """Leaky units with tanh rates and a linear readout."""
-    return LeakyRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, key=key)
+    readout = {"output_fn": output_fn, "output_bias": output_bias}
+    return LeakyRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
 
 
 NETWORKS: dict[str, Callable[..., AbstractNetwork]] = {"gru": GRUNetwork, "tanh": tanh_network}

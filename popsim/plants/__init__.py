@@ -1,5 +1,6 @@
 """Plants: the bodies that motor commands move."""
 
+from popsim.hand import Load
 from popsim.plants import base, joints, musculoskeletal, n_link_arm, point_mass, simulate, two_link_arm
 from popsim.plants.base import *
 from popsim.plants.joints import *
@@ -9,7 +10,7 @@ from popsim.plants.point_mass import *
 from popsim.plants.simulate import *
 from popsim.plants.two_link_arm import *
 
-__all__: list[str] = []
+__all__ = ["Load"]
 __all__ += base.__all__
 __all__ += joints.__all__
 __all__ += musculoskeletal.__all__

@@ -1,7 +1,6 @@
-"""Abstract plants and skeletons, loads on them, and checks of their outputs, which run at trace time only."""
+"""Abstract plants and skeletons, and checks of their outputs, which run at trace time only."""
 
 import abc
-import dataclasses
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -14,40 +13,16 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_like, concrete_value, kind_of, naming_errors
 from popsim._compiled import jit
-from popsim.hand import HandState, Workspace
+from popsim.hand import HandState, Load, Workspace
 from popsim.parameters import Constants
 
-__all__ = ["Load", "AbstractPlant", "AbstractSkeleton", "check_carries_mass", "check_feels_torque"]
+__all__ = ["AbstractPlant", "AbstractSkeleton", "check_carries_mass", "check_feels_torque"]
 
 Position = Float[Array, " space"]
 Coordinates = Float[Array, " coordinates"]
 Commands = Float[Array, " commands"]
 RateFn = Callable[[ArrayLike, PyTree[Array]], PyTree[Array]]
 EndFn = Callable[[PyTree[Array]], PyTree[Array]]
-HandLoad = Callable[[HandState], Position]
-CoordinateLoad = Callable[[Coordinates, Coordinates], Coordinates]
-
-
-@dataclasses.dataclass(frozen=True)
-class Load:
-    """External forces on a plant, as functions of its state; None for no force.
-
-    They are evaluated at every stage of every substep, so stiff walls and fast fields act without delay.
-
-    - `on_hand`: maps position (m) and velocity (m/s) of the hand to the force on it, in N.
-    - `on_coordinates`: maps the coordinates and their velocities (for an arm: joint angles in rad, and
-        rad/s) to the generalised force on them (torques, in N m).
-    - `hand_mass`: a mass m held in the hand, in kg. It adds the force -m a, where a is the acceleration of
-        the hand with the mass; see `AbstractSkeleton.vector_field`.
-    """
-
-    on_hand: HandLoad | None = None
-    on_coordinates: CoordinateLoad | None = None
-    hand_mass: Float[Array, ""] | None = None
-
-    def hand_force(self, hand: HandState) -> Position:
-        """Return the force on the hand, in N, without the inertial force of `hand_mass`."""
-        return jnp.zeros_like(hand.position) if self.on_hand is None else self.on_hand(hand)
 
 
 class AbstractPlant(eqx.Module):

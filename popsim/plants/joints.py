@@ -4,6 +4,7 @@ import abc
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import diffrax
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,8 @@ from jaxtyping import Array, Float
 from popsim._argument_shapes import check_of_one_body, check_one_or_each
 from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, shown, violates
 from popsim._compiled import elementwise
+from popsim._plain_values import plain_number
+from popsim.hand import Workspace
 from popsim.parameters import Constants
 from popsim.plants.base import AbstractSkeleton, Position
 
@@ -133,6 +136,22 @@ class AbstractArm(AbstractSkeleton):
     def rest_state(self, position: Position) -> JointState:
         angle = self.joint_angles(position)
         return JointState(angle, jnp.zeros_like(angle))
+
+
+class AbstractSegments(AbstractArm):
+    """An arm of rigid segments, with the fields that `TwoLinkArm` and `NLinkArm` document."""
+
+    mass: Float[Array, "*members joint"]
+    length: Float[Array, "*members joint"]
+    center_of_mass: Float[Array, "*members joint"]
+    inertia: Float[Array, "*members joint"]
+    joint_limits: Float[Array, "*members joint 2"]
+    friction: Float[Array, "..."]
+    joint_stop: AbstractJointLimit
+    workspace: Workspace
+    solver: diffrax.AbstractSolver
+    n_substeps: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number)
 
 
 Numbers = Sequence[Any] | np.ndarray | Array

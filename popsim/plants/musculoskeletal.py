@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from popsim._checks import check_positive_int, shown
 from popsim._compiled import elementwise, evaluated_once
 from popsim._plain_values import plain_number
-from popsim.hand import HandState, Workspace
+from popsim.hand import HandState, Load, Workspace
 from popsim.muscles import (
     ARM26_MUSCLES,
     LI_TODOROV_MUSCLES,
@@ -38,7 +38,6 @@ from popsim.plants.base import (
     Commands,
     Coordinates,
     EndFn,
-    Load,
     Position,
     RateFn,
 )

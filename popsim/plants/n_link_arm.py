@@ -1,19 +1,17 @@
 """A planar arm with any number of links."""
 
 import diffrax
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int, shown, violates
-from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
-    AbstractArm,
     AbstractJointLimit,
+    AbstractSegments,
     JointState,
     Numbers,
     SoftJointLimit,
@@ -29,7 +27,7 @@ SINGULAR = 1e-6  # relative damping; keeps J J' of a straight arm, which is sing
 REACHED = 1e-4
 
 
-class NLinkArm(AbstractArm):
+class NLinkArm(AbstractSegments):
     """A planar chain of segments, with the hand at the end of the last one.
 
     M(q) dw/dt = torque + J_hand' F_hand + sum_i m_i J_i' (g - a_i) - B w + stop(q, w), with joint angles q,
@@ -57,19 +55,8 @@ class NLinkArm(AbstractArm):
         four substeps, which a light segment that hits its stop needs at a time step of 10 ms.
     """
 
-    mass: Float[Array, "*members joint"]
-    length: Float[Array, "*members joint"]
-    center_of_mass: Float[Array, "*members joint"]
-    inertia: Float[Array, "*members joint"]
-    joint_limits: Float[Array, "*members joint 2"]
-    friction: Float[Array, "*members joint"]
     gravity: Float[Array, "*members 2"]
     posture: Float[Array, "*members joint"]
-    joint_stop: AbstractJointLimit
-    workspace: Workspace
-    solver: diffrax.AbstractSolver
-    n_substeps: int = eqx.field(static=True, converter=plain_number)
-    n_commands: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

@@ -14,12 +14,11 @@ from popsim._checks import (
     check_finite,
     check_positive,
 )
-from popsim.hand import HandState
+from popsim.hand import HandState, Load
 from popsim.plants._integrate import integrate
 from popsim.plants.base import (
     AbstractPlant,
     Commands,
-    Load,
     Position,
     checked_end,
     checked_rate,

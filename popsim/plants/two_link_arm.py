@@ -1,18 +1,16 @@
 """A planar arm with two links."""
 
 import diffrax
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from popsim._checks import check_positive_int
 from popsim._compiled import elementwise
-from popsim._plain_values import plain_number
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
-    AbstractArm,
     AbstractJointLimit,
+    AbstractSegments,
     JointState,
     Numbers,
     SoftJointLimit,
@@ -25,7 +23,7 @@ __all__ = ["TwoLinkArm"]
 DEGREE = jnp.pi / 180
 
 
-class TwoLinkArm(AbstractArm):
+class TwoLinkArm(AbstractSegments):
     """Upper arm and forearm in a horizontal plane, moved by joint torques.
 
     M(q) dw/dt = torque + J(q)' F_hand - h(q, w) - B w + stop(q, w), with joint angles q, w = dq/dt, and the
@@ -46,18 +44,6 @@ class TwoLinkArm(AbstractArm):
     - `friction`: B, the matrix of viscous friction, in kg m²/s.
     - `solver`, `n_substeps`: solver and substeps per time step; by default Heun's method with two substeps.
     """
-
-    mass: Float[Array, "*members 2"]
-    length: Float[Array, "*members 2"]
-    center_of_mass: Float[Array, "*members 2"]
-    inertia: Float[Array, "*members 2"]
-    joint_limits: Float[Array, "*members 2 2"]
-    friction: Float[Array, "*members 2 2"]
-    joint_stop: AbstractJointLimit
-    workspace: Workspace
-    solver: diffrax.AbstractSolver
-    n_substeps: int = eqx.field(static=True, converter=plain_number)
-    n_commands: int = eqx.field(static=True, converter=plain_number)
 
     def __init__(
         self,

@@ -63,30 +63,34 @@ class Section:
     - `title`: the heading.
     - `introduction`: a sentence or two on what to look for; may be empty.
     - `draw`: draws figures of a finished `Run` in `figure_style`, by file name; None, which omits the
-        section, if the run lacks what they need, such as kept weights.
+        section, if the run lacks what they need, such as kept weights; or a `NotDrawn`, to say why there are
+        none.
     """
 
     title: str
     introduction: str
-    draw: Callable[[Run], Mapping[str, RunFigure] | None]
+    draw: Callable[[Run], Mapping[str, RunFigure] | NotDrawn | None]
 
 
-def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial time unit"] | None:
-    """Return the activity of all units, without noise; None for models whose units have no activity."""
+def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial time unit"] | NotDrawn:
+    """Return the activity of all units, without noise, or why it is not defined."""
     quiet = without_noise(ensemble)
     states = run.evaluate(quiet).states
     if not defines_activity(quiet, states):
-        return None
+        network = type(getattr(ensemble, "network", ensemble)).__name__
+        return NotDrawn("the activity of units", f"{network} does not implement AbstractNetwork.activity")
     return np.asarray(unit_activity(quiet, states), np.float64)
 
 
 MOST_COMPONENTS = 10
 
 
-def draw_population(run: Run) -> dict[str, RunFigure] | None:
-    """Draw the dimensionality of activity and its course in two dimensions; None for models without units."""
+def draw_population(run: Run) -> dict[str, RunFigure] | NotDrawn | None:
+    """Draw the dimensionality of activity and its course in two dimensions; None for one unit."""
     hidden = hidden_activity(run, run.ensemble)
-    if hidden is None or not np.all(np.isfinite(hidden)) or hidden.shape[-1] < 2:
+    if isinstance(hidden, NotDrawn):
+        return hidden
+    if not np.all(np.isfinite(hidden)) or hidden.shape[-1] < 2:
         return None
     n_components = min(MOST_COMPONENTS, hidden.shape[-1])
     components = principal_components(hidden, n_components=n_components)
@@ -132,20 +136,18 @@ MOST = 20  # members; the number of pairs grows with the square
 FEWEST = 3  # networks needed for a map
 
 
-def draw_similarity(run: Run) -> dict[str, RunFigure] | None:
-    """Draw distances between members, trained and untrained; None for one member or models without units.
+def draw_similarity(run: Run) -> dict[str, RunFigure] | NotDrawn | None:
+    """Draw distances between members, trained and untrained; None for one member.
 
     Members whose activity is constant or not finite are left out, as are those after the first `MOST`.
     """
     if run.experiment.n_members < 2:
         return None
-    activity = {
-        "trained": hidden_activity(run, run.ensemble),
-        "untrained": hidden_activity(run, run.models(batch=-1)),
-    }
-    pairs = [
-        (name, member) for name, hidden in activity.items() if hidden is not None for member in hidden[:MOST]
-    ]
+    trained = hidden_activity(run, run.ensemble)
+    if isinstance(trained, NotDrawn):
+        return trained
+    activity = {"trained": trained, "untrained": hidden_activity(run, run.models(batch=-1))}
+    pairs = [(name, member) for name, hidden in activity.items() for member in hidden[:MOST]]
     pairs = [(name, member) for name, member in pairs if np.all(np.isfinite(member)) and np.ptp(member) > 0]
     if len(pairs) < FEWEST:
         return None
@@ -315,10 +317,10 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     return WrittenReport(page, write_page(page, _title(run), body), figures, str(results))
 
 
-def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | None:
-    """Return the figures of a section."""
+def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | NotDrawn | None:
+    """Return the figures of a section, or why there are none."""
     figures = section.draw(run)
-    return None if figures is None else dict(figures)
+    return figures if figures is None or isinstance(figures, NotDrawn) else dict(figures)
 
 
 def _title(run: Run) -> str:

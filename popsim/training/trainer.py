@@ -81,13 +81,11 @@ class TaskTrainer(TrainerOptions):
     ) -> tuple[Any, TaskTrainerHistory]:
         """Train a model or an ensemble. The arguments are those of `Training`, which documents them.
 
-        **Returns:** the trained model, or ensemble, and the history. With a `chkpt_dir` the history of a
-        resumed training starts at its first batch.
+        **Returns:** the trained model or ensemble, and the history: with a `chkpt_dir` from the first batch.
 
-        **Raises:** `ValueError` naming an argument that is out of range or does not fit the others, before
-        the training loop is compiled; `NonfiniteError` if a member is not finite and `nonfinite` is "raise";
-        `MismatchError` naming the differences if the checkpoint is of another training; `CorruptDataError` if
-        no checkpoint is intact; `SaveError` if a checkpoint cannot be written.
+        **Raises:** `NonfiniteError` if a member is not finite and `nonfinite` is "raise"; `MismatchError`
+        naming the differences if the checkpoint is of another training; `CorruptDataError` if no checkpoint
+        is intact; `SaveError` if a checkpoint cannot be written.
         """
         training = Training(
             task=task,

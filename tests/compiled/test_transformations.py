@@ -189,7 +189,7 @@ def load(x):
 def muscled(x):
     body = scaled(plants.arm26(), x)
     idle = popsim.networks.NetworkState(jnp.zeros(2), jnp.zeros(body.n_commands))
-    return popsim.models.states.LoopState.rest_state(body, body.workspace.center, idle), body
+    return popsim.states.LoopState.at_rest(*plants.base.checked_rest(body, body.workspace.center), idle), body
 
 
 def plant_run(plant, simulate=plants.simulate_plant):

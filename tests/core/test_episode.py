@@ -36,7 +36,7 @@ def test_a_network_in_the_place_of_the_agent_does_what_simulate_does(getkey):
     trial = jax.tree.map(lambda leaf: leaf[-1], task.validation_trials())
     assert trial.interventions["constant force"].active.any()
     states = popsim.simulate(model, trial, key=key)
-    rewards = StepRewards(task.loss, ("position error", "final velocity", "effort"))
+    rewards = StepRewards(task.loss)
     observed, paid, episode = run(with_agent(model), model.network, trial, key, rewards)
     np.testing.assert_allclose(observed, model.received(states, trial), atol=1e-5)
     np.testing.assert_allclose(episode.states.hand.position, states.hand.position, atol=1e-6)
@@ -51,7 +51,7 @@ def test_without_a_body_the_observation_is_the_input(getkey):
     trial = task.trial(batch=0, key=getkey())
     model = agent_alone(task)
     network = popsim.networks.GRUNetwork(3, 4, 1, key=getkey())
-    observed, paid, episode = run(model, network, trial, getkey(), StepRewards(task.loss, ("output error",)))
+    observed, paid, episode = run(model, network, trial, getkey(), StepRewards(task.loss))
     layout = observation_layout(model, trial)
     assert layout == {"cues": slice(0, 2), "stimulus": slice(2, 3)}
     for name, where in layout.items():
@@ -77,7 +77,7 @@ def test_every_step_runs_the_same_program(getkey, count_compilations):
     task, build = small_reach_setup()
     model = with_agent(build(getkey()))
     trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
-    rewards = StepRewards(task.loss, ("position error",))
+    rewards = StepRewards(task.loss)
     episode, _ = begin_episode(model, trial, key=getkey())
     action = jnp.ones(2)
     episode, _, _ = advance_episode(model, rewards, episode, action)

@@ -8,8 +8,7 @@ from small_tasks import Choose, choice_loss
 import popsim
 from popsim import losses
 from popsim.gymnasium.agent import act_out, agent_alone, agent_loop
-from popsim.gymnasium.episode import StepRewards, reference_states, terms_paid_each_step
-from popsim.model import initial_state
+from popsim.gymnasium.episode import StepRewards, check_loss
 
 PLANT = popsim.plants.PointMass()
 REACH = popsim.tasks.RandomReaches(PLANT.workspace, duration=0.1)
@@ -21,39 +20,37 @@ def drawn(task, key, n):
     return jax.vmap(lambda k: task.trial(batch=0, key=k))(jax.random.split(key, n))
 
 
-@eqx.filter_jit
-def reference_of(model, trial, key):
-    return reference_states(model, initial_state(model, trial, key=key), trial)
-
-
 def rewards_of(task, model, loss, key):
     """The rewards of all steps of a trial with random actions, its states, and the trial."""
     trial = jax.tree.map(lambda leaf: leaf[0], drawn(task, key, 1))
     actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
     states = eqx.filter_jit(act_out)(model, trial, actions, key=key)
-    reference = reference_of(model, trial, key)
-    each = terms_paid_each_step(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
-    step_rewards = StepRewards(loss, each)
+    each = check_loss(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
+    step_rewards = StepRewards(loss)
 
     def pay(paid, step):
-        reward = step_rewards.reward(step, states, reference, trial, model, paid)
+        reward = step_rewards.reward(step, states, trial, model, paid)
         return paid + reward, reward
 
     _, rewards = jax.lax.scan(pay, jnp.zeros(()), jnp.arange(trial.timeline.n_steps))
     return np.asarray(rewards), states, trial, each
 
 
-def jerk(states, trial, model):
-    return jnp.sum(jnp.diff(states.hand.velocity, n=2, axis=0) ** 2)
-
-
 def farthest(states, trial, model):
     return jnp.max(jnp.abs(states.hand.position - trial.targets.position))
 
 
-def in_the_last_quarter(states, trial, model):
-    far = jnp.sum(jnp.abs(states.cursor.position - trial.targets.position), axis=-1)
-    return jnp.mean(jnp.where(jnp.arange(far.size) >= 3 * far.size // 4, far, 0.0))
+class Far(popsim.AbstractLossTerm):
+    """The distance from the target in all steps, and a cost of a step that is `factor` times as large."""
+
+    factor: float = eqx.field(static=True)
+    name: str = eqx.field(static=True, default="far")
+
+    def __call__(self, states, trial, model):
+        return jnp.sum(jnp.abs(states.cursor.position - trial.targets.position))
+
+    def step_cost(self, state, trial_at_step, model):
+        return self.factor * jnp.sum(jnp.abs(state.cursor.position - trial_at_step.targets.position))
 
 
 @pytest.mark.parametrize(
@@ -63,15 +60,21 @@ def in_the_last_quarter(states, trial, model):
         (losses.FinalVelocity(), True),
         (losses.Effort(), True),
         (losses.HiddenActivity(), True),
-        (popsim.FunctionTerm("late", in_the_last_quarter), True),
-        (popsim.FunctionTerm("jerk", jerk), False),
+        (Far(1.0), True),
+        (losses.Jerk(), False),
+        (losses.WeightPenalty(lambda model: model.network), False),
         (popsim.FunctionTerm("farthest", farthest), False),
     ],
     ids=lambda given: getattr(given, "name", None),
 )
 def test_sums_over_time_steps_are_told_from_other_terms(term, is_sum, getkey):
-    found = terms_paid_each_step(1.0 * term, LOOP, drawn(REACH, getkey(), 4), (-10.0, 10.0), key=getkey())
-    assert found == ((term.name,) if is_sum else ())
+    trials = drawn(REACH, getkey(), 4)
+    assert check_loss(1.0 * term, LOOP, trials, (-10.0, 10.0), key=getkey()) == is_sum * (term.name,)
+
+
+def test_costs_of_steps_that_do_not_add_up_are_refused(getkey):
+    with pytest.raises(ValueError, match="`step_cost` of the term 'far' must add up to its values"):
+        check_loss(1.0 * Far(2.0), LOOP, drawn(REACH, getkey(), 4), (-10.0, 10.0), key=getkey())
 
 
 def test_the_reward_of_a_reach_is_minus_the_cost_of_each_step(getkey):
@@ -98,14 +101,20 @@ def test_the_reward_of_outputs_counts_where_they_count(getkey):
     np.testing.assert_allclose(rewards.sum(), -loss.total, rtol=1e-5)
 
 
-def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
-    """Also where the reference has a loss of its own, as of a cross entropy."""
+class Surprise(popsim.AbstractLossTerm):
+    name: str = eqx.field(static=True, default="surprise")
 
-    def surprise(states, trial, model):
+    def __call__(self, states, trial, model):
         sign = jnp.sign(trial.targets.values - 0.5)
         return jnp.sum(jax.nn.softplus(-sign * states.network.output))
 
-    loss = popsim.FunctionTerm("surprise", surprise) + 2.0 * choice_loss()
+    def step_cost(self, state, trial_at_step, model):
+        return self(state, trial_at_step, model)
+
+
+def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
+    """Also of one that no output makes zero."""
+    loss = Surprise() + 2.0 * choice_loss()
     model = agent_alone(Choose())
     rewards, states, trial, each = rewards_of(Choose(), model, loss, getkey())
     assert each == ("surprise", "output error")
@@ -115,12 +124,9 @@ def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
 
 def test_a_reward_looks_at_its_own_step_alone(getkey):
     loss = losses.PositionError() + 1e-3 * losses.Effort()
-    rewards, states, trial, each = rewards_of(REACH, LOOP, loss, getkey())
-    reference = reference_of(LOOP, trial, getkey())
+    rewards, states, trial, _ = rewards_of(REACH, LOOP, loss, getkey())
     unknown = jax.tree.map(lambda leaf: leaf.at[5:].set(jnp.nan), states)
-    step = StepRewards(loss, each).reward(
-        jnp.asarray(4), unknown, reference, trial, LOOP, jnp.asarray(rewards[:4].sum())
-    )
+    step = StepRewards(loss).reward(jnp.asarray(4), unknown, trial, LOOP, jnp.asarray(rewards[:4].sum()))
     np.testing.assert_allclose(step, rewards[4], rtol=1e-6)
 
 
@@ -135,7 +141,7 @@ def test_losses_that_no_agent_can_have_are_refused(getkey):
 
     for function, said in ((weights, "'weights'.*weight|cell"), (infinite, "(?s)finite.*'infinite'")):
         with pytest.raises(ValueError, match=said):
-            terms_paid_each_step(
+            check_loss(
                 1.0 * popsim.FunctionTerm(function.__name__, function),
                 LOOP,
                 trials,
@@ -146,4 +152,4 @@ def test_losses_that_no_agent_can_have_are_refused(getkey):
         lambda loss: loss.weights["effort"], 1.0 * losses.Effort(), popsim.PerMember([1.0, 2.0])
     )
     with pytest.raises(ValueError, match="effort"):
-        terms_paid_each_step(differing, LOOP, trials, (-1.0, 1.0), key=getkey())
+        check_loss(differing, LOOP, trials, (-1.0, 1.0), key=getkey())

@@ -1,7 +1,21 @@
 """What terms of losses measure, by numpy."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from relay import DT
+
+from popsim.trial import TrialAtStep
+
+
+def sum_of_costs(term, states, trial, model):
+    """The value of a term by the costs of its time steps; None if these have none."""
+
+    def cost(state, step):
+        return term.step_cost(state, TrialAtStep(trial, step), model)
+
+    costs = jax.vmap(cost)(states, jnp.arange(trial.timeline.n_steps))
+    return None if costs is None else jnp.sum(costs)
 
 
 def off(states, trial, name="position"):

@@ -46,7 +46,11 @@ def loss_of_hand(task, trial, position):
     """The terms of the loss of a trial in which the hand is at `position` (time, space), and at rest."""
     plant = popsim.plants.PointMass()
     idle = popsim.networks.NetworkState(jnp.zeros(3), jnp.zeros(2))
-    states = jax.vmap(lambda place: popsim.models.states.LoopState.rest_state(plant, place, idle))(position)
+
+    def at_rest(place):
+        return popsim.states.LoopState.at_rest(*popsim.plants.base.checked_rest(plant, place), idle)
+
+    states = jax.vmap(at_rest)(position)
     network = popsim.networks.LeakyRNN(1, 3, 2, key=jax.random.key(0))
     terms = eqx.filter_jit(task.loss)(states, trial, popsim.NetworkModel(network, dt=0.01)).terms
     return {name: float(value) for name, value in terms.items()}

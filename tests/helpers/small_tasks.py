@@ -7,21 +7,13 @@ import jax.numpy as jnp
 import popsim
 
 
-def output_error(states, trial, model):
-    """The mean over the steps that count of the squared error."""
-    squared = jnp.sum((states.network.output - trial.targets.values) ** 2, axis=-1)
-    return jnp.sum(trial.targets.counts * squared) / jnp.sum(trial.targets.counts)
-
-
 def final_choice(states, trial, model):
     """By how far the mean output is on the wrong side: no sum over time steps."""
     return jax.nn.softplus(-jnp.mean(states.network.output * trial.targets.values))
 
 
 def choice_loss():
-    return popsim.FunctionTerm("output error", output_error) * 0.5 + popsim.FunctionTerm(
-        "final choice", final_choice
-    )
+    return 0.5 * popsim.losses.OutputError() + popsim.FunctionTerm("final choice", final_choice)
 
 
 class Choose(popsim.AbstractTask):

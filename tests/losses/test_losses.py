@@ -18,6 +18,7 @@ from loss_references import (
     length,
     off,
     start,
+    sum_of_costs,
 )
 from relay import DT, reach, relay_loop
 
@@ -163,6 +164,15 @@ OF_MUSCLES = {
 }
 
 
+def assert_agree(term, run, value, rtol):
+    """The term, and the sum of the costs of its time steps unless it looks at several at once."""
+    np.testing.assert_allclose(term(*run), value, rtol=rtol)
+    costs = sum_of_costs(term, *run)
+    assert (costs is None) == (term.name.endswith("change") or term.name in ("acceleration", "jerk"))
+    if costs is not None:
+        np.testing.assert_allclose(costs, value, rtol=rtol)
+
+
 def assert_gradient_by_states(term, states, trial, model, key, **tolerance):
     """By the states and by the term's own numbers."""
 
@@ -177,7 +187,7 @@ def test_terms_of_the_hand(run, term, by_hand, getkey):
     states, trial, _ = run
     term = jax.tree.map(lambda leaf: leaf.astype(float), term)
     rtol = 1e-6 if jax.tree.leaves(term) else 1e-12  # its own numbers are of single precision
-    np.testing.assert_allclose(term(*run), by_hand(states, trial), rtol=rtol)
+    assert_agree(term, run, by_hand(states, trial), rtol=rtol)
     assert_gradient_by_states(term, *run, getkey(), rtol=1e-5)
 
 
@@ -185,7 +195,7 @@ def test_terms_of_the_hand(run, term, by_hand, getkey):
 @pytest.mark.parametrize("term, by_hand", OF_ANY_MODEL.values(), ids=OF_ANY_MODEL)
 def test_terms_of_the_network(run, bare_run, has_body, term, by_hand, getkey):
     states, trial, model = run if has_body else bare_run
-    np.testing.assert_allclose(term(states, trial, model), by_hand(states), rtol=1e-12)
+    assert_agree(term, (states, trial, model), by_hand(states), rtol=1e-12)
     assert_gradient_by_states(term, states, trial, model, getkey())
 
 
@@ -197,7 +207,7 @@ def test_terms_of_muscles(muscled_run, term, by_hand, getkey):
     forces = np.stack([body.muscles(step).force for step in steps])
     forces /= np.asarray(body.muscle.max_isometric_force)
     assert forces.max() > 0.05 and np.ptp(forces, axis=0).max() > 0.01
-    np.testing.assert_allclose(term(*muscled_run), by_hand(states, forces), rtol=1e-9)
+    assert_agree(term, muscled_run, by_hand(states, forces), rtol=1e-9)
     assert_gradient_by_states(term, *muscled_run, getkey(), rtol=1e-4)
 
 

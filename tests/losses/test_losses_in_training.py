@@ -46,7 +46,9 @@ def test_those_of_a_body_with_muscles():
     n_inputs = popsim.n_network_inputs(task.validation_trials(), plant, channels)
 
     def build(key):
-        network = popsim.networks.LeakyRNN(n_inputs, 5, plant.n_commands, tau=0.05, dt=DT, key=key)
+        network = popsim.networks.LeakyRNN(
+            n_inputs, 5, plant.n_commands, tau=0.05, dt=DT, output_fn=jax.nn.sigmoid, key=key
+        )
         return popsim.SensorimotorLoop(network, plant, channels, dt=DT)
 
     terms = trained(task, popsim.make_ensemble(build, 2, key=jax.random.key(0)))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from central_differences import assert_gradients_agree
+from loss_references import sum_of_costs
 from relay import DT, reach, relay_loop
 
 import popsim
@@ -71,7 +72,8 @@ def test_terms_of_the_output(run, kind, by_hand, n_outputs, getkey):
         states, trial = aiming_at(output, (RIGHT == 1.0)[:, None].astype(float), states, trial)
     errors = by_hand(np.asarray(states.network.output), np.asarray(trial.targets.values))
     for term, counts in ((kind(), COUNTS), (kind(profile=EARLY), COUNTS * (np.arange(N_STEPS) < 3))):
-        np.testing.assert_allclose(term(states, trial, model), counts @ errors / counts.sum(), rtol=1e-12)
+        for value in (term(states, trial, model), sum_of_costs(term, states, trial, model)):
+            np.testing.assert_allclose(value, counts @ errors / counts.sum(), rtol=1e-12)
 
     def value(output):
         return kind()(*aiming_at(output, trial.targets.values, states, trial), model)

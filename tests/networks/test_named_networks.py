@@ -149,8 +149,8 @@ def test_settings_that_a_network_does_not_take_are_refused_by_name(lab):
     reaches = CenterOut(network="lstm", hidden_noise=0.1, plant="point-mass")
     with pytest.raises(ValueError, match="`network` must be one that takes `noise_std`.*got 'lstm'"):
         reaches.build_model(key=KEY)
-    muscles = CenterOut(network="tanh", plant="arm26", hidden_noise=0.0)
-    with pytest.raises(ValueError, match="`network` must be one that takes `output_fn`.*got 'tanh'"):
+    muscles = CenterOut(network="lstm", plant="arm26", hidden_noise=0.0)
+    with pytest.raises(ValueError, match="`network` must be one that takes `output_fn`.*got 'lstm'"):
         muscles.build_model(key=KEY)
     with pytest.raises(ValueError, match="`tau` must be given with a network that has a time constant"):
         Cognitive(network="lstm", tau=0.1)
@@ -162,6 +162,7 @@ def test_named_networks_are_those_that_are_built_by_class():
         named, built = build_network(name, 2, 3, 1, dt=0.02, noise_std=0.0, key=KEY), build(2, 3, 1, key=KEY)
         assert jax.tree.structure(named) == jax.tree.structure(built)
         assert all(map(np.array_equal, jax.tree.leaves(named), jax.tree.leaves(built)))
+    assert set(options_of_network("gru")) | {"dt", "tau"} == set(options_of_network("tanh"))
     assert options_of_network("tanh")["tau"] == 0.1 and not modules_of_networks(["gru", "none", None])
     assert Cognitive(network="tanh").in_force("tau") == 0.1 and Cognitive().in_force("tau") is None
 

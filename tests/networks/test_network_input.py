@@ -4,7 +4,7 @@ from relay import reach, stacked
 
 import popsim
 from popsim import Scaling, SensoryChannel
-from popsim.senses import network_input
+from popsim.network_input import network_input
 
 
 def test_inputs_come_before_feedback_both_by_name_and_scaled():

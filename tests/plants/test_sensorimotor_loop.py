@@ -223,13 +223,15 @@ def test_a_network_that_drives_muscles_beyond_their_excitations_is_warned_of(get
     """A torque has no such range, and a network of one's own is not judged."""
     muscled, arm = popsim.plants.muscled_point_mass(), popsim.plants.TwoLinkArm.arm26_skeleton()
 
-    def loop(plant, **output):
-        network = popsim.networks.GRUNetwork(2, 3, plant.n_commands, **output, key=getkey())
+    def loop(kind, plant, **output):
+        network = kind(2, 3, plant.n_commands, **output, key=getkey())
         return popsim.SensorimotorLoop(network, plant, {}, dt=DT)
 
-    with pytest.warns(UserWarning, match="`network` should.*from 0 to 1.*got `output_fn=None`") as warned:
-        loop(muscled)
-    assert warned[0].filename == __file__
-    loop(muscled, output_fn=jax.nn.sigmoid, output_bias=-3.0)
-    loop(arm)
+    for kind in (popsim.networks.GRUNetwork, popsim.networks.LeakyRNN):
+        with pytest.warns(UserWarning, match="`network` should.*from 0 to 1.*got `output_fn=None`") as warned:
+            loop(kind, muscled)
+        assert warned[0].filename == __file__
+        excitations = loop(kind, muscled, output_fn=jax.nn.sigmoid, output_bias=-3.0).network.read_out
+        np.testing.assert_allclose(excitations(jnp.zeros(3)), jax.nn.sigmoid(-3.0), atol=0.05)
+        loop(kind, arm)
     relay_loop({}, plant=muscled, command=(0.0,) * muscled.n_commands)

@@ -15,7 +15,9 @@ import pytest
 import popsim
 
 ROOT = pathlib.Path(popsim.__file__).parent
-LAYERS = ["popsim._compiled", "popsim", "popsim.store", "popsim.training", "popsim.tasks", "popsim.analysis"]
+CORE = ["networks", "muscles", "plants", "states", "senses", "interventions", "losses", "models", "gymnasium"]
+LAYERS = ["popsim._compiled", "popsim", *(f"popsim.{name}" for name in CORE), "popsim.store"]
+LAYERS += ["popsim.training", "popsim.tasks", "popsim.analysis"]
 LAYERS += ["popsim.experiments", "popsim.sweeps", "popsim.report", "popsim.cli"]
 MODULES = {
     ".".join(("popsim", *path.relative_to(ROOT).with_suffix("").parts)): path

@@ -23,7 +23,7 @@ from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchE
 from popsim.store.run_parts import run_id_of
 from popsim.training import TaskTrainer, adam, open_history, rules
 from popsim.training.history.history import HistoryRecorder
-from popsim.training.loop import _validation
+from popsim.training.loop import host_loop
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.plan import TrainingPlan
 
@@ -209,7 +209,7 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
     "validation": (
         RuntimeError,
         None,
-        lambda patch: in_call(2, fail, _validation, "checked_metrics", patch),
+        lambda patch: in_call(2, fail, host_loop, "checked_metrics", patch),
     ),
     "a log function that saves elsewhere": (SaveError, 8, lambda patch: {}),
 }

@@ -1,4 +1,4 @@
-"""Checks that a task, a model and its updates fit together, before compilation."""
+"""Checks that options, task, model and updates fit together, before anything is compiled."""
 
 import dataclasses
 import traceback
@@ -7,22 +7,86 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import shown
 from popsim._compiled import as_array
+from popsim._member_values import check_values_of_members
 from popsim.ensemble import member
 from popsim.evaluation import members_in_a_row
 from popsim.loss import Loss
 from popsim.model import AbstractModel, simulate
+from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
 from popsim.task import AbstractTask, check_trials, checked_validation_trials
+from popsim.training.options import TrainerOptions, Training
+from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.model_updates import AbstractModelUpdate, TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
+
+
+def check_options(trainer: TrainerOptions, training: Training, count: int | None) -> None:
+    """Raise `ValueError` if the options of a trainer and of a training do not fit together."""
+    if training.restore_checkpoint and trainer.folder is None:
+        raise ValueError(
+            "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
+            f"got {trainer.chkpt_dir} and {trainer.checkpointing}."
+        )
+    if training.members is not None and training.members.n_members != (count or 1):
+        raise ValueError(
+            f"`members` must be the {count or 1} of the model, got {training.members.n_members}."
+        )
+    parts = {
+        "task": training.task,
+        "model_update_funcs": trainer.model_update_funcs,
+        "post_step_fns": trainer.post_step_fns,
+        "gradient": trainer.gradient,
+    }
+    if count is None:
+        for name in ("devices", "member_batch_size"):
+            if getattr(trainer, name) is not None:
+                raise ValueError(
+                    f"`{name}` must be None for a single model, got {getattr(trainer, name)}: it divides "
+                    "the members of an ensemble, which is trained with `ensembled=True`."
+                )
+        for name, part in parts.items():
+            check_of_one_member(name, part)
+    else:
+        check_n_members(training.task, count, "task")
+        for name, part in parts.items():
+            check_values_of_members(name, part)
+    _check_population(trainer, training, count)
+    if training.batch_size % trainer.n_minibatches:
+        raise ValueError(
+            f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
+            f"got {training.batch_size}."
+        )
+
+
+def _check_population(trainer: TrainerOptions, training: Training, count: int | None) -> None:
+    """Raise `ValueError` if population updates do not fit the training."""
+    population, updates = training.population, trainer.population_updates
+    if population is not None and not any(update.replaces for update in updates):
+        raise ValueError(
+            "`population` needs a population update that replaces members, such as "
+            "PopulationBasedTraining, got none."
+        )
+    if population is not None and population.own_places.size != count:
+        raise ValueError(
+            f"`population` must have places of the {count} members, got {population.own_places.size}."
+        )
+    if len(np.atleast_1d(training.reset_opt_state_at)) and any(
+        update.replaces or hyperparameters_of(update) != () for update in updates
+    ):
+        raise ValueError(
+            "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
+            "hyperparameters: it would undo what they did."
+        )
 
 
 def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool, by_member: bool) -> None:

@@ -12,18 +12,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Int, PyTree
+from jaxtyping import Bool, Int, PyTree, Shaped
 
 from popsim._checks import warn_caller
 from popsim._compiled import as_array
-from popsim.evaluation import Evaluation
-from popsim.training.loop._validation import validate
+from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validation_trials
+from popsim.randomness import key_stream
+from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.plan import TrainingPlan
 from popsim.training.loop.schedule import CallSchedule
-from popsim.training.observers import FinishedBatches, LogEntry, Observer
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, checked_metrics
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.population_updates.exchange import StoppedWaiting
+from popsim.training.population_updates.hyperparameters import with_present_values
 from popsim.training.steps.member_step import NOT_FROZEN, NonfiniteError, with_fresh_optimizer
 from popsim.training.steps.train_state import TrainState, copy_arrays
 from popsim.trial import Trial
@@ -148,7 +150,7 @@ class HostLoop:
             # Copied for the log functions: the next call of the loop donates the state's own arrays.
             model = copy_arrays(self.plan.layout.gather(state.model))
             present = self.plan.layout.gather(state.hyperparameters)
-            return model, *validate(self.plan, model, present)
+            return model, *_validate(self.plan, model, present)
 
         return results
 
@@ -282,6 +284,37 @@ class HostLoop:
             learning_rate=last.learning_rate,
             seconds=time.perf_counter() - began,
         )
+
+
+def _validate(
+    plan: TrainingPlan, model: Any, hyperparameters: PyTree = None
+) -> tuple[Evaluation, Trial, dict[str, Shaped[np.ndarray, "..."]]]:
+    """Return the results of a model on the validation trials, these trials, and the metrics.
+
+    **Arguments:**
+
+    - `model`: the model, or ensemble.
+    - `hyperparameters`: those of the members at present, see `TrainState`; None for those given.
+    """
+    metrics_of = plan.trainer.validation_metrics
+    task = with_present_values(plan.training.task, hyperparameters, plan.step)
+    changes = hyperparameters is not None and differs_between_members(task)
+    trials = validation_trials(task, plan.count or 1) if changes else plan.validation_trials
+    key = key_stream(plan.training.key, "validation")
+    if plan.training.ensembled:
+        shared = None if differs_between_members(task) else trials
+        results = evaluate_ensemble(
+            model,
+            task,
+            trials=shared,
+            member_ids=plan.member_ids,
+            member_batch_size=plan.trainer.member_batch_size,
+            key=key,
+        )
+    else:
+        results = evaluate(model, task, trials=trials, member_id=plan.member_ids, key=key)
+    metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
+    return results, trials, checked_metrics(metrics, plan.count)
 
 
 @contextlib.contextmanager

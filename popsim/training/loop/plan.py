@@ -13,13 +13,10 @@ from jaxtyping import Array, Int, PyTree
 
 from popsim._checks import bytes_of, warn_caller
 from popsim._compiled import as_array
-from popsim._member_values import check_values_of_members
 from popsim.ensemble import member, n_members
 from popsim.evaluation import validation_trials
 from popsim.model import initial_state
 from popsim.per_member import (
-    check_n_members,
-    check_of_one_member,
     member_values,
     of_member,
     with_member_values,
@@ -27,18 +24,13 @@ from popsim.per_member import (
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
 from popsim.training.constraints import warn_of_start
-from popsim.training.loop._batch_numbers import BatchNumbers, number_batches
-from popsim.training.loop._fit import check_changes, check_fit
+from popsim.training.loop._fit import check_changes, check_fit, check_options
 from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
-from popsim.training.loop.schedule import most_kept
+from popsim.training.loop.schedule import BatchNumbers, most_kept, number_batches
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates.applying import PopulationUpdates, with_no_stops
+from popsim.training.population_updates.applying import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
-from popsim.training.population_updates.hyperparameters import (
-    hyperparameter_places,
-    with_present_values,
-)
-from popsim.training.population_updates.labels import label_updates
+from popsim.training.population_updates.hyperparameters import with_present_values
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
@@ -105,7 +97,7 @@ class TrainingPlan:
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
 
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
-        """Return the trials of a batch, with `hyperparameters` as for `validate`."""
+        """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
         task = self.training.task
         if hyperparameters is not None:
             task = with_present_values(task, self.layout.gather(hyperparameters), self.step)
@@ -142,7 +134,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     Nothing is written, and the training loop is not compiled yet.
     """
     count = n_members(training.model) if training.ensembled else None
-    _check_options(trainer, training, count)
+    check_options(trainer, training, count)
     batches = number_batches(trainer, training)
     member_ids = _member_ids(training, count)
     layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
@@ -151,7 +143,9 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     new_state = _new_state(trainer, training, step, batches.phases.where_train, count)
     finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
     step = dataclasses.replace(step, starts_finite=finite)
-    updates = _population_updates(trainer, training, step, new_state, batches.logged, count)
+    updates = plan_population_updates(
+        trainer, training, step, new_state, log_batches=batches.logged, count=count
+    )
     state = _first_state(training, new_state, updates)
 
     first_trials = _trials_of_batch(
@@ -182,65 +176,6 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         recorded=recorded,
         member_batch_size=_member_batch_size(trainer, training, layout, first_trials, state, by_member),
     )
-
-
-def _check_options(trainer: TrainerOptions, training: Training, count: int | None) -> None:
-    """Raise `ValueError` if the options of a trainer and of a training do not fit together."""
-    if training.restore_checkpoint and trainer.folder is None:
-        raise ValueError(
-            "`restore_checkpoint` needs `chkpt_dir`, the folder of the training, and `checkpointing`: "
-            f"got {trainer.chkpt_dir} and {trainer.checkpointing}."
-        )
-    if training.members is not None and training.members.n_members != (count or 1):
-        raise ValueError(
-            f"`members` must be the {count or 1} of the model, got {training.members.n_members}."
-        )
-    parts = {
-        "task": training.task,
-        "model_update_funcs": trainer.model_update_funcs,
-        "post_step_fns": trainer.post_step_fns,
-        "gradient": trainer.gradient,
-    }
-    if count is None:
-        for name in ("devices", "member_batch_size"):
-            if getattr(trainer, name) is not None:
-                raise ValueError(
-                    f"`{name}` must be None for a single model, got {getattr(trainer, name)}: it divides "
-                    "the members of an ensemble, which is trained with `ensembled=True`."
-                )
-        for name, part in parts.items():
-            check_of_one_member(name, part)
-    else:
-        check_n_members(training.task, count, "task")
-        for name, part in parts.items():
-            check_values_of_members(name, part)
-    _check_population(trainer, training, count)
-    if training.batch_size % trainer.n_minibatches:
-        raise ValueError(
-            f"`batch_size` must divide into n_minibatches = {trainer.n_minibatches} parts, "
-            f"got {training.batch_size}."
-        )
-
-
-def _check_population(trainer: TrainerOptions, training: Training, count: int | None) -> None:
-    """Raise `ValueError` if population updates do not fit the training."""
-    population, updates = training.population, trainer.population_updates
-    if population is not None and not any(update.replaces for update in updates):
-        raise ValueError(
-            "`population` needs a population update that replaces members, such as "
-            "PopulationBasedTraining, got none."
-        )
-    if population is not None and population.own_places.size != count:
-        raise ValueError(
-            f"`population` must have places of the {count} members, got {population.own_places.size}."
-        )
-    if len(np.atleast_1d(training.reset_opt_state_at)) and any(
-        update.replaces or hyperparameters_of(update) != () for update in updates
-    ):
-        raise ValueError(
-            "`reset_opt_state_at` must be empty with `population_updates` that replace members or set "
-            "hyperparameters: it would undo what they did."
-        )
 
 
 def _member_ids(training: Training, count: int | None) -> Int[Array, "*member"]:
@@ -288,47 +223,13 @@ def _new_state(
     carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
     carry = carries_of(training.model, state.params, values)
     if any(update.may_stop for update in trainer.population_updates):
-        carry = with_no_stops(carry)
+        carry = dataclasses.replace(carry, stopped_from=carry.stops)
     changes = any(hyperparameters_of(update) != () for update in trainer.population_updates)
     return dataclasses.replace(
         state,
         step=jnp.asarray(training.start_batch),
         loss_fn_state=carry,
         hyperparameters=jax.tree.map(jnp.asarray, values if changes else None),
-    )
-
-
-def _population_updates(
-    trainer: TrainerOptions,
-    training: Training,
-    step: MemberStep,
-    state: TrainState,
-    logged: range,
-    count: int | None,
-) -> PopulationUpdates:
-    """Return the population updates, with what they need of the training."""
-    first = eqx.filter_eval_shape(
-        lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
-    )
-    updates, places = label_updates(trainer.population_updates), {}
-    for label, update in updates.items():
-        names = hyperparameters_of(update)
-        places[label] = hyperparameter_places(names, state, step, first, owner=label)
-        of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
-        if of_loss and trainer.loss_update_func is not None:
-            raise ValueError(
-                f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
-                "batch."
-            )
-    return PopulationUpdates(
-        updates=updates,
-        places=places,
-        log_batches=logged,
-        n_batches=training.n_batches,
-        start_batch=training.start_batch,
-        count=count,
-        key=training.key,
-        shared=training.population,
     )
 
 

@@ -3,19 +3,17 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, PyTree
+from jaxtyping import Array, Bool, Key, PyTree
 
-from popsim.per_member import aligned_mask
 from popsim.randomness import key_stream
+from popsim.training.options import TrainerOptions, Training
+from popsim.training.population_updates._population_view import PopulationView, with_own_stops
 from popsim.training.population_updates._returned import (
     Named,
-    changed_leaves,
     checked_arrays,
     checked_like,
     checked_mask,
@@ -26,19 +24,15 @@ from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
     Population,
     ValidationResults,
+    hyperparameters_of,
 )
 from popsim.training.population_updates.exchange import MemberExchange
-from popsim.training.population_updates.hyperparameters import (
-    Place,
-    values_at,
-    with_values_at,
-)
-from popsim.training.population_updates.labels import axis_of, prefix_of
-from popsim.training.population_updates.shared_population import SharedPopulation
-from popsim.training.steps.member_step import NOT_FROZEN, MemberCarry
+from popsim.training.population_updates.hyperparameters import hyperparameter_places, values_at
+from popsim.training.population_updates.labels import axis_of, label_updates, prefix_of
+from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.train_state import TrainState
 
-__all__ = ["PopulationUpdates", "with_no_stops"]
+__all__ = ["PopulationUpdates", "plan_population_updates"]
 
 Records = dict[str, Named]
 """By axis, such as "selection", arrays by the names under which they are stored."""
@@ -49,27 +43,22 @@ class PopulationUpdates:
     """The population updates of a training.
 
     - `updates`: the updates by label.
-    - `places`: by label, the places of the hyperparameters that it sets, and of others of the optimizer that
-        differ between members, see `hyperparameter_places`.
+    - `view`: the state of the training as they see it.
     - `log_batches`: the batches after which there is a regular log point.
     - `n_batches`, `start_batch`: those of the training.
-    - `count`: the number of members; None for a single model.
     - `key`: the key of the training.
-    - `shared`: the trainings over which the population is divided; None for one training.
     """
 
     updates: Mapping[str, AbstractPopulationUpdate]
-    places: Mapping[str, tuple[Mapping[str, Place], Mapping[str, Place]]]
+    view: PopulationView
     log_batches: range
     n_batches: int
     start_batch: int
-    count: int | None
     key: Key[Array, ""]
-    shared: SharedPopulation | None
 
     def __post_init__(self):
         setters: dict[str, str] = {}
-        for label, (places, _) in self.places.items():
+        for label, (places, _) in self.view.places.items():
             for name in places:
                 if name in setters:
                     raise ValueError(
@@ -119,10 +108,10 @@ class PopulationUpdates:
         """Return the first state of a training with what the updates keep, and what they set before it."""
         update_states = {}
         for label in self.updates:
-            before = self._population(label, state)
+            before = self.view.population(label, state)
             after, update_states[label] = self._init(label, before)
-            state = self._with_values(state, label, after.hyperparameters)
-        return self._with_states(state, update_states)
+            state = self.view.with_values(state, label, after.hyperparameters)
+        return self.view.with_states(state, update_states)
 
     def apply(
         self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
@@ -141,21 +130,21 @@ class PopulationUpdates:
         active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_held))
         anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
         stops, freezes = np.zeros((2, active.size), bool)
-        update_states, records = self._update_states(state), {}
+        update_states, records = self.view.update_states(state), {}
         for label in self.due(batch, replaces=False):
-            before = self._population(label, state)
+            before = self.view.population(label, state)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, active
             )
             self._check_stops(label, before, after)
-            state, is_finite = self._with_changes(state, label, before, after, recorded, active)
+            state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
             freezes |= active & ~is_finite
             anew_by[label] = after.began_anew & active
             stops |= after.stopped & active
         state, update_states = self._reset(state, update_states, anew_by)
-        state = self._with_states(state, update_states)
+        state = self.view.with_states(state, update_states)
         anew = np.any([*anew_by.values()], axis=0)
-        state = self._hold(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
+        state = self.view.hold(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
         return state, self._rows(state, records)
 
     def replace(
@@ -181,113 +170,33 @@ class PopulationUpdates:
         """
         records: Records = {}
         for label in self.due(batch, replaces=True):
-            before = self._population(label, state)
+            before = self.view.population(label, state)
             exchange = MemberExchange(
                 state=state,
                 recorded=recorded,
-                places=(self.places[label][0], self._places_that_stay(label)),
-                shared=self.shared,
+                places=(self.view.places[label][0], self.view.places_that_stay(label)),
+                shared=self.view.shared,
                 before=before,
-                population_of=functools.partial(self._population, label),
+                population_of=functools.partial(self.view.population, label),
                 n_done=batch + 1,
                 is_told_to_stop=is_told_to_stop,
             )
-            update_states, stopped_before = self._update_states(state), state.loss_fn_state.stops
+            update_states, stopped_before = self.view.update_states(state), state.loss_fn_state.stops
             before = dataclasses.replace(before, _exchange=exchange)
             everyone = np.ones(before.n_members, bool)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, everyone
             )
             if after._members is not None:
-                state, before = after._members, self._population(label, after._members)
+                state, before = after._members, self.view.population(label, after._members)
             self._check_stops(label, before, after)
-            state, is_finite = self._with_changes(state, label, before, after, recorded, everyone)
+            state, is_finite = self.view.with_changes(state, label, before, after, recorded, everyone)
             state, update_states = self._reset(state, update_states, {label: after.began_anew})
-            state = self._with_states(state, update_states)
+            state = self.view.with_states(state, update_states)
             stops = after.stopped & ~before.stopped
-            state = self._hold(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
-            state = _with_own_stops(state, self._single(after.began_anew), stopped_before, batch + 1)
+            state = self.view.hold(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
+            state = with_own_stops(state, self.view.single(after.began_anew), stopped_before, batch + 1)
         return state, self._rows(state, records)
-
-    def _population(self, label: str, state: TrainState) -> Population:
-        """Return the population as an update sees it."""
-        carry = state.loss_fn_state
-        values = {name: np.array(value) for name, value in values_at(state, self.places[label][0]).items()}
-        shared, n_members = self.shared, self.count or 1
-        return Population(
-            model=self._by_member(state.model),
-            hyperparameters=self._by_member(values),
-            frozen=np.atleast_1d(np.asarray(carry.frozen_from != NOT_FROZEN)),
-            stopped=np.atleast_1d(np.asarray(carry.stops != NOT_FROZEN)),
-            began_anew=np.zeros(n_members, bool),
-            places=np.arange(n_members) if shared is None else np.asarray(shared.own_places),
-            size=n_members if shared is None else sum(places.size for places in shared.places),
-        )
-
-    def _places_that_stay(self, label: str) -> dict[str, Place]:
-        """Return where the hyperparameters are that a member keeps when an update replaces it.
-
-        They are those of the optimizer that differ between members, and those that other updates set.
-        """
-        by_others = [places for other, (places, _) in self.places.items() if other != label]
-        return {
-            name: place for places in (self.places[label][1], *by_others) for name, place in places.items()
-        }
-
-    def _by_member(self, tree: PyTree) -> PyTree:
-        """Return arrays with a leading member axis, also of a single model."""
-        if self.count is not None:
-            return tree
-        return jax.tree.map(lambda leaf: leaf[None] if _is_array(leaf) else leaf, tree)
-
-    def _single(self, tree: PyTree) -> PyTree:
-        """Invert `_by_member`."""
-        if self.count is not None:
-            return tree
-        return jax.tree.map(lambda leaf: leaf[0] if _is_array(leaf) else leaf, tree)
-
-    def _update_states(self, state: TrainState) -> dict[str, Named]:
-        """Return what the updates keep, copied, as arrays with a member axis."""
-        return self._by_member(jax.tree.map(np.array, dict(state.population_update_states)))
-
-    def _with_states(self, state: TrainState, update_states: Mapping[str, Named]) -> TrainState:
-        states = jax.tree.map(jnp.asarray, self._single(dict(update_states)))
-        return dataclasses.replace(state, population_update_states=states)
-
-    def _with_values(self, state: TrainState, label: str, values: Mapping[str, Any]) -> TrainState:
-        values = {name: jnp.asarray(value) for name, value in self._single(dict(values)).items()}
-        return with_values_at(state, self.places[label][0], values)
-
-    def _with_changes(
-        self,
-        state: TrainState,
-        label: str,
-        before: Population,
-        after: Population,
-        recorded: PyTree[bool],
-        active: Bool[np.ndarray, " member"],
-    ) -> tuple[TrainState, Bool[np.ndarray, " member"]]:
-        """Return the state with the weights and hyperparameters that an update changed, of active members.
-
-        Members for which a change is not finite keep what they had.
-
-        **Returns:** the state, and for which members all changes are finite.
-        """
-        changed = changed_leaves(label, before.model, after.model, recorded)
-        is_finite = np.ones(active.size, bool)
-        for new in (*changed.values(), *after.hyperparameters.values()):
-            is_finite &= np.isfinite(np.asarray(new, float)).reshape(active.size, -1).all(axis=1)
-        active = active & is_finite
-        values = where_active(active, dict(after.hyperparameters), before.hyperparameters)
-        state = self._with_values(state, label, values)
-        if not changed:
-            return state, is_finite
-        leaves, structure = jax.tree.flatten(before.model)
-        for index, new in changed.items():
-            leaves[index] = jnp.where(aligned_mask(active, new), new, leaves[index])
-        model = self._single(jax.tree.unflatten(structure, leaves))
-        params, rest = eqx.partition(model, state.is_param)
-        return dataclasses.replace(state, params=params, model_without_params=rest), is_finite
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
         """Return what an update makes of the population before the first batch, and what it keeps."""
@@ -348,49 +257,29 @@ class PopulationUpdates:
         update_states = dict(update_states)
         for label, update in self.updates.items():
             by_others = [anew for other_label, anew in anew_by.items() if other_label != label]
-            anew = np.any(by_others, axis=0) if by_others else np.zeros(self.count or 1, bool)
+            anew = np.any(by_others, axis=0) if by_others else np.zeros(self.view.count or 1, bool)
             if not update.restarts or not anew.any():
                 continue
-            before = self._population(label, state)
+            before = self.view.population(label, state)
             after, first = self._init(label, before)
             update_states[label] = where_active(
                 anew, checked_like(f"the state of {label}", update_states[label], first), update_states[label]
             )
             values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
-            state = self._with_values(state, label, values)
+            state = self.view.with_values(state, label, values)
         return state, update_states
-
-    def _hold(
-        self,
-        state: TrainState,
-        *,
-        stops: Bool[np.ndarray, " member"],
-        freezes: Bool[np.ndarray, " member"],
-        from_batch: int,
-    ) -> TrainState:
-        """Return the state with members stopped or frozen from a batch on."""
-        carry, changes = state.loss_fn_state, {}
-        for name, held in (("stopped_from", stops), ("frozen_from", freezes)):
-            if held.any():
-                mask = jnp.asarray(self._single(held))
-                changes[name] = jnp.where(mask, from_batch, getattr(carry, name))
-        return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, **changes))
 
     def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:
         """Return what the history records of updates that acted, by axis and name."""
         rows: Records = {}
         for label, record in records.items():
             update = self.updates[label]
-            prefix, values = prefix_of(label, update), values_at(state, self.places[label][0])
-            arrays = {**state.population_update_states[label], **self._single(record)}
+            prefix, values = prefix_of(label, update), values_at(state, self.view.places[label][0])
+            arrays = {**state.population_update_states[label], **self.view.single(record)}
             row = rows.setdefault(axis_of(label, update), {})
             row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
             row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
         return rows
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, np.ndarray | jax.Array)
 
 
 def _with_copies(population: Population) -> Population:
@@ -399,22 +288,43 @@ def _with_copies(population: Population) -> Population:
     return dataclasses.replace(population, hyperparameters=values, stopped=population.stopped.copy())
 
 
-def _with_own_stops(
+def plan_population_updates(
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
     state: TrainState,
-    began_anew: Bool[np.ndarray, "*member"],
-    stopped_before: Int[Array, "*member"],
-    from_batch: int,
-) -> TrainState:
-    """Return the state in which replaced members that are stopped say from which batch they did not train."""
-    carry = state.loss_fn_state
-    if carry.stopped_from is None:
-        return state
-    since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
-    is_stopped = jnp.asarray(began_anew) & (carry.stopped_from != NOT_FROZEN)
-    carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
-    return dataclasses.replace(state, loss_fn_state=carry)
+    *,
+    log_batches: range,
+    count: int | None,
+) -> PopulationUpdates:
+    """Return the population updates of a trainer, with what they need of a training.
 
+    **Arguments:**
 
-def with_no_stops(carry: MemberCarry) -> MemberCarry:
-    """Return the first carry of a training in which members may be stopped, before any is."""
-    return dataclasses.replace(carry, stopped_from=carry.stops)
+    - `trainer`, `training`: the options.
+    - `step`: the step of a member, with every `PerMember`.
+    - `state`: the first state of the training.
+    - `log_batches`: the batches after which there is a regular log point.
+    - `count`: the number of members; None for a single model.
+    """
+    first = eqx.filter_eval_shape(
+        lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
+    )
+    updates, places = label_updates(trainer.population_updates), {}
+    for label, update in updates.items():
+        names = hyperparameters_of(update)
+        places[label] = hyperparameter_places(names, state, step, first, owner=label)
+        of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
+        if of_loss and trainer.loss_update_func is not None:
+            raise ValueError(
+                f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
+                "batch."
+            )
+    return PopulationUpdates(
+        updates=updates,
+        view=PopulationView(places, count, training.population),
+        log_batches=log_batches,
+        n_batches=training.n_batches,
+        start_batch=training.start_batch,
+        key=training.key,
+    )

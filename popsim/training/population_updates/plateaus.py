@@ -6,7 +6,7 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_finite, check_non_negative, check_positive_int
@@ -48,7 +48,43 @@ def metric_of(
     return values.astype(jax.dtypes.canonicalize_dtype(float))
 
 
-class EarlyStopping(AbstractPopulationUpdate):
+class AbstractPatience(AbstractPopulationUpdate):
+    """What acts on a member whose metric has not improved for a number of calls in a row, its patience.
+
+    A subclass has the fields that `EarlyStopping` documents.
+    """
+
+    patience: eqx.AbstractVar[int]
+    min_gain: eqx.AbstractVar[float]
+    metric: eqx.AbstractVar[str | None]
+    mode: eqx.AbstractVar[Mode]
+
+    def __check_init__(self):
+        check_positive_int("patience", self.patience)
+        check_one_number("min_gain", self.min_gain)
+        check_non_negative("min_gain", self.min_gain)
+        _check_metric(self.metric)
+        _check_mode(self.mode)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        n_members, worst = population.n_members, np.inf if self.mode == "min" else -np.inf
+        return population, {
+            "best": np.full(n_members, worst),
+            "points_without_gain": np.zeros(n_members, np.int32),
+        }
+
+    def count_without_gain(
+        self, population: Population, results: ValidationResults, state: State
+    ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
+        """Return the best value of each member and for how many calls there was no gain on it, and whether
+        its patience is over."""
+        values, best = metric_of(self, results, population.n_members), state["best"]
+        gains = values < best - self.min_gain if self.mode == "min" else values > best + self.min_gain
+        count = np.where(gains, 0, state["points_without_gain"] + 1)
+        return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= self.patience
+
+
+class EarlyStopping(AbstractPatience):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
@@ -72,13 +108,6 @@ class EarlyStopping(AbstractPopulationUpdate):
     mode: Mode = eqx.field(static=True, default="min")
     may_stop = True
 
-    def __check_init__(self):
-        _check_gain(self.patience, self.min_gain, self.mode)
-        _check_metric(self.metric)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        return population, _no_gain_yet(population.n_members, self.mode)
-
     def __call__(
         self,
         population: Population,
@@ -88,13 +117,11 @@ class EarlyStopping(AbstractPopulationUpdate):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        values = metric_of(self, results, population.n_members)
-        state = _after(state, values, self.min_gain, self.mode)
-        stopped = population.stopped | (state["points_without_gain"] >= self.patience)
-        return dataclasses.replace(population, stopped=stopped), state, {}
+        state, is_over = self.count_without_gain(population, results, state)
+        return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
 
 
-class ReduceOnPlateau(AbstractPopulationUpdate):
+class ReduceOnPlateau(AbstractPatience):
     """Multiply a hyperparameter of a member by a factor when its metric has not improved for a while.
 
     **Arguments:**
@@ -121,17 +148,12 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         check_finite("factor", self.factor)
         if not 0 < self.factor < 1:
             raise ValueError(f"`factor` must be above 0 and below 1, got {self.factor}.")
-        _check_gain(self.patience, self.min_gain, self.mode)
-        _check_metric(self.metric)
         check_non_negative("minimum", self.minimum)
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:
         """The name of the one that it sets."""
         return (self.hyperparameter,)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        return population, _no_gain_yet(population.n_members, self.mode)
 
     def __call__(
         self,
@@ -142,9 +164,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        metric = metric_of(self, results, population.n_members)
-        state = _after(state, metric, self.min_gain, self.mode)
-        reduced = state["points_without_gain"] >= self.patience
+        state, reduced = self.count_without_gain(population, results, state)
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
         # A value that is below the minimum already stays.
@@ -247,30 +267,6 @@ def _check_metric(metric: object) -> None:
         raise ValueError(f"`metric` must be a name in `validation_metrics`, or None, got {metric!r}.")
 
 
-def _check_gain(patience: int, min_gain: float, mode: str) -> None:
-    check_positive_int("patience", patience)
-    check_one_number("min_gain", min_gain)
-    check_non_negative("min_gain", min_gain)
-    _check_mode(mode)
-
-
 def _check_mode(mode: str) -> None:
     if mode not in ("min", "max"):
         raise ValueError(f'`mode` must be "min" or "max", got {mode!r}.')
-
-
-def _no_gain_yet(n_members: int, mode: Mode) -> State:
-    worst = np.inf if mode == "min" else -np.inf
-    return {"best": np.full(n_members, worst), "points_without_gain": np.zeros(n_members, np.int32)}
-
-
-def _after(
-    state: State, values: Float[np.ndarray, " member"], min_gain: float, mode: Mode
-) -> dict[str, np.ndarray]:
-    """Return the best value of each member, and for how many calls there was no gain on it."""
-    best = state["best"]
-    gains = values < best - min_gain if mode == "min" else values > best + min_gain
-    return {
-        "best": np.where(gains, values, best),
-        "points_without_gain": np.where(gains, 0, state["points_without_gain"] + 1),
-    }

@@ -15,9 +15,9 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
 from popsim._compiled import jit
+from popsim.network_input import network_input
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key
-from popsim.senses import network_input
 from popsim.task import AbstractTask
 from popsim.training.steps.member_step import trials_of_batch
 from popsim.training.steps.train_state import TrainState

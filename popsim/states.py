@@ -7,10 +7,8 @@ from jaxtyping import Array, Float, PyTree
 from popsim.hand import HandState
 from popsim.model import DelayBuffer
 from popsim.networks import NetworkState
-from popsim.plants import AbstractPlant
-from popsim.plants.base import checked_rest
 
-__all__ = ["LoopState"]
+__all__ = ["LoopState", "NetworkModelState"]
 
 
 class LoopState(eqx.Module):
@@ -46,11 +44,15 @@ class LoopState(eqx.Module):
     start: Float[Array, "*axes space"] | None = None
 
     @classmethod
-    def rest_state(
-        cls, plant: AbstractPlant, position: Float[Array, " space"], network: NetworkState
-    ) -> "LoopState":
-        """Return the state of a body at rest with its hand at `position` (m), without feedback yet."""
-        body, hand = checked_rest(plant, position)
+    def at_rest(cls, body: PyTree[Array], hand: HandState, network: NetworkState) -> "LoopState":
+        """Return the state of a loop whose body is at rest, without feedback yet.
+
+        **Arguments:**
+
+        - `body`: the state of the body, such as `plant.rest_state(position)`.
+        - `hand`: its hand, `plant.hand(body)`.
+        - `network`: the state of the network.
+        """
         return cls(
             feedback={},
             network=network,

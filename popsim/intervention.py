@@ -10,10 +10,9 @@ from jaxtyping import Array, Bool, Float, Key, PyTree
 
 from popsim._argument_shapes import check_kinds
 from popsim._checks import check_finite
-from popsim.hand import HandState
+from popsim.hand import HandState, Load
 from popsim.model import AbstractModel
 from popsim.parameters import Constants
-from popsim.plants import Load
 from popsim.randomness import key_stream
 from popsim.trial import InterventionSchedule, Trial
 
