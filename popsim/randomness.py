@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from popsim._checks import check_instance, naming_traced_code, shown
-from popsim._compiled import is_tracing, jit_quickly, program_values
+from popsim._compiled import is_tracing, jit_quickly, traces_alike
 
 __all__ = ["key_stream"]
 
@@ -154,8 +154,8 @@ def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) ->
     - `function`, `args`: the function and its arguments.
     """
     with naming_traced_code(name):
-        first, second = (program_values(function, *args) for _ in range(2))
-    if first != second:
+        draws_alike = traces_alike(function, *args)
+    if not draws_alike:
         raise ValueError(
             f"{name} must draw from its `key` alone, by jax.random, got other numbers from one key: what "
             "numpy.random or random draw is the same for all members and batches."

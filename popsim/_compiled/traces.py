@@ -26,8 +26,8 @@ __all__ = [
     "is_traced",
     "is_tracing",
     "numbers_made",
-    "program_values",
     "traced_once",
+    "traces_alike",
 ]
 
 
@@ -144,13 +144,16 @@ def _as_sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def program_values(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Return the operations and all constants of the program of a function, as values to compare.
+def traces_alike(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a function that is traced twice gives equal operations, constants and static results."""
+    known: dict[int, list[Any]] = {}  # inner programs, which JAX keeps for functions that are traced again
 
-    Two functions, or one function traced twice, give equal lists if their programs are equal.
-    """
-    closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
-    return [*map(_number, _static_values(static)), *_values_of(closed.jaxpr, closed.consts)]
+    def trace() -> tuple[ClosedJaxpr, list[Any]]:
+        closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
+        return closed, [*map(_number, _static_values(static))]
+
+    (first, first_static), (second, second_static) = trace(), trace()
+    return first_static == second_static and _values_of(first, known) == _values_of(second, known)
 
 
 def _static_values(node: Any) -> Iterator[Any]:
@@ -164,35 +167,40 @@ def _static_values(node: Any) -> Iterator[Any]:
         yield from [child] if child is node else _static_values(child)
 
 
-def _values_of(jaxpr: Jaxpr, consts: Any) -> Iterator[Any]:
-    """Yield the operations of a program, with their inputs, outputs and constants."""
+def _values_of(program: ClosedJaxpr | Jaxpr, known: dict[int, list[Any]]) -> list[Any]:
+    """Return the operations of a program, with their inputs, outputs and constants, as values to compare.
+
+    **Arguments:**
+
+    - `program`: the program, which must stay alive as long as `known`.
+    - `known`: the values of programs by their ids.
+    """
+    if id(program) in known:
+        return known[id(program)]
+    jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     places: dict[Any, int] = {}
 
     def place(variable: Any) -> Any:
         is_number = isinstance(variable, Literal)
         return _number(variable.val) if is_number else places.setdefault(variable, len(places))
 
-    yield from map(_number, consts)
-    yield from map(place, (*jaxpr.constvars, *jaxpr.invars))
+    values = [*map(_number, consts), *map(place, (*jaxpr.constvars, *jaxpr.invars))]
     for operation in jaxpr.eqns:
-        yield operation.primitive.name
-        yield from map(place, operation.invars)
-        yield from ((place(variable), str(variable.aval)) for variable in operation.outvars)
+        values += [operation.primitive.name, *map(place, operation.invars)]
+        values += [(place(variable), variable.aval) for variable in operation.outvars]
         for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
-            if isinstance(part, ClosedJaxpr):
-                yield from _values_of(part.jaxpr, part.consts)
-            elif isinstance(part, Jaxpr):
-                yield from _values_of(part, ())
-            else:
-                yield _number(part)
-    yield from map(place, jaxpr.outvars)
+            is_program = isinstance(part, ClosedJaxpr | Jaxpr)
+            values.append(_values_of(part, known) if is_program else _number(part))
+    known[id(program)] = values = [*values, *map(place, jaxpr.outvars)]
+    return values
 
 
 def _number(value: Any) -> Any:
     """Return the bits of an array or a number; None for anything else, or if it is traced."""
-    if is_traced(value) or not (isinstance(value, float | int | complex) or hasattr(value, "__array__")):
+    is_number = isinstance(value, float | int | complex) or hasattr(value, "__array__")
+    if not is_number or isinstance(value, jax.core.Tracer):
         return None
     is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
     with jax.ensure_compile_time_eval():  # else the data of a known key would be traced
         array = np.asarray(jax.random.key_data(value) if is_key else value)
-    return array.shape, array.dtype.name, array.tobytes()
+    return array.shape, array.dtype, array.tobytes()
