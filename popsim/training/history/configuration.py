@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._comparison import describe_differences, part_texts
-from popsim._compiled import engine_used
+from popsim._compiled import current_engine
 from popsim._fingerprint import fingerprint, source_fingerprint
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
@@ -86,7 +86,7 @@ class Configuration:
             "python": ".".join(platform.python_version_tuple()[:2]),
             "jax": jax.__version__,
             "popsim": __version__,
-            "engine": engine_used(),
+            "engine": current_engine(),
             **{f"source of {name}": digest for name, digest in sources.items()},
         }
 
