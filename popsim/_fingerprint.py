@@ -1,4 +1,4 @@
-"""Fingerprints of values and functions."""
+"""What a value computes: its parts, those of closures and of the user's globals, and digests of them."""
 
 import ast
 import dataclasses
@@ -15,22 +15,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+ARRAYS = (jax.Array, np.ndarray, np.generic)
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
-OF_DATACLASSES = (
-    "__annotate_func__",
-    "__eq__",
-    "__hash__",
-    "__replace__",
-    "__repr__",
-)  # differ between versions of Python
+# They differ between versions of Python.
+OF_DATACLASSES = frozenset(["__annotate_func__", "__eq__", "__hash__", "__replace__", "__repr__"])
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """A placeholder for the source text of a function, read only where it counts."""
-
-    code: types.CodeType
-    module: str | None
+# What a value consists of: bytes, functions whose source counts, and a path with the value that is there.
+_Part = bytes | types.FunctionType | tuple[str, Any]
 
 
 def fingerprint(value: Any) -> str:
@@ -49,7 +41,7 @@ def fingerprint(value: Any) -> str:
 
     **Returns:** 64 hexadecimal digits.
     """
-    return _digest(part for part in _parts(value, ()) if not isinstance(part, _Source))
+    return _digest(part for part in _parts(value, ()) if isinstance(part, bytes))
 
 
 def source_fingerprint(value: Any) -> str:
@@ -65,19 +57,50 @@ def source_fingerprint(value: Any) -> str:
 
     **Returns:** 64 hexadecimal digits.
     """
-    return _digest(_text(part).encode() for part in _parts(value, ()) if isinstance(part, _Source))
+    return _digest_of_sources(part for part in _parts(value, ()) if isinstance(part, types.FunctionType))
 
 
-def source_of_class(kind: type) -> str:
-    """Return the SHA-256 of the source of the functions that a class has from classes not installed."""
-    functions = _own_functions(kind)
-    return _digest(_text(_Source(function.__code__, function.__module__)).encode() for function in functions)
+def named_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield path and value of each part that is not within a function or an object without fields.
+
+    Mappings, tuples and lists are not parts themselves.
+
+    **Arguments:**
+
+    - `name`: the name of the value, with which paths begin.
+    - `value`: see `fingerprint`.
+    """
+    return (part for part in _parts(value, (), name) if isinstance(part, tuple))
 
 
-def _text(part: _Source) -> str:
-    text = _source(part.code)
-    has_source = text and part.code.co_name != "<lambda>"
-    return text if has_source or is_installed(part.module) else _code_text(part.code)
+def code_of(part: Any) -> dict[str, str] | None:
+    """Return the module of a part and the SHA-256 of its source; None if its value is all that counts.
+
+    The source of packages is empty, as their versions tell it; that of a dataclass is that of its class.
+    """
+    module = getattr(part, "__module__", None) or type(part).__module__
+    if isinstance(part, (*ARRAYS, *PLAIN)) or (is_instance_of_dataclass(part) and is_installed(module)):
+        return None
+    if is_installed(module):
+        return {"module": _public_module(module), "source": ""}
+    if is_instance_of_dataclass(part):
+        return {"module": module, "source": _digest_of_sources(_functions_of_class(type(part)))}
+    return {"module": module, "source": source_fingerprint(part)}
+
+
+def is_instance_of_dataclass(value: Any) -> bool:
+    """Return whether a value is an instance of a dataclass, such as a module of Equinox."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _digest_of_sources(functions: Iterable[types.FunctionType]) -> str:
+    return _digest(_source_or_code(function).encode() for function in functions)
+
+
+def _source_or_code(function: types.FunctionType) -> str:
+    text = _source(function.__code__)
+    has_source = text and function.__code__.co_name != "<lambda>"
+    return text if has_source or is_installed(function.__module__) else _code_text(function.__code__)
 
 
 def _code_text(code: types.CodeType) -> str:
@@ -97,13 +120,18 @@ def _digest(parts: Iterable[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
-    """Yield the parts of a value; `within` are the ids of the enclosing objects, to end cycles."""
+def _parts(value: Any, within: tuple[int, ...], path: str | None = None) -> Iterator[_Part]:
+    """Yield the parts of a value; `within` are the ids of the enclosing objects, to end cycles.
+
+    With a `path`, which is for messages, fields and keys are in the order in which they were written.
+    """
     if id(value) in within:
         yield f"around {within[::-1].index(id(value))}".encode()
         return
     around = (*within, id(value))
-    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
+    if path is not None and not isinstance(value, (Mapping, tuple, list)):
+        yield path, value
+    if isinstance(value, ARRAYS):
         yield from _array_parts(value)
         return
     if not isinstance(value, type) and callable(wrapped := _wrapped_function(value)):
@@ -123,14 +151,21 @@ def _parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
     elif isinstance(value, types.CellType):
         yield from _cell_parts(value, around)
     elif isinstance(value, Mapping):
-        for key in sorted(value, key=repr):
-            yield from _all_parts((key, value[key]), around)
+        for key in sorted(value, key=repr) if path is None else value:
+            yield from _parts(key, around)
+            yield from _parts(value[key], around, path and f"{path}.{key}")
+            yield b"end"
     elif isinstance(value, (set, frozenset)):
         yield from _all_parts(sorted(value, key=repr), around)
-    elif isinstance(value, (tuple, list, range)):
+    elif isinstance(value, (tuple, list)):
+        names = getattr(value, "_fields", range(len(value)))
+        for name, each in zip(names, value, strict=True):
+            yield from _parts(each, around, path and f"{path}.{name}")
+        yield b"end"
+    elif isinstance(value, range):
         yield from _all_parts(value, around)
     else:
-        yield from _object_parts(value, around)
+        yield from _object_parts(value, around, path)
 
 
 def _wrapped_function(value: Any) -> Any:
@@ -142,7 +177,7 @@ def _wrapped_function(value: Any) -> Any:
     return getattr(value, "__wrapped__", None)
 
 
-def _all_parts(values: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
+def _all_parts(values: Any, within: tuple[int, ...]) -> Iterator[_Part]:
     for value in values:
         yield from _parts(value, within)
     yield b"end"
@@ -157,9 +192,9 @@ def _array_parts(array: Any) -> Iterator[bytes]:
     yield array.tobytes()
 
 
-def _function_parts(function: types.FunctionType, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
+def _function_parts(function: types.FunctionType, within: tuple[int, ...]) -> Iterator[_Part]:
     yield _name(function).encode()
-    yield _Source(function.__code__, function.__module__)
+    yield function
     enclosed = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     yield from _all_parts((function.__defaults__, function.__kwdefaults__, enclosed), within)
     if not is_installed(function.__module__):
@@ -195,10 +230,10 @@ def _is_constant(value: Any) -> bool:
     """Return whether a global variable is a number, string, array or function, or a tuple of these."""
     if isinstance(value, tuple):
         return all(map(_is_constant, value))
-    return isinstance(value, (*PLAIN, jax.Array, np.ndarray, np.generic, types.FunctionType))
+    return isinstance(value, (*PLAIN, *ARRAYS, types.FunctionType))
 
 
-def _cell_parts(cell: types.CellType, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
+def _cell_parts(cell: types.CellType, within: tuple[int, ...]) -> Iterator[_Part]:
     try:
         enclosed = cell.cell_contents
     except ValueError:  # not filled yet
@@ -206,17 +241,17 @@ def _cell_parts(cell: types.CellType, within: tuple[int, ...]) -> Iterator[bytes
     yield from _parts(enclosed, within)
 
 
-def _object_parts(value: Any, within: tuple[int, ...]) -> Iterator[bytes | _Source]:
+def _object_parts(value: Any, within: tuple[int, ...], path: str | None) -> Iterator[_Part]:
     """Yield the functions of a class that is not installed, and the attributes or else the pickled form."""
-    yield from _all_parts(_own_functions(type(value)), within)
+    yield from _all_parts(_functions_of_class(type(value)), within)
     if dataclasses.is_dataclass(value):
         names = [field.name for field in dataclasses.fields(value)]
-        attributes = {name: getattr(value, name, None) for name in names}
+        yield from _parts({name: getattr(value, name, None) for name in names}, within, path)
     elif getattr(value, "__dict__", None):
-        attributes = vars(value)
+        yield from _parts(vars(value), within)
     else:
         attributes = {"copy": _reduction(value), "__name__": getattr(value, "__name__", None)}
-    yield from _parts(attributes, within)
+        yield from _parts(attributes, within)
 
 
 def _reduction(value: Any) -> Any:
@@ -226,7 +261,7 @@ def _reduction(value: Any) -> Any:
         return None
 
 
-def _own_functions(kind: type) -> list[types.FunctionType]:
+def _functions_of_class(kind: type) -> list[types.FunctionType]:
     """Return the functions that a class has from classes that are not installed."""
     functions = []
     for base in kind.__mro__:
@@ -247,12 +282,12 @@ def is_installed(module: str | None) -> bool:
     return package in {*sys.stdlib_module_names, "popsim"} - {"__main__"} or "site-packages" in file
 
 
-def public_module(module: str) -> str:
+def _public_module(module: str) -> str:
     """Return the module by which something is known: popsim for all of its modules, which may move."""
     package = module.partition(".")[0]
     return package if package == "popsim" else module
 
 
 def _name(value: Any) -> str:
-    module = public_module(getattr(value, "__module__", None) or "")
+    module = _public_module(getattr(value, "__module__", None) or "")
     return f"{module}.{getattr(value, '__qualname__', getattr(value, '__name__', ''))}"

@@ -22,7 +22,7 @@ from popsim._checks import (
     kind_of,
     shown,
 )
-from popsim._compiled import as_array, jit_quickly
+from popsim._compiled import as_array, jit_fast_compile
 from popsim._member_values import check_builds, warn_if_key_is_ignored
 from popsim.per_member import PerMember, per_member_nodes
 from popsim.randomness import as_key, check_draws_from_key
@@ -303,7 +303,7 @@ def _member_keys(key: Key[Array, ""], ids: Int[Array | np.ndarray, " member"]) -
     return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, ids)
 
 
-@jit_quickly
+@jit_fast_compile
 def _build_from_keys(
     build: Callable[[Key[Array, ""]], ModelType],
     key: Key[Array, ""],
@@ -315,7 +315,7 @@ def _build_from_keys(
     return eqx.filter_vmap(lambda key: _check_module(build(key)))(keys)
 
 
-@jit_quickly
+@jit_fast_compile
 def _build_from_settings(
     build: Callable[..., ModelType],
     key: Key[Array, ""],
@@ -386,6 +386,6 @@ def members_at(ensemble: ModelType, places: Int[np.ndarray, "*member"]) -> Model
     return eqx.combine(jax.tree.unflatten(structure, _rows(leaves, places)), static)
 
 
-@jit_quickly
+@jit_fast_compile
 def _rows(leaves: list[Array], index: Int[Array | np.ndarray, "*member"]) -> list[Array]:
     return [leaf[index] for leaf in leaves]

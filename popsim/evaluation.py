@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import check_positive_int
-from popsim._compiled import jit_quickly, map_trials
+from popsim._compiled import jit_fast_compile, map_trials
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import as_member_ids, map_members, member, n_members
 from popsim.loss import LossValues
@@ -119,7 +119,7 @@ def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | 
     return trials, each_its_own
 
 
-@jit_quickly
+@jit_fast_compile
 def members_in_a_row(trials: Trial) -> Trial:
     """Return trials with the axes (member, trial, ...) as those of one model."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
@@ -135,7 +135,7 @@ def validation_trials(task: AbstractTask, n_members: int) -> Trial:
     )
 
 
-@jit_quickly
+@jit_fast_compile
 def _evaluate(
     model: AbstractModel, task: AbstractTask, trials: Trial, key: Key[Array, ""], member_id: Int[Array, ""]
 ) -> Evaluation:
@@ -146,7 +146,7 @@ def _evaluate(
     return map_trials(one_trial, trials, trial_keys(key, n_trials(trials), member_id=member_id))
 
 
-@jit_quickly
+@jit_fast_compile
 def _evaluate_ensemble(
     ensemble: AbstractModel,
     task: AbstractTask,

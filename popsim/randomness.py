@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 from popsim._checks import check_instance, naming_traced_code, shown
-from popsim._compiled import is_tracing, jit_quickly, program_values
+from popsim._compiled import has_equal_traces, is_tracing, jit_fast_compile
 
 __all__ = ["key_stream"]
 
@@ -114,12 +114,12 @@ def key_of_seed(seed: int, name: str) -> Key[Array, ""]:
     return _stream_of_seed(np.uint32(seed), np.uint32(zlib.crc32(name.encode())))
 
 
-@jit_quickly
+@jit_fast_compile
 def _stream_of_seed(seed: Any, number: Any) -> Key[Array, ""]:
     return jax.random.fold_in(seed_key(seed), number)
 
 
-@jit_quickly
+@jit_fast_compile
 def folded_key(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     """Return `jax.random.fold_in` of a key, compiled once."""
     return jax.random.fold_in(key, number)
@@ -154,8 +154,8 @@ def check_draws_from_key(name: str, function: Callable[..., Any], *args: Any) ->
     - `function`, `args`: the function and its arguments.
     """
     with naming_traced_code(name):
-        first, second = (program_values(function, *args) for _ in range(2))
-    if first != second:
+        draws_alike = has_equal_traces(function, *args)
+    if not draws_alike:
         raise ValueError(
             f"{name} must draw from its `key` alone, by jax.random, got other numbers from one key: what "
             "numpy.random or random draw is the same for all members and batches."

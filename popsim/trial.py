@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim.hand import HandState
 from popsim.windows import Timeline
 
@@ -278,7 +278,7 @@ def repeat_trials(trials: Trial, n_repeats: int) -> Trial:
     return _repeat(trials, n_repeats)
 
 
-@jit_quickly
+@jit_fast_compile
 def _repeat(trials: Trial, n_repeats: int) -> Trial:
     return jax.tree.map(lambda leaf: jnp.repeat(leaf, n_repeats, axis=0), trials)
 

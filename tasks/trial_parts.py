@@ -18,7 +18,7 @@ from popsim._checks import (
     check_positive_int,
     n_steps_in,
 )
-from popsim._compiled import jit, jit_quickly
+from popsim._compiled import jit, jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
 from popsim.hand import HandState
@@ -147,7 +147,7 @@ def center_out_trials(
     return _center_out(center, distance, n_directions, n_steps, dt)
 
 
-@jit_quickly
+@jit_fast_compile
 def _center_out(
     center: Float[Array, " space"], distance: float, n_directions: int, n_steps: int, dt: float
 ) -> Trial:

@@ -92,10 +92,10 @@ def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: 
     n_results = len(program.outvars)
 
     def with_factors(*operands: Array) -> list[Array]:
-        values = list(_as_traced(program, operands))
+        values = list(_call_program(program, operands))
         for place in places:
             operand = operands[place]
-            of_operand = functools.partial(_with_operand, program, operands, place)
+            of_operand = functools.partial(_call_with_operand, program, operands, place)
             values += jax.jvp(of_operand, (operand,), (jnp.ones_like(operand),))[1]
         return values
 
@@ -103,7 +103,7 @@ def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: 
     longer = jax.make_jaxpr(with_factors)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
     outputs = elementwise_p.bind(*longer.consts, *primals, program=longer.jaxpr)
     results, factors = outputs[:n_results], outputs[n_results:]
-    zero = _zeros(longer.jaxpr)[n_results:]
+    zero = _zero_results(longer.jaxpr)[n_results:]
     changes = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
     for index, (factor, is_zero) in enumerate(zip(factors, zero, strict=True)):
         if not is_zero:
@@ -113,16 +113,16 @@ def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: 
     return results, changes
 
 
-def _with_operand(program: Any, operands: Sequence[Any], place: int, operand: Any) -> list[Array]:
-    return _as_traced(program, (*operands[:place], operand, *operands[place + 1 :]))
+def _call_with_operand(program: Any, operands: Sequence[Any], place: int, operand: Any) -> list[Array]:
+    return _call_program(program, (*operands[:place], operand, *operands[place + 1 :]))
 
 
-def _as_traced(program: Any, operands: Sequence[Any]) -> list[Array]:
+def _call_program(program: Any, operands: Sequence[Any]) -> list[Array]:
     n_constants = len(program.constvars)
     return jaxpr_as_fun(ClosedJaxpr(program, operands[:n_constants]))(*operands[n_constants:])
 
 
-def _zeros(program: Any) -> list[bool]:
+def _zero_results(program: Any) -> list[bool]:
     """Return which results of a program are zero for any operands."""
     filled = {
         operation.outvars[0]: operation.invars[0]

@@ -197,8 +197,8 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
             from_draws.update(operation.outputs)
     operations = [operation for operation in body.operations if from_draws.isdisjoint(operation.outputs)]
     used = {place for operation in operations for place in operation.inputs} | set(body.outputs)
-    handed = tuple(
+    draw_outputs = tuple(
         place for operation in body.operations for place in operation.outputs if place in from_draws & used
     )
-    remaining = Operations((*body.inputs, *handed), tuple(operations), body.outputs)
-    return body.needed_for(handed), remaining.needed_for(body.outputs)
+    remaining = Operations((*body.inputs, *draw_outputs), tuple(operations), body.outputs)
+    return body.needed_for(draw_outputs), remaining.needed_for(body.outputs)

@@ -136,10 +136,10 @@ class Programs:
 
     def _program(self, leaves: Sequence[Any], structure: Any, n_first: int, kinds: Hashable) -> _Program:
         """Trace the function, and compile it unless there is a program that computes the same."""
-        of_arrays, results = _of_arrays(self._function, leaves, structure)
+        array_function, results = _array_function(self._function, leaves, structure)
         donated = (1,) if self._donates_rest else ()
         # Else a program would not tell which of the arrays it takes.
-        jitted = jax.jit(of_arrays, donate_argnums=donated, keep_unused=True)
+        jitted = jax.jit(array_function, donate_argnums=donated, keep_unused=True)
         with warnings.catch_warnings():
             if self._donates_rest:
                 warnings.filterwarnings("ignore", message="Some donated buffers were not usable*")
@@ -147,7 +147,7 @@ class Programs:
         text = lowered.as_text()
         if "callback" in text:  # it names a place in a list of Python functions, not the function
             return _Program(None, *results[0])
-        key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _without_static(kinds))
+        key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _array_kinds(kinds))
         executable = self._executables.get(key)
         if executable is None:
             executable = self._executables[key] = _Executable(lowered.compile(self._options))
@@ -168,7 +168,7 @@ def _kind(leaf: Any) -> Hashable:
     return type(leaf), leaf
 
 
-def _without_static(kinds: Any) -> Hashable:
+def _array_kinds(kinds: Any) -> Hashable:
     of_leaves, context = kinds
     return tuple(kind for kind in of_leaves if isinstance(kind, _ArrayKind)), context
 
@@ -202,8 +202,8 @@ class NestedPrograms:
         kinds = tuple(jax.typeof(leaf) if eqx.is_array(leaf) else (type(leaf), leaf) for leaf in leaves)
 
         def traced() -> tuple[Callable[..., Any], list[Any]]:
-            of_arrays, results = _of_arrays(self._function, leaves, structure)
-            return jax.jit(of_arrays), results
+            array_function, results = _array_function(self._function, leaves, structure)
+            return jax.jit(array_function), results
 
         try:
             hash(key := (structure, kinds, _context()))
@@ -215,7 +215,7 @@ class NestedPrograms:
         return eqx.combine(jax.tree.unflatten(returned_structure, out), static)
 
 
-def _of_arrays(
+def _array_function(
     function: Callable[..., Any], leaves: Sequence[Any], structure: Any
 ) -> tuple[Callable[..., list[Array]], list[tuple[Any, PyTree]]]:
     """Return a function of the arrays among its arguments alone, which returns arrays.
@@ -228,7 +228,7 @@ def _of_arrays(
     static = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
     results: list[tuple[Any, PyTree]] = []
 
-    def of_arrays(leading_arrays: Sequence[Any], trailing_arrays: Sequence[Any]) -> list[Array]:
+    def array_function(leading_arrays: Sequence[Any], trailing_arrays: Sequence[Any]) -> list[Array]:
         arrays = (*leading_arrays, *trailing_arrays)
         both = [fixed if array is None else array for fixed, array in zip(static, arrays, strict=True)]
         args, kwargs = jax.tree.unflatten(structure, both)
@@ -237,5 +237,5 @@ def _of_arrays(
         results[:] = [(returned_structure, static_results)]
         return leaves
 
-    of_arrays.__name__ = of_arrays.__qualname__ = function.__name__
-    return of_arrays, results
+    array_function.__name__ = array_function.__qualname__ = function.__name__
+    return array_function, results

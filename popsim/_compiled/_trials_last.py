@@ -112,7 +112,7 @@ def _run_equation(
         outputs = _run_checkpoint(equation, inputs, n_trials)
     elif name in RULES and any(value.has_trials for value in inputs):
         outputs = RULES[name](equation, inputs, n_trials)
-    return _by_vmap(equation, inputs) if outputs is None else outputs
+    return _vmap_equation(equation, inputs) if outputs is None else outputs
 
 
 def all_trials(value: Value, n_trials: int) -> Array:
@@ -123,18 +123,18 @@ def all_trials(value: Value, n_trials: int) -> Array:
     return jnp.broadcast_to(array[..., None], (*array.shape, n_trials))
 
 
-def _by_vmap(equation: Any, inputs: Sequence[Value]) -> list[Value]:
+def _vmap_equation(equation: Any, inputs: Sequence[Value]) -> list[Value]:
     """Run an equation as it is, under `jax.vmap` if an input has trials."""
     if not any(value.has_trials for value in inputs):
         return [Value(array, False) for array in bind(equation, *(value.array for value in inputs))]
     of_all = equation.primitive.name.startswith("unvmap_")  # Equinox's, by which an error concerns all trials
     axes = [-1 if value.has_trials else None for value in inputs]
-    as_it_is = functools.partial(bind, equation)
-    mapped = jax.vmap(as_it_is, in_axes=axes, out_axes=None if of_all else -1)
+    bind_equation = functools.partial(bind, equation)
+    mapped = jax.vmap(bind_equation, in_axes=axes, out_axes=None if of_all else -1)
     return [Value(array, not of_all) for array in mapped(*(value.array for value in inputs))]
 
 
-def _bound(equation: Any, *arrays: Any) -> list[Value]:
+def _bind_values(equation: Any, *arrays: Any) -> list[Value]:
     """Run an equation on other arrays, as it is."""
     return [Value(array) for array in bind(equation, *arrays)]
 
@@ -154,12 +154,12 @@ def _elementwise(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
         array = lax.reshape(array, (*(of_trial or (1,) * len(shape)), *trials))
         return jnp.broadcast_to(array, (*(shape if takes_scalars else of_trial or shape), n_trials))
 
-    return _bound(equation, *map(aligned, inputs))
+    return _bind_values(equation, *map(aligned, inputs))
 
 
-def _leading_axes(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
+def _axis_operation(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """Operations on one array along axes that they name."""
-    return _bound(equation, inputs[0].array)
+    return _bind_values(equation, inputs[0].array)
 
 
 def _broadcast_in_dim(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -191,7 +191,7 @@ def _concatenate(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
 
 
 def _dynamic_slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    starts = _starts(inputs[1:])
+    starts = _start_indices(inputs[1:])
     if starts is None:
         return None
     sizes = (*equation.params["slice_sizes"], n_trials)
@@ -199,14 +199,14 @@ def _dynamic_slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> lis
 
 
 def _dynamic_update_slice(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
-    starts = _starts(inputs[2:])
+    starts = _start_indices(inputs[2:])
     if starts is None:
         return None
     array, part = (all_trials(value, n_trials) for value in inputs[:2])
     return [Value(lax.dynamic_update_slice(array, part, starts))]
 
 
-def _starts(starts: Sequence[Value]) -> list[Any] | None:
+def _start_indices(starts: Sequence[Value]) -> list[Any] | None:
     """Return the indices of a slice; None if they differ between trials."""
     if not starts or any(start.has_trials for start in starts):
         return None
@@ -275,7 +275,7 @@ def _random_fold_in(equation: Any, inputs: Sequence[Value], n_trials: int) -> li
 
 
 def _sort(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
-    return _bound(equation, *(all_trials(value, n_trials) for value in inputs))
+    return _bind_values(equation, *(all_trials(value, n_trials) for value in inputs))
 
 
 def _run_checkpoint(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value]:
@@ -325,7 +325,7 @@ def _is_stored(primitive: Any, *avals: Any, **params: Any) -> bool:
 
 RULES.update(
     dict.fromkeys(ELEMENTWISE, _elementwise)
-    | dict.fromkeys(ALONG_AXES, _leading_axes)
+    | dict.fromkeys(ALONG_AXES, _axis_operation)
     | {
         "broadcast_in_dim": _broadcast_in_dim,
         "concatenate": _concatenate,

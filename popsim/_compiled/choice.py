@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-__all__ = ["engine_used", "noting_fallbacks", "plain_jax", "ENGINE", "PLAIN_JAX"]
+__all__ = ["current_engine", "record_fallbacks", "plain_jax", "ENGINE", "PLAIN_JAX"]
 
 ENGINE, PLAIN_JAX, IN_PART = "popsim", "plain JAX", "popsim, in part plain JAX"
 
@@ -48,8 +48,8 @@ def is_plain_jax() -> bool:
 
 
 @contextlib.contextmanager
-def noting_fallbacks() -> Iterator[None]:
-    """Let `engine_used` tell what is traced inside."""
+def record_fallbacks() -> Iterator[None]:
+    """Let `current_engine` tell what is traced inside."""
     before = _fallbacks.set(set())
     try:
         yield
@@ -57,10 +57,10 @@ def noting_fallbacks() -> Iterator[None]:
         _fallbacks.reset(before)
 
 
-def engine_used() -> str:
+def current_engine() -> str:
     """Return what runs the trials here: `ENGINE`, `PLAIN_JAX` or, for some of the functions, `IN_PART`.
 
-    Fallbacks are those of functions traced since `noting_fallbacks`.
+    Fallbacks are those of functions traced since `record_fallbacks`.
     """
     fallbacks = _fallbacks.get() or ()
     if is_plain_jax() or PLAIN_JAX in fallbacks:

@@ -16,42 +16,42 @@ from popsim._compiled._programs import NestedPrograms, Programs
 from popsim._compiled.choice import is_plain_jax
 from popsim._compiled.traces import is_traced, is_tracing
 
-__all__ = ["as_array", "jit", "jit_compactly", "jit_quickly", "on_host"]
+__all__ = ["as_array", "jit", "jit_low_memory", "jit_fast_compile", "to_numpy"]
 
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 # Without the newer fusion emitters XLA holds half the memory while it compiles; what it makes runs as fast.
-COMPACT = {"xla_cpu_use_fusion_emitters": False}
+LOW_MEMORY = {"xla_cpu_use_fusion_emitters": False}
 # Level 0 compiles in half the time of level 1, but such programs run 2.4 to 3.4 times slower.
-QUICK = {**COMPACT, "xla_backend_optimization_level": 1}
+FAST_COMPILE = {**LOW_MEMORY, "xla_backend_optimization_level": 1}
 
 
 def jit(
-    function: Callable[Given, Result], donate: Literal["none", "all-except-first"] = "none"
-) -> Callable[Given, Result]:
+    function: Callable[Arguments, Result], donate: Literal["none", "all-except-first"] = "none"
+) -> Callable[Arguments, Result]:
     """Compile a function like `equinox.filter_jit`, to shared programs that are let go, see `Programs`."""
     return _jit(function, {}, donate)
 
 
-def jit_compactly(
-    function: Callable[Given, Result], donate: Literal["none", "all-except-first"] = "none"
-) -> Callable[Given, Result]:
+def jit_low_memory(
+    function: Callable[Arguments, Result], donate: Literal["none", "all-except-first"] = "none"
+) -> Callable[Arguments, Result]:
     """Compile a function like `jit`, on a CPU in half the memory, to a program as fast."""
-    return _jit(function, COMPACT, donate)
+    return _jit(function, LOW_MEMORY, donate)
 
 
-def jit_quickly(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def jit_fast_compile(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """Compile a function like `jit`, on a CPU in less time, to a slower program.
 
     For programs that run a few times, not for the training loop.
     """
-    return _jit(function, QUICK)
+    return _jit(function, FAST_COMPILE)
 
 
 def _jit(
-    function: Callable[Given, Result], options: Mapping[str, Any], donate: str = "none"
-) -> Callable[Given, Result]:
+    function: Callable[Arguments, Result], options: Mapping[str, Any], donate: str = "none"
+) -> Callable[Arguments, Result]:
     """Compile a function with options of XLA on a CPU.
 
     What the user sets in `XLA_FLAGS` stays, and a function that is called within another program is compiled
@@ -67,17 +67,17 @@ def _jit(
     @functools.cache
     def ordinary(is_plain: bool) -> Any:
         @functools.wraps(function)
-        def function_of_its_own(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        def separate_function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             return function(*args, **kwargs)  # for which JAX keeps other programs than for the other engine
 
         return filter_jit(
-            function_of_its_own if is_plain else function,
+            separate_function if is_plain else function,
             donate=donate,
             compiler_options=compiler_options(options),
         )
 
     @functools.wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         if is_tracing():
             return nested.call(args, kwargs)
         return programs().call(ordinary(is_plain_jax()), args, kwargs)
@@ -119,14 +119,14 @@ def as_array(value: Any, dtype: DTypeLike) -> Array:
     return jax.device_put(array)
 
 
-def on_host(tree: PyTree) -> PyTree:
+def to_numpy(tree: PyTree) -> PyTree:
     """Return a PyTree with the arrays that have known values as NumPy arrays; random keys stay.
 
     Operations on these need no compiled program.
     """
-    return jax.tree.map(_on_host, tree)
+    return jax.tree.map(_leaf_to_numpy, tree)
 
 
-def _on_host(leaf: Any) -> Any:
+def _leaf_to_numpy(leaf: Any) -> Any:
     is_known = isinstance(leaf, jax.Array) and not is_traced(leaf)
     return np.asarray(leaf) if is_known and not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf

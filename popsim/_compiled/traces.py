@@ -21,13 +21,13 @@ from jaxtyping import Array, PyTree
 from popsim._compiled._operations import RANDOM
 
 __all__ = [
-    "evaluated_once",
+    "memoize_in_trace",
     "ignores_key",
     "is_traced",
     "is_tracing",
-    "numbers_made",
-    "program_values",
-    "traced_once",
+    "count_numbers",
+    "trace_function",
+    "has_equal_traces",
 ]
 
 
@@ -38,17 +38,17 @@ def is_traced(*trees: Any) -> bool:
 
 def is_tracing() -> bool:
     """Return whether operations are being traced rather than computed, as under `jit` and `vmap`."""
-    return jax.extend.core.get_opaque_trace_state() != _state_outside()
+    return jax.extend.core.get_opaque_trace_state() != _untraced_state()
 
 
 @functools.cache
-def _state_outside() -> Any:
+def _untraced_state() -> Any:
     """Return the state in which nothing is traced, that of a new thread."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(jax.extend.core.get_opaque_trace_state).result()
 
 
-def evaluated_once(
+def memoize_in_trace(
     function: Callable[[ArrayLike], Array], first: Mapping[float, Array]
 ) -> Callable[[ArrayLike], Array]:
     """Return a function that is evaluated once for each Python number, within the trace of this call.
@@ -75,7 +75,9 @@ def evaluated_once(
     return evaluate
 
 
-def traced_once(function: Callable[..., PyTree], *arguments: PyTree) -> tuple[Callable[..., PyTree], PyTree]:
+def trace_function(
+    function: Callable[..., PyTree], *arguments: PyTree
+) -> tuple[Callable[..., PyTree], PyTree]:
     """Trace a function; return its program, as a function of arguments like these, and the result's shapes.
 
     A call of the program does not run the function again.
@@ -115,7 +117,7 @@ def _draws(jaxpr: Any) -> bool:
 DRAWS = RANDOM - {"random_fold_in", "random_split"} | {"rng_uniform"}
 
 
-def numbers_made(function: Callable[..., PyTree], *arguments: PyTree) -> int:
+def count_numbers(function: Callable[..., PyTree], *arguments: PyTree) -> int:
     """Return how many numbers a function makes outside of products, each loop run once.
 
     **Arguments:**
@@ -123,10 +125,10 @@ def numbers_made(function: Callable[..., PyTree], *arguments: PyTree) -> int:
     - `function`: the function.
     - `arguments`: what it is traced with; `jax.ShapeDtypeStruct` stands for arrays.
     """
-    return _numbers_made(eqx.filter_make_jaxpr(function)(*arguments)[0].jaxpr)
+    return _count_numbers(eqx.filter_make_jaxpr(function)(*arguments)[0].jaxpr)
 
 
-def _numbers_made(jaxpr: Any) -> int:
+def _count_numbers(jaxpr: Any) -> int:
     n_numbers = 0
     for equation in jaxpr.eqns:
         parameters = [part for value in equation.params.values() for part in _as_sequence(value)]
@@ -134,7 +136,7 @@ def _numbers_made(jaxpr: Any) -> int:
             program for part in parameters if hasattr(program := getattr(part, "jaxpr", part), "eqns")
         ]
         if programs:
-            n_numbers += sum(map(_numbers_made, programs))
+            n_numbers += sum(map(_count_numbers, programs))
         elif equation.primitive.name != "dot_general":
             n_numbers += sum(math.prod(variable.aval.shape) for variable in equation.outvars)
     return n_numbers
@@ -144,13 +146,16 @@ def _as_sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list | tuple) else [value]
 
 
-def program_values(function: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """Return the operations and all constants of the program of a function, as values to compare.
+def has_equal_traces(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Return whether a function that is traced twice gives equal operations, constants and static results."""
+    known: dict[int, list[Any]] = {}  # inner programs, which JAX keeps for functions that are traced again
 
-    Two functions, or one function traced twice, give equal lists if their programs are equal.
-    """
-    closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
-    return [*map(_number, _static_values(static)), *_values_of(closed.jaxpr, closed.consts)]
+    def trace() -> tuple[ClosedJaxpr, list[Any]]:
+        closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
+        return closed, [*map(_bits, _static_values(static))]
+
+    (first, first_static), (second, second_static) = trace(), trace()
+    return first_static == second_static and _program_values(first, known) == _program_values(second, known)
 
 
 def _static_values(node: Any) -> Iterator[Any]:
@@ -164,35 +169,37 @@ def _static_values(node: Any) -> Iterator[Any]:
         yield from [child] if child is node else _static_values(child)
 
 
-def _values_of(jaxpr: Jaxpr, consts: Any) -> Iterator[Any]:
-    """Yield the operations of a program, with their inputs, outputs and constants."""
+def _program_values(program: ClosedJaxpr | Jaxpr, known: dict[int, list[Any]]) -> list[Any]:
+    """Return the operations of a program, with their inputs, outputs and constants, as values to compare.
+
+    `known` are the values of programs by their ids; these programs must stay alive as long.
+    """
+    if id(program) in known:
+        return known[id(program)]
+    jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     places: dict[Any, int] = {}
 
     def place(variable: Any) -> Any:
         is_number = isinstance(variable, Literal)
-        return _number(variable.val) if is_number else places.setdefault(variable, len(places))
+        return _bits(variable.val) if is_number else places.setdefault(variable, len(places))
 
-    yield from map(_number, consts)
-    yield from map(place, (*jaxpr.constvars, *jaxpr.invars))
+    values = [*map(_bits, consts), *map(place, (*jaxpr.constvars, *jaxpr.invars))]
     for operation in jaxpr.eqns:
-        yield operation.primitive.name
-        yield from map(place, operation.invars)
-        yield from ((place(variable), str(variable.aval)) for variable in operation.outvars)
+        values += [operation.primitive.name, *map(place, operation.invars)]
+        values += [(place(variable), variable.aval) for variable in operation.outvars]
         for part in jax.tree.leaves(operation.params, is_leaf=lambda node: isinstance(node, ClosedJaxpr)):
-            if isinstance(part, ClosedJaxpr):
-                yield from _values_of(part.jaxpr, part.consts)
-            elif isinstance(part, Jaxpr):
-                yield from _values_of(part, ())
-            else:
-                yield _number(part)
-    yield from map(place, jaxpr.outvars)
+            is_program = isinstance(part, ClosedJaxpr | Jaxpr)
+            values.append(_program_values(part, known) if is_program else _bits(part))
+    known[id(program)] = values = [*values, *map(place, jaxpr.outvars)]
+    return values
 
 
-def _number(value: Any) -> Any:
+def _bits(value: Any) -> Any:
     """Return the bits of an array or a number; None for anything else, or if it is traced."""
-    if is_traced(value) or not (isinstance(value, float | int | complex) or hasattr(value, "__array__")):
+    is_number = isinstance(value, float | int | complex) or hasattr(value, "__array__")
+    if not is_number or isinstance(value, jax.core.Tracer):
         return None
     is_key = jnp.issubdtype(getattr(value, "dtype", float), jax.dtypes.prng_key)
     with jax.ensure_compile_time_eval():  # else the data of a known key would be traced
         array = np.asarray(jax.random.key_data(value) if is_key else value)
-    return array.shape, array.dtype.name, array.tobytes()
+    return array.shape, array.dtype, array.tobytes()

@@ -1,36 +1,42 @@
 """The folder in which the commands keep compiled programs, so that the next command loads them.
 
-XLA runs what it loads: one flipped bit in a program can crash the process, or change its numbers unnoticed.
-So each program is sealed with its digest, belongs to one kind of processor, and is loaded only from a folder
-that nobody else may write to. Whatever else is wrong with the folder, programs are compiled as without it.
+JAX writes and loads the programs. XLA runs what it loads: one flipped bit in a program can crash the process,
+or change its numbers unnoticed. So a folder holds programs for one kind of processor, and nobody else may
+write to it. A command that ends notes the digests of its programs. Before the next one loads the first
+program, it removes all that do not have theirs. Whatever else is wrong with the folder, programs are compiled
+as without it.
 """
 
+import atexit
 import contextlib
 import hashlib
+import json
 import os
 import platform
 import re
-import stat
 import subprocess
 import sys
-import time
+import threading
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import jax
-from jax._src import compilation_cache
-from jax._src.compilation_cache_interface import CacheInterface
 from jaxlib.version import __version__ as jaxlib_version
 
-from popsim.store.files import CorruptDataError, finished_name, read_plain, write_file
+from popsim.store.files import CorruptDataError, read_plain, write_file
 
 VARIABLE = "POPSIM_CACHE"
 MOST_BYTES = 500_000_000
-MARK = b"popsim program 1\n"
-DAY = 86_400  # seconds
+DIGESTS = "digests.json"
+FIRST_REQUEST = "/jax/compilation_cache/compile_requests_use_cache"
+OPTIONS = {
+    "jax_persistent_cache_enable_xla_caches": "none",  # files that have no digest here
+    "jax_persistent_cache_min_compile_time_secs": 0.0,
+}
 _FOLDER = re.compile(r"jaxlib-[\w.+]+-[0-9a-f]{16}")
-_PROGRAM = re.compile(r"[0-9a-f]{64}\.program")
+_PROGRAM = re.compile(r".+-cache")
 # In /proc/cpuinfo, for x86, ARM, IBM Z and POWER, and RISC-V.
 _ABOUT_PROCESSOR = {"vendor_id", "cpu family", "model", "model name", "flags", "Features", "CPU implementer"}
 _ABOUT_PROCESSOR |= {"CPU architecture", "CPU variant", "CPU part", "features", "cpu", "isa", "uarch"}
@@ -42,16 +48,28 @@ def keep_programs() -> None:
     The variable POPSIM_CACHE names another folder, or is "off". A cache that the user has set in JAX itself
     is left as it is. Nothing is written before the first compilation.
     """
-    if os.environ.get(VARIABLE) == "off" or jax.config.values["jax_compilation_cache_dir"]:
+    if os.environ.get(VARIABLE) == "off" or _folder_of_jax():
         return
-    if not hasattr(compilation_cache, "get_file_cache"):  # a later JAX, whose own cache is not sealed
+    try:
+        home = cache_folder()
+    except RuntimeError:  # a user without a home folder
         return
-    with contextlib.suppress(RuntimeError):  # a user without a home folder
-        folder = cache_folder()
-        compilation_cache.get_file_cache = open_programs
-        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # XLA would not seal its own
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-        jax.config.update("jax_compilation_cache_dir", str(folder))
+    for name, value in OPTIONS.items():
+        jax.config.update(name, value)
+    is_first = threading.Lock()
+
+    def open_at_first_request(event: str, **_: Any) -> None:
+        if event != FIRST_REQUEST or not is_first.acquire(blocking=False) or _folder_of_jax():
+            return
+        if (folder := open_programs(home)) is not None:
+            jax.config.update("jax_compilation_cache_dir", str(folder))
+            atexit.register(close_programs, folder)
+
+    jax.monitoring.register_event_listener(open_at_first_request)
+
+
+def _folder_of_jax() -> str | None:
+    return jax.config.values["jax_compilation_cache_dir"]
 
 
 def cache_folder() -> Path:
@@ -69,26 +87,70 @@ def cache_folder() -> Path:
     return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "popsim"
 
 
-def open_programs(path: str) -> tuple[CacheInterface, str] | None:
-    """Open the programs for this processor in a cache folder, which is made if missing.
+def open_programs(home: Path) -> Path | None:
+    """Prepare the folder with the programs for this processor in a cache folder; both are made if missing.
 
-    It takes the place of the function by which JAX opens its cache.
-
-    **Returns:** the programs and their folder; None if the folder cannot be used. A warning says why if
-    others may write to it, or if POPSIM_CACHE names it.
+    **Returns:** the folder, all programs of which are as they were noted; None if it cannot be used. A
+    warning says why if others may write to it, or if POPSIM_CACHE names it.
     """
-    home = Path(path)
     folder = home / f"jaxlib-{jaxlib_version}-{processor_digest()}"
     try:
         for each in (home, folder):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
             _check_own(each)
-        return SealedPrograms(folder), str(folder)
+        noted, intact = _read_digests(folder), {}
+        for path in _programs_in(folder):
+            if (digest := _digest(path)) is None or digest != noted.get(path.name):
+                path.unlink()
+            else:
+                intact[path.name] = digest
+        _write_digests(folder, intact, noted)  # what is compiled again may have another digest
+        return folder
     except ValueError as error:
         warnings.warn(f"compiled programs are not kept: {error}", stacklevel=2)
     except OSError as error:
         if os.environ.get(VARIABLE):
             warnings.warn(f"compiled programs are not kept: {error}", stacklevel=2)
+    return None
+
+
+def close_programs(folder: Path) -> None:
+    """Note the digests of the programs that were added to a folder, and remove the oldest beyond its room."""
+    with contextlib.suppress(OSError):
+        remove_oldest(folder.parent)
+        noted = _read_digests(folder)
+        digests = {path.name: noted.get(path.name) or _digest(path) for path in _programs_in(folder)}
+        _write_digests(folder, digests, noted)
+
+
+def _write_digests(folder: Path, digests: Mapping[str, Any], noted: Mapping[str, Any]) -> None:
+    """Write the digests of a folder's programs if they are not those that are noted there."""
+    if digests != noted:
+        write_file(folder / DIGESTS, (json.dumps(digests).encode(),))
+
+
+def _programs_in(folder: Path) -> list[Path]:
+    return [folder / name for name in os.listdir(folder) if _PROGRAM.fullmatch(name)]
+
+
+def _read_digests(folder: Path) -> dict[str, Any]:
+    """Return the digests of a folder's programs by file name; none if they cannot be read."""
+    try:
+        with read_plain(folder / DIGESTS) as file:
+            digests = json.loads(file.read(MOST_BYTES))
+    except (OSError, ValueError, CorruptDataError, RecursionError):
+        return {}
+    return digests if isinstance(digests, dict) else {}
+
+
+def _digest(path: Path) -> str | None:
+    """Return the digest of a file; None if it is not a plain one, or too large."""
+    try:
+        with read_plain(path) as file:
+            if os.fstat(file.fileno()).st_size <= MOST_BYTES:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, CorruptDataError):
+        pass
     return None
 
 
@@ -123,92 +185,14 @@ def _first_processor(lines: Iterable[str]) -> Iterator[str]:
             yield value.strip()
 
 
-class SealedPrograms(CacheInterface):
-    """Compiled programs in a folder, the least recently used of which are removed.
-
-    A program is a file named by the digest of its key. It begins with a mark and a digest of key and content;
-    a file that these do not fit counts as missing, and is replaced.
-    """
-
-    def __init__(self, folder: Path):
-        self._path = folder
-        self._room = remove_oldest(folder.parent)
-        self._can_write = True
-
-    def get(self, key: str) -> bytes | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Return the program of this key, as it was put; None if it is missing or damaged."""
-        path = self._file(key)
-        try:
-            with read_plain(path) as file:
-                if os.fstat(file.fileno()).st_size > MOST_BYTES:
-                    return None
-                sealed = file.read()
-            start = len(MARK) + hashlib.sha256().digest_size
-            content = sealed[start:]
-            if sealed[:start] != _seal(key, content):
-                return None
-            with contextlib.suppress(OSError):
-                os.utime(path)
-        except (OSError, CorruptDataError):
-            return None
-        return content
-
-    def put(self, key: str, value: bytes) -> None:
-        """Write a program, atomically; the first one that cannot be written is the last that is tried."""
-        if not self._can_write or len(value) > MOST_BYTES // 8:
-            return
-        path = self._file(key)
-        try:
-            write_file(path, (_seal(key, value), value))
-            self._room -= path.stat().st_size
-            if self._room < 0:
-                self._room = remove_oldest(self._path.parent)
-        except OSError:
-            self._can_write = False
-
-    def _file(self, key: str) -> Path:
-        return self._path / f"{hashlib.sha256(key.encode()).hexdigest()}.program"
-
-
-def _seal(key: str, content: bytes) -> bytes:
-    digest = hashlib.sha256(hashlib.sha256(key.encode()).digest())
-    digest.update(content)
-    return MARK + digest.digest()
-
-
-def remove_oldest(home: Path, most_bytes: int = MOST_BYTES) -> int:
-    """Remove the least recently used programs of a cache folder if they are too large together.
-
-    A quarter of the room is then free. Also removes what killed processes left unfinished a day ago.
-
-    **Returns:** the bytes that may be added.
-    """
-    programs = sorted(_programs(home))
+def remove_oldest(home: Path, most_bytes: int = MOST_BYTES) -> None:
+    """Remove the oldest programs of a cache folder beyond its room, to three quarters of it."""
+    folders = [each for each in home.iterdir() if _FOLDER.fullmatch(each.name) and not each.is_symlink()]
+    paths = [path for folder in folders if folder.is_dir() for path in _programs_in(folder)]
+    programs = sorted((about.st_mtime, about.st_size, path) for path in paths for about in [path.lstat()])
     n_bytes = sum(size for _, size, _ in programs)
     goal = n_bytes if n_bytes <= most_bytes else most_bytes * 3 // 4
     for _, size, path in programs:
-        if n_bytes <= goal:
-            break
-        with contextlib.suppress(OSError):
+        if n_bytes > goal:
             path.unlink(missing_ok=True)
             n_bytes -= size
-            path.parent.rmdir()  # if it was the last one there
-    return most_bytes - n_bytes
-
-
-def _programs(home: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield when each program was last used, its size and its path; remove what was left unfinished."""
-    for folder in os.scandir(home):
-        if not _FOLDER.fullmatch(folder.name) or not folder.is_dir(follow_symlinks=False):
-            continue
-        for entry in os.scandir(folder):
-            with contextlib.suppress(OSError):
-                about = entry.stat(follow_symlinks=False)
-                if not stat.S_ISREG(about.st_mode):
-                    continue
-                if _PROGRAM.fullmatch(entry.name):
-                    yield about.st_mtime, about.st_size, Path(entry.path)
-                elif (
-                    _PROGRAM.fullmatch(finished_name(entry.name) or "") and about.st_mtime < time.time() - DAY
-                ):
-                    os.unlink(entry.path)

@@ -136,7 +136,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
         command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
         _check_paths(parsed)
-        with contextlib.suppress(ImportError, KeyError):  # a later JAX, whose cache has other parts
+        with contextlib.suppress(AttributeError, KeyError):  # a later JAX, whose options have other names
             from popsim.cli._compilation_cache import keep_programs
 
             keep_programs()

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import (
     PLANTS,
@@ -182,7 +182,7 @@ class CenterOut(AbstractExperiment):
         return draw_reach_figures(run)
 
 
-@jit_quickly
+@jit_fast_compile
 def _rest_posture(plant: AbstractPlant) -> Array:
     """Return the proprioception at the centre of the workspace, by one compiled program."""
     return plant.proprioception(plant.rest_state(plant.workspace.center))
@@ -193,7 +193,7 @@ def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
     return GaussianNoise(np.repeat(std, n))
 
 
-@jit_quickly
+@jit_fast_compile
 def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) -> dict[str, Scaling]:
     """Scale the network's inputs to order one: positions in half workspaces around the centre."""
     workspace = plant.workspace

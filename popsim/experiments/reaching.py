@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 
 from popsim import muscles, plants
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim.analysis.behaviour import end_point_error, hand_speed
 from popsim.analysis.figures import (
     draw_hand_paths,
@@ -99,7 +99,7 @@ PLANTS: Mapping[str, PlantChoice] = {
 }
 
 
-@jit_quickly
+@jit_fast_compile
 def built_plant(build: Callable[[], AbstractPlant]) -> AbstractPlant:
     """Build a plant by one compiled program."""
     return build()
@@ -181,7 +181,7 @@ def _final_errors(task: Any, ensemble: Any, *, trials: Trial, **options: Any) ->
     return {"end_point_error_m": error, "final_speed_m_per_s": speed}
 
 
-@jit_quickly
+@jit_fast_compile
 def _error_and_speed(cursor: HandState, hand: HandState, targets: HandState) -> tuple[Array, Array]:
     return end_point_error(cursor, targets), hand_speed(hand)[..., -1]
 

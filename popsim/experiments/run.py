@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
 from popsim._checks import warn_caller
+from popsim._comparison import describe_differences, part_texts
 from popsim._fingerprint import fingerprint
-from popsim._named_parts import differing_parts, named_parts
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
@@ -301,8 +301,8 @@ class ScriptRun(_Opened):
             different.clear()
             for argument, (name, value) in arguments.items():
                 if fingerprint(value) != details["configuration"][name]:
-                    now = named_parts(name, value)
-                    different[argument] = differing_parts(name, details.get("parts"), now)
+                    now = part_texts(name, value)
+                    different[argument] = describe_differences(name, details.get("parts"), now)
 
         try:
             checkpoint = self._restore(compare)

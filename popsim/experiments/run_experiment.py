@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from popsim._checks import warn_caller
-from popsim._compiled import ENGINE, PLAIN_JAX, engine_used, noting_fallbacks, plain_jax
+from popsim._compiled import ENGINE, PLAIN_JAX, current_engine, plain_jax, record_fallbacks
 from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path
@@ -262,7 +262,7 @@ def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> d
         "python": platform.python_version(),
         "devices": 1 if devices is None else min(len(devices), experiment.n_members),
         "device_kind": (devices or jax.devices())[0].device_kind,
-        "engine": engine_used(),
+        "engine": current_engine(),
         FLAGS: numeric_flags(),
     }
 
@@ -321,7 +321,7 @@ def _resumptions(run: Run, description: Mapping[str, Any]) -> list[dict[str, Any
 def _write_engine(run: Run, n_batches: int) -> None:
     """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
     description = read_description(run.folder.description)
-    if description.get("engine") != (engine := engine_used()):
+    if description.get("engine") != (engine := current_engine()):
         write_sealed_json(run.folder.description, {**description, "engine": engine})
 
 
@@ -340,7 +340,7 @@ def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> A
         raise CorruptDataError(message) from None
 
 
-@noting_fallbacks()
+@record_fallbacks()
 def _train(
     run: Run,
     trainer: TaskTrainer,

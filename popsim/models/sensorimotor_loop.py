@@ -23,7 +23,7 @@ from popsim._checks import (
     shown,
     warn_caller,
 )
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
 from popsim.hand import HandState
@@ -292,7 +292,7 @@ class SensorimotorLoop(AbstractModel):
             )
 
 
-@jit_quickly
+@jit_fast_compile
 def _reachable(
     plant: AbstractPlant, positions: Float[Array | np.ndarray, "position space"]
 ) -> Bool[Array, " position"]:

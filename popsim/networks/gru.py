@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_one_or_each
 from popsim._checks import check_non_negative, is_traced
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, Projection, checked_readout, checked_sizes, linear_readout
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
@@ -126,7 +126,7 @@ class GRUNetwork(AbstractNetwork):
         return {"recurrent": recurrent, "input": received, "readout": readout}
 
 
-@jit_quickly
+@jit_fast_compile
 def _initial_layers(
     n_inputs: int, n_units: int, n_outputs: int, output_bias: ArrayLike, key: Key[Array, ""]
 ) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:

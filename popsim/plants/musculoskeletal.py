@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._checks import check_positive_int, shown
-from popsim._compiled import elementwise, evaluated_once
+from popsim._compiled import elementwise, memoize_in_trace
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Load, Workspace
 from popsim.muscles import (
@@ -188,7 +188,7 @@ class MusculoskeletalPlant(AbstractPlant):
         cls, base = type(self), MusculoskeletalPlant
         if cls.vector_field is not base.vector_field or cls.end_step is not base.end_step:
             return super().step_functions(state, command, load, dt=dt)
-        activation_at = evaluated_once(
+        activation_at = memoize_in_trace(
             lambda t: _activation_after(self.muscle.activation, t, state.activation, command),
             {0.0: state.activation},
         )

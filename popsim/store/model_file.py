@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import is_traced, warn_caller
-from popsim._named_parts import compared_parts, described_parts
+from popsim._comparison import compare_parts, describe_parts
 from popsim._text_checks import as_path
 from popsim.store.array_file import (
     as_keys,
@@ -99,7 +99,7 @@ def save_model(
 
 def _static_parts(model: PyTree) -> dict[str, Any]:
     """Describe all of a model but its arrays, at most `MOST_PARTS` parts."""
-    return described_parts("model", jax.tree.map(lambda x: None if _is_array(x) else x, model), MOST_PARTS)
+    return describe_parts("model", jax.tree.map(lambda x: None if _is_array(x) else x, model), MOST_PARTS)
 
 
 def load_model(path: str | Path, template: PyTree) -> PyTree:
@@ -141,7 +141,7 @@ def _check_static_parts(content: Mapping[str, Any], template: PyTree, path: Path
         )
         return
     try:
-        compared = compared_parts(content["static"], _static_parts(template))
+        compared = compare_parts(content["static"], _static_parts(template))
     except ValueError as error:
         raise CorruptDataError(f"{path} must describe a model as popsim writes it: {error}") from None
     if compared.different:

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 
 from popsim._checks import bytes_of
-from popsim._compiled import numbers_made
+from popsim._compiled import count_numbers
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.model import initial_state, simulate
 from popsim.per_member import of_member
@@ -56,7 +56,7 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     state_bytes = bytes_of(state)
     params, _ = select_trainables(model, experiment.where_train)
     weight_bytes = bytes_of(params)
-    n_numbers = numbers_made(lambda model, trial: simulate(model, trial, key=seed_key(0)), model, trial)
+    n_numbers = count_numbers(lambda model, trial: simulate(model, trial, key=seed_key(0)), model, trial)
     seconds_per_step = SECONDS_PER_NUMBER * n_numbers + SECONDS_PER_WEIGHT * weight_bytes / 4
     n_trial_steps = experiment.batch_size * n_steps
     per_member = n_trial_steps * STORED_PER_STATE * state_bytes

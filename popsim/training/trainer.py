@@ -13,7 +13,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 from numpy.typing import ArrayLike
 
 from popsim._checks import names_arguments
-from popsim._compiled import on_host
+from popsim._compiled import to_numpy
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
@@ -164,4 +164,4 @@ def _own_copy(leaf: Any) -> Any:
     """Return a copy that may be donated, without JAX's weak type, which would compile again."""
     if not eqx.is_array(leaf):
         return leaf
-    return copy_arrays(on_host(leaf) if getattr(leaf, "weak_type", False) else leaf)
+    return copy_arrays(to_numpy(leaf) if getattr(leaf, "weak_type", False) else leaf)

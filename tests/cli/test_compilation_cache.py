@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sys
 import threading
 
@@ -9,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax._src import compilation_cache
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from small_training import KEY, assert_same, build, train
 
@@ -17,15 +17,15 @@ import popsim
 from popsim.cli import _compilation_cache as cache
 from popsim.cli import main
 from popsim.cli._compilation_cache import (
-    SealedPrograms,
     cache_folder,
+    close_programs,
     keep_programs,
     open_programs,
     processor_digest,
     remove_oldest,
 )
 
-NAME, CONTENT = "jit_f-12ab", bytes(range(256))
+NAME, CONTENT = "jit_f-12ab-cache", bytes(range(256))
 OPTIONS = (
     "compilation_cache_dir",
     "persistent_cache_min_compile_time_secs",
@@ -33,35 +33,54 @@ OPTIONS = (
 )
 
 
+def opened(home):
+    folder = open_programs(home)
+    assert folder is not None
+    return folder
+
+
 @pytest.fixture
-def programs(tmp_path):
-    """Programs in a folder of their own."""
-    return opened(tmp_path / "cache")
-
-
-def opened(folder):
-    found = open_programs(str(folder))
-    assert found is not None
-    return found[0]
+def program(tmp_path):
+    """A program that a command has kept."""
+    path = opened(tmp_path / "cache") / NAME
+    path.write_bytes(CONTENT)
+    close_programs(path.parent)
+    return path
 
 
 def files(folder):
-    return sorted(path for path in folder.rglob("*.program*"))
+    return sorted(folder.rglob("*-cache"))
 
 
 @pytest.fixture
 def kept(tmp_path, monkeypatch):
     """As in a command: a folder in which JAX keeps its programs, for the time of the test."""
-    before = {f"jax_{name}": jax.config.values[f"jax_{name}"] for name in OPTIONS}
-    monkeypatch.setattr(compilation_cache, "get_file_cache", compilation_cache.get_file_cache)
+    before, listeners = {f"jax_{name}": jax.config.values[f"jax_{name}"] for name in OPTIONS}, []
+    register = jax.monitoring.register_event_listener
+
+    def register_for_test(listener):
+        if listener.__module__ == cache.__name__:
+            listeners.append(listener)
+        register(listener)
+
+    monkeypatch.setattr(jax.monitoring, "register_event_listener", register_for_test)
     monkeypatch.setenv("POPSIM_CACHE", str(tmp_path / "cache"))
-    jax.config.update("jax_compilation_cache_dir", None)
-    reset_cache()
-    keep_programs()
+    next_command(None)
     yield tmp_path / "cache"
     for name, value in before.items():
         jax.config.update(name, value)
+    for each in listeners:
+        jax.monitoring.unregister_event_listener(each)
     reset_cache()
+
+
+def next_command(home):
+    """End a command and begin the next one."""
+    for folder in () if home is None else home.iterdir():
+        close_programs(folder)
+    jax.config.update("jax_compilation_cache_dir", None)
+    reset_cache()
+    keep_programs()
 
 
 @contextlib.contextmanager
@@ -89,7 +108,7 @@ def test_a_program_is_loaded_with_the_same_numbers(kept):
     assert not kept.exists()
     first = computed()
     assert files(kept) and all(path.stat().st_mode & 0o077 == 0 for path in (kept, *kept.iterdir()))
-    reset_cache()
+    next_command(kept)
     with counted_loads() as loaded:
         np.testing.assert_array_equal(computed(), first)
     assert loaded
@@ -98,15 +117,26 @@ def test_a_program_is_loaded_with_the_same_numbers(kept):
 def test_damaged_programs_are_compiled_again(kept):
     first = computed()
     for damage in (flipped, lambda content: content[:-9], lambda content: b""):
-        written = [path.read_bytes() for path in files(kept)]
+        next_command(kept)
         for path in files(kept):
             path.write_bytes(damage(path.read_bytes()))
         with counted_loads() as loaded:
             np.testing.assert_array_equal(computed(), first)
-        assert not loaded and len(files(kept)) == len(written)
+        assert not loaded and files(kept)
+        next_command(kept)
         with counted_loads() as loaded:
             np.testing.assert_array_equal(computed(), first)
         assert loaded
+
+
+def test_programs_of_a_command_that_was_killed_are_compiled_again(kept):
+    first = computed()
+    jax.config.update("jax_compilation_cache_dir", None)
+    reset_cache()
+    keep_programs()
+    with counted_loads() as loaded:
+        np.testing.assert_array_equal(computed(), first)
+    assert not loaded
 
 
 @pytest.mark.slow
@@ -121,10 +151,11 @@ def test_training_with_loaded_programs_gives_the_same_bits(kept):
 
 
 def test_commands_keep_programs_and_write_nothing_before_they_compile(kept, capsys):
-    jax.config.update("jax_compilation_cache_dir", None)
     with pytest.raises(SystemExit):
         main(["info", "no-such-run"])
-    assert jax.config.values["jax_compilation_cache_dir"] == str(kept) and not kept.exists()
+    assert not kept.exists()
+    computed()
+    assert jax.config.values["jax_compilation_cache_dir"].startswith(f"{kept}{os.sep}") and files(kept)
 
 
 def flipped(content: bytes, bit: int = 1234) -> bytes:
@@ -133,73 +164,72 @@ def flipped(content: bytes, bit: int = 1234) -> bytes:
     return bytes(damaged)
 
 
-def test_every_damage_is_found(programs, tmp_path):
-    programs.put(NAME, CONTENT)
-    (path,) = files(tmp_path)
-    whole = path.read_bytes()
-    assert programs.get(NAME) == CONTENT and programs.get("jit_g-12ab") is None
-    damaged = [flipped(whole, bit) for bit in range(0, 8 * len(whole), 7)]
-    damaged += [whole[:n] for n in range(0, len(whole), 13)] + [whole + b"x", CONTENT]
+def test_every_damage_is_found(program, tmp_path):
+    opened(tmp_path / "cache")
+    assert program.read_bytes() == CONTENT
+    damaged = [flipped(CONTENT, bit) for bit in range(0, 8 * len(CONTENT), 7)]
+    damaged += [CONTENT[:n] for n in range(0, len(CONTENT), 13)] + [CONTENT + b"x"]
     for content in damaged:
-        path.write_bytes(content)
-        assert programs.get(NAME) is None
-    programs.put(NAME, CONTENT)
-    assert path.read_bytes() == whole
-    programs.put("jit_g-12ab", b"g")
-    other = next(file for file in files(tmp_path) if file != path)
-    other.replace(path)  # the program of another key
-    assert programs.get(NAME) is None
-    with path.open("wb") as large:
-        large.truncate(10**12)
-    assert programs.get(NAME) is None
+        program.write_bytes(content)
+        opened(tmp_path / "cache")
+        assert not program.exists()
+    program.write_bytes(CONTENT)
+    other = program.with_name("jit_g-12ab-cache")
+    other.write_bytes(CONTENT[::-1])
+    close_programs(program.parent)
+    other.replace(program)  # the program of another key
+    opened(tmp_path / "cache")
+    assert not files(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b'{"jit_f-12ab-cache": null}', b"[" * 10**5])
+def test_programs_without_a_digest_are_removed(content, program, tmp_path):
+    (program.parent / cache.DIGESTS).write_bytes(content)
+    opened(tmp_path / "cache")
+    assert not files(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has other links and pipes")
-def test_links_and_pipes_are_neither_read_nor_followed(programs, tmp_path):
-    programs.put(NAME, CONTENT)
-    (path,) = files(tmp_path)
+def test_links_and_pipes_are_neither_read_nor_followed(program, tmp_path):
     mine = tmp_path / "mine"
-    path.rename(mine)
-    whole = mine.read_bytes()
-    for place in (lambda: path.symlink_to(mine), lambda: os.mkfifo(path), lambda: path.symlink_to("gone")):
+    program.rename(mine)
+    for place in (
+        lambda: program.symlink_to(mine),
+        lambda: os.mkfifo(program),
+        lambda: program.symlink_to("gone"),
+    ):
         place()
-        assert programs.get(NAME) is None
-        programs.put(NAME, b"new")
-        assert programs.get(NAME) == b"new" and mine.read_bytes() == whole
-        path.unlink()
-    path.mkdir()
-    assert programs.get(NAME) is None
-    programs.put(NAME, b"new")
-    assert programs.get(NAME) is None and files(tmp_path) == [path]
+        opened(tmp_path / "cache")
+        assert not os.path.lexists(program) and mine.read_bytes() == CONTENT
+    program.mkdir()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("POPSIM_CACHE", raising=False)
+        assert open_programs(tmp_path / "cache") is None
 
 
-def test_a_folder_that_vanishes_or_cannot_be_written_changes_nothing(programs, tmp_path, monkeypatch):
-    (folder,) = (tmp_path / "cache").iterdir()
-    folder.rmdir()
-    programs.put(NAME, CONTENT)
-    assert programs.get(NAME) is None and not folder.exists()
-    folder.mkdir()
-    programs.put(NAME, CONTENT)  # after a failure it does not try again
-    assert not files(tmp_path)
-
+def test_a_folder_that_vanishes_or_cannot_be_written_changes_nothing(program, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    fresh = SealedPrograms(folder)
+    program.with_name("jit_g-12ab-cache").write_bytes(CONTENT)
     with monkeypatch.context() as patched:
         patched.setattr("pathlib.Path.replace", full)
-        fresh.put(NAME, CONTENT)
-    assert not files(tmp_path)
+        close_programs(program.parent)
+    opened(tmp_path / "cache")
+    assert files(tmp_path) == [program]
+    shutil.rmtree(program.parent)
+    close_programs(program.parent)
+    assert not program.parent.exists()
 
 
 def test_a_folder_that_cannot_be_used_is_said_once(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("mine")
     monkeypatch.delenv("POPSIM_CACHE", raising=False)
-    assert open_programs(str(file)) is None
+    assert open_programs(file) is None
     monkeypatch.setenv("POPSIM_CACHE", str(file))
     with pytest.warns(UserWarning, match="programs are not kept: .*file"):
-        assert open_programs(str(file)) is None
+        assert open_programs(file) is None
     assert file.read_text() == "mine"
 
 
@@ -211,67 +241,59 @@ def test_a_folder_that_others_could_write_to_is_not_used(tmp_path, monkeypatch):
     for each, mode in ((home, 0o770), (folder, 0o707)):
         each.chmod(mode)
         with pytest.warns(UserWarning, match="nobody else may write to it"):
-            assert open_programs(str(home)) is None
+            assert open_programs(home) is None
         each.chmod(0o700)
     monkeypatch.setattr("os.getuid", lambda: folder.stat().st_uid + 1)
     with pytest.warns(UserWarning, match="must belong to you"):
-        assert open_programs(str(home)) is None
+        assert open_programs(home) is None
 
 
-def test_writers_at_once_leave_whole_programs(tmp_path):
-    contents = {f"jit_{i}": os.urandom(10_000) for i in range(8)}
-    wrong = []
+def test_commands_at_once_leave_whole_programs(tmp_path):
+    """What one of them removes, because no other has ended, is compiled again."""
+    contents = {f"jit_{i}-cache": os.urandom(10_000) for i in range(8)}
 
     def use():
-        own = opened(tmp_path / "cache")
-        for _ in range(5):
-            for key, content in contents.items():
-                own.put(key, content)
-                if own.get(key) != content:
-                    wrong.append(key)
+        folder = opened(tmp_path / "cache")
+        for name, content in contents.items():
+            (folder / name).write_bytes(content)
+        close_programs(folder)
 
     threads = [threading.Thread(target=use) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert not wrong and len(files(tmp_path)) == len(contents)
+    opened(tmp_path / "cache")
+    assert all(path.read_bytes() == contents[path.name] for path in files(tmp_path))
 
 
-def test_the_least_recently_used_programs_are_removed(tmp_path):
-    home, (old, own) = tmp_path / "cache", ("jaxlib-0.9.1-" + "a" * 16, "jaxlib-0.10.2-" + "b" * 16)
-    for name in (old, own, "mine"):
+def test_the_oldest_programs_are_removed(tmp_path):
+    home, (old, current) = tmp_path / "cache", ("jaxlib-0.9.1-" + "a" * 16, "jaxlib-0.10.2-" + "b" * 16)
+    for name in (old, current, "mine"):
         (home / name).mkdir(parents=True)
-    (home / "mine" / f"{'0' * 64}.program").write_bytes(bytes(1000))
-    (home / own / "notes.txt").write_bytes(bytes(1000))
-    for age, name in ((3, old), (2, own), (1, own), (5, own)):
-        path = home / name / f"{str(age) * 64}.program"
+    (home / "mine" / "0-cache").write_bytes(bytes(1000))
+    (home / current / "notes.txt").write_bytes(bytes(1000))
+    for age, name in ((3, old), (2, current), (1, current), (5, current)):
+        path = home / name / f"{age}-cache"
         path.write_bytes(bytes(100))
         os.utime(path, (1e9 - age, 1e9 - age))
-    left_over = home / own / f"{'7' * 64}.program.0123abcd.partial"
-    left_over.write_bytes(b"half")
-    assert remove_oldest(home, 400) == 0 and left_over.exists()
-    os.utime(left_over, (1e9, 1e9))
-    assert remove_oldest(home, 350) == 150
-    assert not left_over.exists() and not (home / old).exists()
-    assert sorted(path.name[0] for path in (home / own).iterdir()) == ["1", "2", "n"]
+    remove_oldest(home, 400)
+    assert len(files(home / current)) == 3
+    remove_oldest(home, 350)
+    assert not files(home / old)
+    assert sorted(path.name[0] for path in (home / current).iterdir()) == ["1", "2", "n"]
     assert len(files(home / "mine")) == 1
 
 
-def test_the_folder_stays_bounded_and_keeps_what_is_used(tmp_path, monkeypatch):
-    home = tmp_path / "cache"
-    monkeypatch.setattr(cache, "MOST_BYTES", 4000)
+def test_the_folder_stays_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(remove_oldest, "__defaults__", (4000,))
-    full = opened(home)
-    full.put("used", b"!")
+    folder = opened(tmp_path / "cache")
     for i in range(20):
-        full.put(f"jit_{i}", bytes(450))
-        for path in files(home):
-            os.utime(path, (1e9 + i, 1e9 + i))
-        assert full.get("used") == b"!"
-        assert sum(path.stat().st_size for path in files(home)) <= 4000
-    full.put("jit_large", bytes(1000))  # would drive out many others
-    assert full.get("jit_19") and full.get("jit_large") is None and full.get("jit_0") is None
+        (folder / f"jit_{i}-cache").write_bytes(bytes(450))
+        os.utime(folder / f"jit_{i}-cache", (1e9 + i, 1e9 + i))
+        close_programs(folder)
+        assert sum(path.stat().st_size for path in files(folder)) <= 4000
+    assert (folder / "jit_19-cache").exists() and not (folder / "jit_0-cache").exists()
 
 
 FIRST = "processor\t: 0\nmodel name\t: A\ncpu MHz\t\t: 2100.5\nflags\t\t: fpu avx2\n\n"

@@ -16,7 +16,7 @@ from small_experiment import Sum, stopping_after
 
 import popsim
 from popsim._compiled import _trials_last, choice, elementwise, jit, map_trials, transformations
-from popsim.engine import engine_used, plain_jax
+from popsim.engine import current_engine, plain_jax
 from popsim.experiments import Cognitive, RunStopped, resume_run, run_experiment
 from popsim.store.json_files import read_sealed_json, write_sealed_json
 from popsim.training import TaskTrainer, rules, sgd
@@ -96,7 +96,7 @@ def test_plain_jax_is_plain_jax():
     x, keys = jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), jax.random.split(jax.random.key(0), 2)
     by_engine = str(jax.make_jaxpr(functools.partial(map_trials, draw))(x, keys))
     with plain_jax():
-        assert engine_used() == choice.PLAIN_JAX
+        assert current_engine() == choice.PLAIN_JAX
         by_jax = str(jax.make_jaxpr(functools.partial(map_trials, draw))(x, keys))
     assert "elementwise" in by_engine and "random_bits" not in by_engine
     assert "elementwise" not in by_jax and "random_bits" in by_jax
@@ -105,7 +105,7 @@ def test_plain_jax_is_plain_jax():
 
     @jit
     def run(x, keys, outer):
-        traced.append(engine_used())
+        traced.append(current_engine())
         return map_trials(draw, x, keys)
 
     for _ in range(2):
@@ -183,12 +183,12 @@ def test_with_an_unknown_jax_everything_runs_by_plain_jax_with_one_warning(broke
     monkeypatch.setitem(sys.modules, broken, None)
     monkeypatch.delattr(popsim._compiled, broken.rpartition(".")[2])
     with (
-        choice.noting_fallbacks(),
+        choice.record_fallbacks(),
         pytest.warns(UserWarning, match=f"JAX {jax.__version__} .*all") as warned,
     ):
         doubled = jax.jit(functools.partial(map_trials, elementwise(lambda x: 2 * x)))
         np.testing.assert_array_equal(doubled(jnp.ones(3)), np.full(3, 2.0))
-        assert engine_used() == choice.PLAIN_JAX
+        assert current_engine() == choice.PLAIN_JAX
     assert len(warned) == 1
     transformations._problem_with_jax.cache_clear()
 

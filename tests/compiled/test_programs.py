@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim._compiled import as_array, compilation, is_tracing, jit_compactly, jit_quickly
+from popsim._compiled import as_array, compilation, is_tracing, jit_fast_compile, jit_low_memory
 from popsim.cli import main
 
 MOST = 30
@@ -38,21 +38,21 @@ def test_flags_of_the_user_stay(flags, left, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", flags)
     known = {name: value for name, value in (left or {}).items() if compilation._is_known(name, value)}
     on_cpu = known or None if jax.default_backend() == "cpu" else None
-    assert compilation.compiler_options(compilation.QUICK) == on_cpu
+    assert compilation.compiler_options(compilation.FAST_COMPILE) == on_cpu
 
 
 def test_options_that_xla_does_not_know_are_left_out(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
-    known = compilation.compiler_options(compilation.COMPACT)
-    assert compilation.compiler_options({**compilation.COMPACT, "xla_gone": True}) == known
-    assert jit_compactly(lambda x: 2 * x)(jnp.asarray(3)) == 6
+    known = compilation.compiler_options(compilation.LOW_MEMORY)
+    assert compilation.compiler_options({**compilation.LOW_MEMORY, "xla_gone": True}) == known
+    assert jit_low_memory(lambda x: 2 * x)(jnp.asarray(3)) == 6
 
 
 def test_a_quick_program_is_one_of_its_own_or_a_part_of_another(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "")
     traced = []
 
-    @jit_quickly
+    @jit_fast_compile
     def doubled(x, name):
         traced.append(is_tracing())
         return 2 * x, name

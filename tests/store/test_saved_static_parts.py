@@ -14,7 +14,7 @@ import pytest
 import safetensors.numpy
 
 import popsim
-from popsim import _named_parts, senses
+from popsim import _comparison, senses
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.plants import PointMass
@@ -167,7 +167,7 @@ def test_code_of_scripts_is_compared_across_processes(tmp_path):
 
 def test_between_versions_only_known_differences_are_refused(tmp_path, monkeypatch):
     save_model(tmp_path / "m", reaching())
-    real = _named_parts.described_parts
+    real = _comparison.describe_parts
 
     def of_a_later_version(*arguments):
         described = real(*arguments)
@@ -176,7 +176,7 @@ def test_between_versions_only_known_differences_are_refused(tmp_path, monkeypat
         described["parts"][path] = described["parts"][path][:-8] + "0" * 8
         return described | {"versions": described["versions"] | {"popsim": "9.0"}}
 
-    monkeypatch.setattr("popsim.store.model_file.described_parts", of_a_later_version)
+    monkeypatch.setattr("popsim.store.model_file.describe_parts", of_a_later_version)
     with pytest.warns(UserWarning, match=r"not known of `model.channels.vision.sense`, `model.plant.limb`"):
         load_model(tmp_path / "m", reaching())
     with pytest.raises(MismatchError, match=r"`model\.dt`, 0\.01 then and 0\.02 now"):

@@ -11,8 +11,8 @@ import optax
 import pytest
 
 import popsim
+from popsim._comparison import describe_parts
 from popsim._fingerprint import fingerprint, source_fingerprint
-from popsim._named_parts import described_parts
 from popsim.hand import Workspace
 from popsim.tasks import RandomReaches
 from popsim.training import adam
@@ -122,7 +122,7 @@ def test_what_is_of_popsim_counts_by_its_public_name(monkeypatch):
 
     def fingerprints():
         parts = popsim.PerMember([1.0]), popsim.of_member
-        return [fingerprint(part) for part in parts], described_parts("model", parts, 99)["code"]
+        return [fingerprint(part) for part in parts], describe_parts("model", parts, 99)["code"]
 
     before = fingerprints()
     monkeypatch.setattr(popsim.PerMember, "__module__", "popsim.moved")

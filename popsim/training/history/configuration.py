@@ -11,9 +11,9 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._compiled import engine_used
+from popsim._comparison import describe_differences, part_texts
+from popsim._compiled import current_engine
 from popsim._fingerprint import fingerprint, source_fingerprint
-from popsim._named_parts import differing_parts, named_parts
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
 from popsim.training.loop.plan import TrainingPlan
@@ -86,7 +86,7 @@ class Configuration:
             "python": ".".join(platform.python_version_tuple()[:2]),
             "jax": jax.__version__,
             "popsim": __version__,
-            "engine": engine_used(),
+            "engine": current_engine(),
             **{f"source of {name}": digest for name, digest in sources.items()},
         }
 
@@ -95,7 +95,7 @@ class Configuration:
         """By name, the parts of the values compared by fingerprint, as JSON values for messages."""
         rate = np.unique(np.asarray(learning_rate_of(self.plan.state.opt_state)))
         compared = {**self._compared, "optimizer": {"learning_rate": rate.squeeze()}}
-        return {name: named_parts(name, value) for name, value in compared.items()}
+        return {name: part_texts(name, value) for name, value in compared.items()}
 
     def up_to(self, batch: int) -> dict[str, Any]:
         """Return the configuration of all batches before `batch`, as JSON values."""
@@ -133,7 +133,7 @@ def differences(
         is_digest = isinstance(before, str) and isinstance(now, str) and len(now) == len(before) == 64
         is_sample = isinstance(before, list) and name.startswith("first numbers")
         if is_digest or is_sample:
-            parts = differing_parts(name, parts_found, (parts_expected or {}).get(name, {}))
+            parts = describe_differences(name, parts_found, (parts_expected or {}).get(name, {}))
             texts.append(parts or f"`{name}`")
         else:
             texts.append(f"`{name}`, {before} then and {now} now")

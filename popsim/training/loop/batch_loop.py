@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree
 
-from popsim._compiled import jit_compactly, traced_once
+from popsim._compiled import jit_low_memory, trace_function
 from popsim.ensemble import map_members
 from popsim.per_member import with_member_values
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, state_parts
@@ -142,7 +142,7 @@ class BatchLoop(eqx.Module):
             return eqx.filter(state, eqx.is_array), record
 
         first_enabled = None if plan.enabled is None else plan.enabled[0]
-        step, (_, record) = traced_once(step_of, arrays, first_enabled)
+        step, (_, record) = trace_function(step_of, arrays, first_enabled)
         trainables = jax.eval_shape(trainables_of_arrays, arrays)
         buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(trainables, self.n_kept + 1))
 
@@ -188,7 +188,7 @@ def _map_blocks_with_active(
         return jax.tree.map(lambda leaf: leaf.at[block_places].get(mode="clip"), (arrays, *constants))
 
     first = jax.eval_shape(members_at, order[:block], arrays)
-    program, (_, record) = traced_once(jax.vmap(one_member), first)
+    program, (_, record) = trace_function(jax.vmap(one_member), first)
     records = jax.tree.map(lambda leaf: _empty_record((n_members, *leaf.shape[1:]), leaf.dtype), record)
 
     def one_block(number, carry):
@@ -223,7 +223,7 @@ def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> in
     return even if 2 * even >= most else most
 
 
-@functools.partial(jit_compactly, donate="all-except-first")
+@functools.partial(jit_low_memory, donate="all-except-first")
 def _compiled_run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tuple[TrainState, LoopBuffers]:
     state, plan = donated
     if loop.mesh is None:
@@ -254,7 +254,7 @@ def _traced_outside_of_meshes(function: Callable[..., PyTree]) -> Callable[..., 
 
     def call(*arguments):
         with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
-            traced, _ = traced_once(function, *arguments)
+            traced, _ = trace_function(function, *arguments)
         return traced(*arguments)
 
     return call

@@ -21,7 +21,7 @@ from popsim._checks import (
     shown,
     warn_caller,
 )
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number, plain_value
 from popsim.distributions import AbstractDistribution
 from popsim.per_member import aligned_mask
@@ -290,7 +290,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         return jnp.where(population.frozen, jnp.inf, scores)
 
 
-@jit_quickly
+@jit_fast_compile
 def parents_in(
     rule: PopulationBasedTraining, scores: Float[Array, " member"], *, key: Key[Array, ""]
 ) -> Int[Array, " member"]:
@@ -309,7 +309,7 @@ def parents_in(
     return jnp.where(jnp.any(jnp.isfinite(scores)), parents, jnp.arange(scores.shape[0]))
 
 
-@jit_quickly
+@jit_fast_compile
 def values_after_selection(
     rule: PopulationBasedTraining,
     of_parents: Mapping[str, Shaped[Array, "member ..."]],

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._compiled import on_host
+from popsim._compiled import to_numpy
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, state_parts
 
 __all__ = ["MemberLayout", "check_devices"]
@@ -58,7 +58,7 @@ class MemberLayout:
         def laid_out(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
-            array = on_host(leaf)
+            array = to_numpy(leaf)
             numbers = jnp if isinstance(array, jax.Array) else np
             padded = numbers.concatenate([array, *[array[-1:]] * n_extra]) if n_extra else array
             return jax.device_put(padded, sharding)
@@ -87,7 +87,7 @@ class MemberLayout:
         def gathered(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
-            array = on_host(leaf)
+            array = to_numpy(leaf)
             if isinstance(array, jax.Array):
                 return jax.device_put(leaf, device)[: self.n_members]
             return jax.device_put(array[: self.n_members].copy(), place)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from popsim._compiled import jit_quickly, map_trials
+from popsim._compiled import jit_fast_compile, map_trials
 from popsim.loss import Loss, LossValues
 from popsim.per_member import aligned_mask, member_values, with_member_values
 from popsim.randomness import as_key, check_draws_from_key, key_stream, trial_keys
@@ -46,7 +46,7 @@ def training_trials(
     return map_trials(lambda k: task.trial(batch=batch, key=key_stream(k, "specification")), keys)
 
 
-@jit_quickly
+@jit_fast_compile
 def trials_of_batch(
     task: AbstractTask,
     batch_size: int,

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_positive
-from popsim._compiled import jit_quickly
+from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_value
 from popsim._precision import lost_in_precision
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
@@ -99,7 +99,7 @@ def init_optimizer_of_members(
     return without_member_axes(states)
 
 
-@jit_quickly
+@jit_fast_compile
 def _states_of_members(init: Callable[[PyTree[Array]], PyTree], params: PyTree[Array]) -> PyTree[Array]:
     return jax.vmap(init)(params)
 

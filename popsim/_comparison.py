@@ -1,35 +1,27 @@
-"""The parts of a value as texts by name, and the comparison of these with those in a file."""
+"""Descriptions of values by the texts of their parts, and their comparison with those in a file."""
 
-import dataclasses
 import importlib.metadata
+import itertools
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from popsim._fingerprint import (
-    PLAIN,
-    fingerprint,
-    is_installed,
-    public_module,
-    source_fingerprint,
-    source_of_class,
-)
+from popsim._fingerprint import ARRAYS, PLAIN, code_of, fingerprint, is_instance_of_dataclass, named_parts
 from popsim._text_checks import printable
 from popsim.version import __version__
 
 MOST_PARTS = 500
 MOST_TOLD = 3
 LONGEST = 100
-DEEPEST = 20
 PACKAGES = ("diffrax", "equinox", "jax")  # of which models have parts, as of popsim
 
 
-def named_parts(name: str, value: Any, most: int = MOST_PARTS) -> dict[str, str]:
-    """Return a text for each part of a value, by path, such as "task.loss.terms.0.weight".
+def part_texts(name: str, value: Any, most: int = MOST_PARTS) -> dict[str, str]:
+    """Return a text for each of the first parts of a value, by path, such as "task.loss.terms.0.weight".
 
     Arrays of up to 4 numbers are written out; others give dtype, shape and digest, functions name and digest.
 
@@ -39,21 +31,35 @@ def named_parts(name: str, value: Any, most: int = MOST_PARTS) -> dict[str, str]
     - `value`: a PyTree, an optimizer, a function, or a combination of them.
     - `most`: the largest number of parts.
     """
-    parts = {}
-    for path, text, _ in _parts(name, value, 0):
-        parts[path] = _shorten(text)
-        if len(parts) == most:
-            break
-    return parts
+    return {path: _part_text(part) for path, part in itertools.islice(named_parts(name, value), most)}
 
 
-def differing_parts(name: str, then: Any, now: Mapping[str, str]) -> str:
+def _part_text(part: Any) -> str:
+    if isinstance(part, ARRAYS):
+        text = _array_text(part)
+    elif isinstance(part, PLAIN):
+        text = part if isinstance(part, str) else repr(part)
+    elif is_instance_of_dataclass(part):
+        text = type(part).__qualname__
+    else:
+        text = f"{getattr(part, '__qualname__', type(part).__qualname__)} {fingerprint(part)[:8]}"
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]} {fingerprint(text)[:8]}"
+
+
+def _array_text(array: Any) -> str:
+    if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.size <= 4:
+        numbers = ", ".join(map(str, np.ravel(np.asarray(array))))
+        return f"[{numbers}]" if array.ndim else numbers
+    return f"{array.dtype} {array.shape} {fingerprint(array)[:8]}"
+
+
+def describe_differences(name: str, then: Any, now: Mapping[str, str]) -> str:
     """Return a message on the parts that differ, with both texts; empty if none does.
 
     **Arguments:**
 
     - `name`: the name of the value.
-    - `then`: earlier results of `named_parts` by name, as read from a file; anything else counts as empty.
+    - `then`: earlier results of `part_texts` by name, as read from a file; anything else counts as empty.
     - `now`: the current result for this value.
     """
     then = then.get(name) if isinstance(then, dict) else None
@@ -82,53 +88,15 @@ def _beginning(text: str) -> str:
     return printable(text[:LONGEST])
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]} {fingerprint(text)[:8]}"
+def describe_parts(name: str, value: Any, most: int) -> dict[str, Any]:
+    """Return what `compare_parts` compares of a value, as JSON values for a file.
 
-
-def _parts(path: str, value: Any, depth: int) -> Iterator[tuple[str, str, Any]]:
-    """Yield path, text and value of all parts."""
-    inner: Mapping[Any, Any] = {}
-    if isinstance(value, (jax.Array, np.ndarray, np.generic)):
-        yield path, _array_text(value), value
-    elif isinstance(value, str):
-        yield path, value, value
-    elif isinstance(value, PLAIN):
-        yield path, repr(value), value
-    elif isinstance(value, Mapping):
-        inner = value
-    elif isinstance(value, (tuple, list)):
-        inner = dict(zip(getattr(value, "_fields", range(len(value))), value, strict=True))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield path, type(value).__qualname__, value
-        inner = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-    else:
-        yield path, f"{_name(value)} {fingerprint(value)[:8]}", value
-    for key, part in inner.items() if depth < DEEPEST else ():
-        yield from _parts(f"{path}.{key}", part, depth + 1)
-
-
-def _name(value: Any) -> str:
-    return getattr(value, "__qualname__", type(value).__qualname__)
-
-
-def _array_text(array: Any) -> str:
-    if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key) and array.size <= 4:
-        numbers = ", ".join(map(str, np.ravel(np.asarray(array))))
-        return f"[{numbers}]" if array.ndim else numbers
-    return f"{array.dtype} {array.shape} {fingerprint(array)[:8]}"
-
-
-def described_parts(name: str, value: Any, most: int) -> dict[str, Any]:
-    """Return what `compared_parts` compares of a value, as JSON values for a file.
-
-    **Arguments:** as for `named_parts`.
+    **Arguments:** as for `part_texts`.
     """
-    code = {path: _code_of(part) for path, _, part in _parts(name, value, 0) if _has_code(part)}
-    parts = named_parts(name, value, most)
+    parts = dict(itertools.islice(named_parts(name, value), most))
     return {
-        "parts": parts,
-        "code": {path: code[path] for path in parts if path in code},
+        "parts": {path: _part_text(part) for path, part in parts.items()},
+        "code": {path: code for path, part in parts.items() if (code := code_of(part)) is not None},
         "versions": {
             "python": ".".join(platform.python_version_tuple()[:2]),
             "popsim": __version__,
@@ -137,33 +105,15 @@ def described_parts(name: str, value: Any, most: int) -> dict[str, Any]:
     }
 
 
-def _has_code(part: Any) -> bool:
-    """Return whether a part is, or its class has, code beside what its text tells."""
-    if isinstance(part, (jax.Array, np.ndarray, np.generic, Mapping, tuple, list, *PLAIN)):
-        return False
-    if dataclasses.is_dataclass(part) and not isinstance(part, type):
-        return not is_installed(type(part).__module__)
-    return True
-
-
-def _code_of(part: Any) -> dict[str, str]:
-    """Return the module of a part, and the digest of its code; that of packages has their versions."""
-    module = getattr(part, "__module__", None) or type(part).__module__
-    if is_installed(module):
-        return {"module": public_module(module), "source": ""}
-    of_class = dataclasses.is_dataclass(part) and not isinstance(part, type)
-    return {"module": module, "source": source_of_class(type(part)) if of_class else source_fingerprint(part)}
-
-
-class Compared(NamedTuple):
+class Comparison(NamedTuple):
     """Messages on the parts that differ, and on those of which this is not known; empty if there are none."""
 
     different: str
     unknown: str
 
 
-def compared_parts(then: Mapping[str, Any], now: Mapping[str, Any]) -> Compared:
-    """Compare results of `described_parts`, the first one as read from a file.
+def compare_parts(then: Mapping[str, Any], now: Mapping[str, Any]) -> Comparison:
+    """Compare results of `describe_parts`, the first one as read from a file.
 
     Two functions of one name are not known to be equal if their code differs, as a lambda may be written
     anew, or if they are of different modules. Between versions, neither are packages' functions of one name,
@@ -187,7 +137,7 @@ def compared_parts(then: Mapping[str, Any], now: Mapping[str, Any]) -> Compared:
             is_unknown = bool(before and after) and len(names) == 1 and not is_one_place
         if is_unknown or not is_same:
             (unknown if is_unknown else different).append(path)
-    return Compared(_message(different, parts_then, parts_now), _names(unknown))
+    return Comparison(_message(different, parts_then, parts_now), _names(unknown))
 
 
 def _are_same(before: str, after: str) -> bool:
