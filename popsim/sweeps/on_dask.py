@@ -3,6 +3,9 @@
 Dask places the cells on workers, repeats what a lost worker had begun, and shows all in its dashboard. A task
 carries a path and a number; what it starts is the command that a person would type. Cells that select among
 one another are trained by as many processes as there are workers, each of which takes all in turn.
+
+A function of the worker would not do: its memory grows by the programs of each cell, its JAX keeps the
+devices with which it began, and it does not notice that the module of a user has changed.
 """
 
 import contextlib
