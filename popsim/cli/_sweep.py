@@ -22,6 +22,7 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
+from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.glance import glance_at_sweep
 from popsim.sweeps.running import check_sweep
@@ -213,12 +214,10 @@ class SweepRun:
         if len(self.cell) != 1 or self.engine.on is not None:
             report_trained(self.engine.train(self.path, list(self.cell) or None))
             return
-        folder, (number,) = SweepFolder(self.path), self.cell
-        _, sweep = folder.read()
-        sweep.cell(number)  # which says if there is none
+        (number,) = self.cell
+        cell = DescribedSweep.read(SweepFolder(self.path)).cell(number)
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
-        place = folder.cell(number).path
-        finish(place, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
+        finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,10 +4,11 @@ import abc
 import contextlib
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+from popsim._text_checks import as_word
 from popsim.store.files import (
     check_plain_file,
     check_plain_folder,
@@ -17,8 +18,9 @@ from popsim.store.files import (
     unfinished,
 )
 from popsim.store.identity import HOLDER, LOCK
+from popsim.store.json_files import read_json
 
-__all__ = ["PlainFolder"]
+__all__ = ["PlainFolder", "description_or_empty", "import_option"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +84,14 @@ class PlainFolder(abc.ABC):
         ignored = (LOCK, HOLDER, *traces)
         return next((name for name in names if name not in ignored and not is_of_system(name)), None)
 
+    def command(self, verb: str, suffix: str = "") -> str:
+        """Return a command on the folder or on a path in it, such as "popsim resume runs/one".
+
+        It imports the module of an experiment from outside popsim, which the description names.
+        """
+        content = description_or_empty(self.description) if self.description.is_file() else {}
+        return f"popsim {import_option(content)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
+
     @classmethod
     def make(cls, path: str | Path) -> Self:
         """Create the folder if missing; raise `ValueError` if it cannot be written."""
@@ -94,3 +104,31 @@ class PlainFolder(abc.ABC):
         except OSError as error:
             raise ValueError(f"`out` must be a folder that can be written, got {path}: {error}") from None
         return folder
+
+
+def import_option(description: Mapping[str, Any]) -> str:
+    """Return the command-line options that make an experiment known: `--import MODULE `, with a space.
+
+    **Arguments:**
+
+    - `description`: as in run.json: the `module` of the experiment, and the `network_modules` that register
+        networks; those of popsim need no option.
+    """
+    further = description.get("network_modules")
+    modules = [description.get("module"), *(further if isinstance(further, list) else ())]
+    named = [module for module in modules if isinstance(module, str) and not module.startswith("popsim.")]
+    return "".join(f"--import {_importable(module)} " for module in dict.fromkeys(named))
+
+
+def _importable(module: str) -> str:
+    is_found = module != "__main__" and all(part.isidentifier() for part in module.split("."))
+    return module if is_found else "MODULE"
+
+
+def description_or_empty(path: Path) -> dict[str, Any]:
+    """Read a description; return an empty one if it is not of popsim."""
+    try:
+        described = read_json(path)
+    except ValueError:
+        return {}
+    return described if isinstance(described, dict) else {}

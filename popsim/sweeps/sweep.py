@@ -238,7 +238,7 @@ class Sweep:
 
     def labels_of(self, number: int) -> dict[str, list[Any]]:
         """Return for each axis, and for "seed", the value of each member of a cell."""
-        self._check_number(number)
+        self.check_number(number)
         part = self._parts[number % len(self._parts)]
         rows = list(itertools.product(*(values for _, values in part.grid), part.seeds))
         names = [*(name for name, _ in part.grid), "seed"]
@@ -248,7 +248,7 @@ class Sweep:
 
     def cell(self, number: int) -> Cell:
         """Return a cell."""
-        self._check_number(number)
+        self.check_number(number)
         part = self._parts[number % len(self._parts)]
         settings = self.settings_of(number)
         first = number // len(self._parts) * self._first_of_part[-1]
@@ -265,7 +265,8 @@ class Sweep:
         """Yield all cells, each made when it is asked for."""
         return map(self.cell, range(self.n_cells))
 
-    def _check_number(self, number: int) -> None:
+    def check_number(self, number: int) -> None:
+        """Raise `ValueError` unless there is a cell of this number."""
         check_non_negative_int("cell", number)
         if number >= self.n_cells:
             raise ValueError(f"`cell` must be 0 to {self.n_cells - 1}, got {number}.")
