@@ -25,7 +25,7 @@ from popsim.sweeps import (
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.glance import glance_at_sweep
-from popsim.sweeps.running import check_sweep
+from popsim.sweeps.making import check_sweep
 from popsim.sweeps.tables import plan_table, sweep_table
 
 SweepPath = Annotated[

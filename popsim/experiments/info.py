@@ -142,6 +142,7 @@ def read_run_info(path: str | Path) -> RunInfo:
 
 def info_of_run(described: DescribedRun) -> RunInfo:
     """Return the state of a run whose description is read; see `read_run_info`."""
+    _check_settings(described)
     folder, run_id = described.folder, described.run_id
     settings = described.content.get("settings", {})
     arrays, attributes, history_damage = _history(folder, run_id)
@@ -167,7 +168,7 @@ def info_of_run(described: DescribedRun) -> RunInfo:
 
 
 def _read_description(path: str | Path) -> DescribedRun:
-    """Read the description of a run or a training, and check what is shown of it."""
+    """Read the description of a run or a training."""
     folder = RunFolder(as_path("path", path))
     check_path("path", folder.path)
     folder.check_plain()
@@ -176,15 +177,17 @@ def _read_description(path: str | Path) -> DescribedRun:
             f"`path` must be the folder of a popsim run or training, got {folder.path}: "
             "it has neither run.json nor training.json."
         )
-    described = DescribedRun.read(folder)
-    if described.is_run:
-        settings = described.content.get("settings")
-        if not isinstance(described.content.get("experiment"), str) or not isinstance(settings, dict):
-            raise ValueError(f"{described.path} must name an experiment and its settings.")
-        for name in ("n_batches", "n_members"):
-            if type(settings.get(name)) is not int:
-                raise ValueError(f"`{name}` in {described.path} must be a number.")
-    return described
+    return DescribedRun.read(folder)
+
+
+def _check_settings(described: DescribedRun) -> None:
+    """Raise `ValueError` unless the description of a run has what is read of it here."""
+    name, settings = (described.content.get(entry) for entry in ("experiment", "settings"))
+    if described.is_run and not (isinstance(name, str) and isinstance(settings, dict)):
+        raise ValueError(f"{described.path} must name an experiment and its settings.")
+    for name in ("n_batches", "n_members") if isinstance(settings, dict) else ():
+        if type(settings.get(name)) is not int:
+            raise ValueError(f"`{name}` in {described.path} must be a number.")
 
 
 def _changed_settings(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
@@ -272,6 +275,7 @@ def verify_run(path: str | Path) -> dict[str, str]:
 
 def damage_of_run(described: DescribedRun) -> dict[str, str]:
     """Return the problems of a run whose description is read; see `verify_run`."""
+    _check_settings(described)
     folder, parts, damage = described.folder, RunParts(described.folder, described.run_id), {}
     try:
         parts = read_parts(described)
@@ -300,8 +304,7 @@ def _missing_figures(described: DescribedRun) -> dict[str, str]:
 
 
 def _damaged_checkpoints(parts: RunParts) -> dict[str, str]:
-    folder = parts.folder
-    checkpoints = parts.all_checkpoints()
+    folder, checkpoints = parts.folder, parts.all_checkpoints()
     problems = {step: complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
     steps = checkpoints.steps()
     if not steps and (folder.is_finished or parts.checkpoints):
@@ -326,8 +329,7 @@ def _damaged_log(parts: RunParts) -> dict[str, str]:
 
 
 def _damaged_history(parts: RunParts) -> dict[str, str]:
-    folder = parts.folder
-    name = folder.history.name
+    folder, name = parts.folder, parts.folder.history.name
     if not (folder.history.exists() or parts.history or Checkpoints(folder.checkpoints).steps()):
         return {}
     try:

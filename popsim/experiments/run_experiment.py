@@ -1,6 +1,5 @@
 """Run an experiment into a folder, and resume it."""
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,27 +12,26 @@ from popsim._compiled import noting_fallbacks
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path
 from popsim.ensemble import member
-from popsim.experiments._figures import save_figures
 from popsim.experiments.circumstances import (
     Devices,
     check_flags,
     circumstances,
     engine_of_run,
     write_engine,
-    write_resumption,
 )
 from popsim.experiments.described_run import differences_from_plan, differences_text
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording
 from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
+from popsim.experiments.run_options import RunOptions, RunStopped
 from popsim.per_member import of_member
-from popsim.store import MismatchError, RunFolder, lock_folder
+from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
 from popsim.store.json_files import plain_json
 from popsim.store.plain_folder import import_option
-from popsim.store.run_folder import DescribedRun
+from popsim.store.run_folder import DescribedRun, check_resumable
 from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
@@ -41,64 +39,6 @@ from popsim.training.options import CHECKPOINT_SECONDS
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
-
-
-class RunStopped(Exception):
-    """A run was stopped. Its progress is saved; `resume_run` continues it.
-
-    **Arguments:**
-
-    - `path`: the folder of the run.
-    - `n_batches`: the number of batches trained so far.
-    """
-
-    def __init__(self, path: Path, n_batches: int):
-        super().__init__(
-            f"the run {path} stopped after {n_batches} batches; to continue: {RunFolder(path).resume_command}"
-        )
-        self.path = path
-        self.n_batches = n_batches
-
-
-@dataclasses.dataclass(frozen=True)
-class RunOptions:
-    """How a run is trained now; what it says of itself in run.json is no part of it. See `run_experiment`."""
-
-    quiet: bool = False
-    devices: Devices | None = None
-    population: SharedPopulation | None = None
-    without_lock: bool = False
-    stop: Callable[[], bool] | None = None
-
-    def build_trainer(
-        self, experiment: AbstractExperiment, folder: Path, seconds: float, member_batch_size: int | None
-    ) -> TaskTrainer:
-        """Build the trainer of a run, with checkpoints in its folder after so many seconds."""
-        options: dict[str, Any] = {
-            "devices": self.devices,
-            "checkpoint_seconds": seconds,
-            "stop": self.stop,
-        }
-        if member_batch_size is not None:
-            options["member_batch_size"] = member_batch_size
-        if experiment.selection is not None:
-            options["population_updates"] = [experiment.selection]
-        if self.without_lock:
-            options["without_lock"] = True
-        return experiment.build_trainer(chkpt_dir=folder, **options)
-
-    def lock(self, folder: Path) -> contextlib.AbstractContextManager[None]:
-        """Return the context in which the folder of a run is locked."""
-        return lock_folder(folder, without_lock=self.without_lock)
-
-    def write_resumption(self, run: Run, n_batches: int) -> DescribedRun:
-        """Record in run.json that a run continues after so many batches, if it does so otherwise."""
-        return write_resumption(run.described, n_batches, circumstances(self.devices, run.experiment))
-
-    def check_not_stopped(self, run: Run) -> None:
-        """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
-        if self.stop is not None and self.stop():
-            raise RunStopped(run.folder.path, run.experiment.n_batches)
 
 
 def run_experiment(
@@ -159,19 +99,35 @@ def run_experiment(
         **({} if population is None else {SHARED: True}),
     }
     options = RunOptions(quiet, devices, population, without_lock, stop)
-    sizes = entries["checkpoint_seconds"], entries["member_batch_size"]
-    trainer = options.build_trainer(experiment, Path(out), *sizes)
-    # Before a folder is made, or a run is deleted.
-    entries = plain_json("experiment", describe_experiment(experiment) | entries)
+    return _begin(experiment, Path(out), entries, options, overwrite=overwrite)
+
+
+def _begin(
+    experiment: AbstractExperiment,
+    out: Path,
+    entries: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    overwrite: bool,
+) -> Run:
+    """Check all that can be checked before a folder is made, or a run is deleted; then train.
+
+    **Arguments:**
+
+    - `entries`: what run.json says of the training beside the experiment.
+    """
+    entries = {**describe_experiment(experiment), **entries}
+    trainer = options.build_trainer(experiment, out, entries)
+    stored = plain_json("experiment", entries)
     check_size(experiment, trainer)
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
-    RunFolder.make(Path(out))
-    with options.lock(Path(out)):
-        folder = RunFolder.create(Path(out), overwrite=overwrite)
-        described = DescribedRun.create(folder, entries | circumstances(devices, experiment))
+    RunFolder.make(out)
+    with options.lock(out):
+        folder = RunFolder.create(out, overwrite=overwrite)
+        described = DescribedRun.create(folder, stored | circumstances(options.devices, experiment))
+        run = Run(described, experiment)
         try:
-            run = Run(described, experiment)
             return _train(run, trainer, untrained, options, lambda run, _: write_engine(run.described))
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
@@ -240,7 +196,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
             return run
         with options.lock(folder.path):  # killed after the summary
             return _finish(Run(described.read_again(), run.experiment))
-    described.check_resumable()
+    check_resumable(described.path, described.content)
     check_flags(described.content, described.path)
     if described.content.get("finished"):
         warn_caller(f"there must be a file {folder.summary}; it is missing: it is made again.")
@@ -250,10 +206,10 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
             f"`path` must not be a cell that selects among the members of others, got {folder.path}: "
             f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
         )
-    if (seconds := checkpoint_seconds) is None:
-        seconds = described.entry("checkpoint_seconds", float)
-    size = described.content.get("member_batch_size")
-    trainer = options.build_trainer(run.experiment, folder.path, seconds, size)
+    if checkpoint_seconds is None:
+        checkpoint_seconds = described.entry("checkpoint_seconds", float)
+    entries = {**described.content, "checkpoint_seconds": checkpoint_seconds}
+    trainer = options.build_trainer(run.experiment, folder.path, entries)
     with options.lock(folder.path):
         # Another process may have continued it before the lock was free.
         run = Run(described.read_again(), run.experiment)
@@ -326,6 +282,8 @@ def _finish(run: Run) -> Run:
     """
     described = run.described
     if described.content.get("draws_figures", True):
+        from popsim.experiments._figures import save_figures  # which loads matplotlib
+
         save_figures(run)
     figures = sorted(name for name, _ in files_below(run.folder.figures) if finished_name(name) is None)
     return Run(described.write(finished=True, figures=figures), run.experiment)

@@ -1,12 +1,12 @@
 """A folder of popsim: which names in it are popsim's, and the checks before it is read or written."""
 
-import abc
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self, overload
 
 from popsim._text_checks import as_word
 from popsim.store.files import (
@@ -20,14 +20,41 @@ from popsim.store.files import (
 from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import read_json
 
-__all__ = ["PlainFolder", "description_or_empty", "import_option"]
+__all__ = ["FolderPart", "PlainFolder", "description_or_empty", "import_option"]
 
 
 @dataclasses.dataclass(frozen=True)
-class PlainFolder(abc.ABC):
+class FolderPart:
+    """A file or a folder of popsim in a `PlainFolder`, of which it is an attribute: its path.
+
+    - `name`: its name.
+    - `is_folder`: whether it is a folder.
+    """
+
+    name: str
+    is_folder: bool = False
+
+    @overload
+    def __get__(self, folder: None, kind: Any) -> Self: ...
+    @overload
+    def __get__(self, folder: "PlainFolder", kind: Any) -> Path: ...
+    def __get__(self, folder: Any, kind: Any) -> Any:
+        return self if folder is None else folder.path / self.name
+
+
+@functools.cache
+def _parts_of(kind: type) -> tuple[FolderPart, ...]:
+    """Return the parts of a kind of folder, also those that it inherits."""
+    attributes = {name: value for each in reversed(kind.__mro__) for name, value in vars(each).items()}
+    return tuple(value for value in attributes.values() if isinstance(value, FolderPart))
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainFolder:
     """A folder that popsim writes, of a run or a sweep, in which there may be files of others, too.
 
-    A subclass says which files and folders are popsim's. They are what `check_plain` looks at, before
+    A subclass has a `FolderPart` for each file and folder that is popsim's, among them `description`, the
+    file that makes the folder popsim's, which is written first. They are what `check_plain` looks at, before
     anything is read, written or deleted: below the path that the user names nothing may be a link, a pipe or
     a device. The folder itself may be reached by a link.
 
@@ -36,14 +63,11 @@ class PlainFolder(abc.ABC):
 
     path: Path
 
-    @property
-    @abc.abstractmethod
-    def description(self) -> Path:
-        """The file that makes the folder popsim's. It is written first."""
+    description: ClassVar[FolderPart]
 
-    @abc.abstractmethod
     def parts(self) -> dict[Path, bool]:
         """Return the files and folders of popsim that may exist; whether each is a folder."""
+        return {self.path / part.name: part.is_folder for part in _parts_of(type(self))}
 
     def check_folder(self, path: Path) -> None:
         """Check one of the folders: that all in it, at any depth, are plain files and folders.

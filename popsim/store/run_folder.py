@@ -18,7 +18,7 @@ from popsim.store.files import (
 )
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
 from popsim.store.json_files import SealedFormat
-from popsim.store.plain_folder import PlainFolder, description_or_empty
+from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_empty
 
 __all__ = ["DescribedRun", "RunFolder"]
 
@@ -45,40 +45,13 @@ class RunFolder(PlainFolder):
     A training without an experiment has no `run.json`, `summary.json` and `figures/`.
     """
 
-    @property
-    def description(self) -> Path:
-        """`run.json`."""
-        return self.path / "run.json"
-
-    @property
-    def training(self) -> Path:
-        """`training.json`."""
-        return self.path / "training.json"
-
-    @property
-    def log(self) -> Path:
-        """`log.jsonl`."""
-        return self.path / "log.jsonl"
-
-    @property
-    def history(self) -> Path:
-        """`history.zarr/`."""
-        return self.path / "history.zarr"
-
-    @property
-    def checkpoints(self) -> Path:
-        """`checkpoints/`."""
-        return self.path / "checkpoints"
-
-    @property
-    def summary(self) -> Path:
-        """`summary.json`."""
-        return self.path / "summary.json"
-
-    @property
-    def figures(self) -> Path:
-        """`figures/`."""
-        return self.path / "figures"
+    description = FolderPart("run.json")
+    training = FolderPart("training.json")
+    log = FolderPart("log.jsonl")
+    history = FolderPart("history.zarr", is_folder=True)
+    checkpoints = FolderPart("checkpoints", is_folder=True)
+    summary = FolderPart("summary.json")
+    figures = FolderPart("figures", is_folder=True)
 
     @property
     def is_finished(self) -> bool:
@@ -97,9 +70,10 @@ class RunFolder(PlainFolder):
 
     def parts(self) -> dict[Path, bool]:
         """Return the files and folders of the run or training that may exist; whether each is a folder."""
-        parts = {self.training: False, self.log: False, self.history: True, self.checkpoints: True}
-        if os.path.lexists(self.description):
-            parts |= {self.description: False, self.summary: False, self.figures: True}
+        parts = super().parts()
+        if not os.path.lexists(self.description):  # files of these names may be of somebody else
+            for path in (self.description, self.summary, self.figures):
+                del parts[path]
         return parts
 
     def remove_left_overs(self) -> None:
@@ -174,7 +148,7 @@ class RunFolder(PlainFolder):
                     f"`chkpt_dir` must not hold a training already, got {self.path}: "
                     "restore_checkpoint=True continues it."
                 )
-            _check_resumable(self.training, content)
+            check_resumable(self.training, content)
         elif present := self.present_of_training():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
@@ -283,16 +257,12 @@ class DescribedRun:
         DESCRIPTION.write(self.path, described.content)
         return described
 
-    def check_resumable(self) -> None:
-        """Check that the training may be continued.
 
-        **Raises:** `MismatchError` if it has a format that is only read.
-        """
-        _check_resumable(self.path, self.content)
+def check_resumable(path: Path, content: Mapping[str, Any]) -> None:
+    """Check that the training of a `run.json` or `training.json` may be continued.
 
-
-def _check_resumable(path: Path, content: Mapping[str, Any]) -> None:
-    """**Raises:** `MismatchError` if a description has a format that is only read."""
+    **Raises:** `MismatchError` if it has a format that is only read.
+    """
     if (version := content["format"]) != FORMAT:
         raise MismatchError(
             f"{path} must have format {FORMAT} to be resumed, got {version!r}, which is only read: train "

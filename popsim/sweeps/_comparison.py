@@ -60,8 +60,8 @@ def compare_layouts(index: SweepIndex, described: DescribedSweep, cells: Iterabl
 
 def _agrees(index: SweepIndex, cell: SweepCell) -> bool:
     """Whether the results of a cell are what its run says; not if that cannot be read."""
-    first, end = cell.of_sweep.sweep.first_members()[cell.number : cell.number + 2]
-    results = {name: column[first:end] for name, column in index.members.items()}
+    members = cell.of_sweep.sweep.members_of(cell.number)
+    results = {name: column[members] for name, column in index.members.items()}
     try:
         return agrees(cell, results, float(index.seconds[cell.number]))
     except MISFITS:

@@ -15,7 +15,7 @@ from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts, read_summary
 from popsim.sweeps.division import Division
 from popsim.sweeps.folder import SWEEP_FORMAT, CellFolder, SweepFolder
-from popsim.sweeps.sweep import Cell, Sweep
+from popsim.sweeps.sweep import Sweep
 from popsim.training import SharedPopulation
 
 __all__ = ["DescribedSweep", "SweepCell", "read_cell_description"]
@@ -122,14 +122,9 @@ class SweepCell:
         return self.of_sweep.folder.cell(self.number)
 
     @functools.cached_property
-    def plan(self) -> Cell:
-        """What the plan of the sweep says of the cell."""
-        return self.of_sweep.sweep.cell(self.number)
-
-    @property
     def experiment(self) -> AbstractExperiment:
-        """The experiment, with its members."""
-        return self.plan.experiment
+        """The experiment that the plan has for the cell, with its members."""
+        return self.of_sweep.sweep.cell(self.number).experiment
 
     @property
     def part_of(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from popsim.store import CorruptDataError, RunFolder
 from popsim.store.files import check_is_folder
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat
-from popsim.store.plain_folder import PlainFolder
+from popsim.store.plain_folder import FolderPart, PlainFolder
 from popsim.sweeps.modules import named_modules
 from popsim.sweeps.sweep import Sweep
 
@@ -28,15 +28,11 @@ _CELL = re.compile(r"\d{6,}")
 class CellFolder(RunFolder):
     """The layout of a cell: an ordinary run, and `cell.json`, what the index of the sweep holds of it."""
 
-    @property
-    def entry(self) -> Path:
-        """`cell.json`."""
-        return self.path / "cell.json"
+    entry = FolderPart("cell.json")
 
     def parts(self) -> dict[Path, bool]:
         """Return the files and folders of the cell that may exist, also where `run.json` is lost."""
-        files = dict.fromkeys((self.description, self.summary, self.entry), False)
-        return super().parts() | files | {self.figures: True}
+        return PlainFolder.parts(self)
 
     @property
     def is_started(self) -> bool:
@@ -63,51 +59,14 @@ class SweepFolder(PlainFolder):
     Each file of a cell is written only by the process that holds the lock of its run.
     """
 
-    @property
-    def description(self) -> Path:
-        """`sweep.json`."""
-        return self.path / "sweep.json"
-
-    @property
-    def config(self) -> Path:
-        """`sweep.yaml`."""
-        return self.path / "sweep.yaml"
-
-    @property
-    def cells(self) -> Path:
-        """`cells/`."""
-        return self.path / "cells"
-
-    @property
-    def index(self) -> Path:
-        """`index.safetensors`."""
-        return self.path / "index.safetensors"
-
-    @property
-    def failures(self) -> Path:
-        """`failures/`."""
-        return self.path / "failures"
-
-    @property
-    def all_selections(self) -> Path:
-        """`selections/`."""
-        return self.path / "selections"
-
-    @property
-    def logs(self) -> Path:
-        """`logs/`."""
-        return self.path / "logs"
-
-    @property
-    def figures(self) -> Path:
-        """`figures/`."""
-        return self.path / "figures"
-
-    def parts(self) -> dict[Path, bool]:
-        """Return the files and folders of the sweep that may exist; whether each is a folder."""
-        files = dict.fromkeys((self.description, self.config, self.index), False)
-        folders = (self.cells, self.failures, self.all_selections, self.logs, self.figures)
-        return files | dict.fromkeys(folders, True)
+    description = FolderPart("sweep.json")
+    config = FolderPart("sweep.yaml")
+    cells = FolderPart("cells", is_folder=True)
+    index = FolderPart("index.safetensors")
+    failures = FolderPart("failures", is_folder=True)
+    all_selections = FolderPart("selections", is_folder=True)
+    logs = FolderPart("logs", is_folder=True)
+    figures = FolderPart("figures", is_folder=True)
 
     def check_folder(self, path: Path) -> None:
         """Check one of the folders; of `cells/` only the folders of the cells, see `check_cell`."""

@@ -137,7 +137,6 @@ class SweepIndex:
         folder = described.folder
         present = set(os.listdir(folder.cells)) if folder.cells.is_dir() else set()
         numbers = {layout: number for number, layout in enumerate(self.layouts)}
-        firsts = described.sweep.first_members()
         n_changed = 0
         for number, old_stamp in enumerate(map(tuple, self.stamp.tolist())):
             path = folder.cell(number).path
@@ -146,18 +145,30 @@ class SweepIndex:
                 continue
             n_changed += 1
             self.stamp[number] = stamp
-            entry = read_cell(described.cell(number)) if stamp[0] else CellEntry()
-            self._put(number, entry, slice(firsts[number], firsts[number + 1]), numbers)
+            cell = described.cell(number)
+            self._put(cell, read_cell(cell) if stamp[0] else CellEntry(), numbers)
         return n_changed
 
     def read_again(self, cell: SweepCell) -> None:
         """Enter what the run of a cell says, whatever its `cell.json` does."""
-        first, end = cell.of_sweep.sweep.first_members()[cell.number : cell.number + 2]
         numbers = {layout: place for place, layout in enumerate(self.layouts)}
-        self._put(cell.number, read_run(cell), slice(first, end), numbers)
+        self._put(cell, read_run(cell), numbers)
 
-    def _put(self, number: int, entry: CellEntry, members: slice, numbers: dict[CellLayout, int]) -> None:
+    def entry(self, cell: SweepCell) -> CellEntry:
+        """Return what the index holds of a cell."""
+        number, members = cell.number, cell.of_sweep.sweep.members_of(cell.number)
+        layout = int(self.layout[number])
+        return CellEntry(
+            int(self.state[number]),
+            int(self.n_batches[number]),
+            float(self.seconds[number]),
+            {name: column[members].tolist() for name, column in self.members.items()},
+            self.layouts[layout] if 0 <= layout < len(self.layouts) else None,
+        )
+
+    def _put(self, cell: SweepCell, entry: CellEntry, numbers: dict[CellLayout, int]) -> None:
         """Enter what is known of a cell."""
+        number, members = cell.number, cell.of_sweep.sweep.members_of(cell.number)
         self.state[number], self.n_batches[number] = entry.state, entry.n_batches
         self.seconds[number] = entry.seconds
         self.problems.pop(number, None)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from popsim.experiments.run_experiment import RunStopped
+from popsim.experiments.run_options import RunStopped
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep

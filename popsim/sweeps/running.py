@@ -1,9 +1,8 @@
-"""Make the folder of a sweep, and train its cells."""
+"""Train the cells of a sweep."""
 
 import contextlib
 import dataclasses
 import errno
-import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,133 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from popsim._checks import as_parts, check_instance, memory_of_machine, warn_caller
-from popsim._numeric_flags import numeric_flags
+from popsim._checks import as_parts, warn_caller
 from popsim._plain_values import plain_value
-from popsim._text_checks import as_path, check_path
+from popsim._text_checks import as_path
 from popsim.experiments import Run, RunStopped, run_or_resume
-from popsim.experiments.circumstances import FLAGS, Devices, check_flags
-from popsim.experiments.memory import check_size
-from popsim.store import MismatchError, RunFolder, SaveError, lock_folder, write_json
-from popsim.store.files import finished_name, saving, write_file
-from popsim.store.identity import FolderHeldError, new_run_id
-from popsim.store.json_files import plain_json
+from popsim.experiments.circumstances import Devices, check_flags
+from popsim.store import RunFolder, SaveError, lock_folder, write_json
+from popsim.store.files import finished_name, saving
+from popsim.store.identity import FolderHeldError
 from popsim.sweeps.cells import DescribedSweep, SweepCell
-from popsim.sweeps.config import config_text
-from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
 from popsim.sweeps.entries import read_note, write_entry
-from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.making import complete_folder
 from popsim.sweeps.opened import OpenedSweep, open_sweep
 from popsim.sweeps.populations import SECONDS_FOR_OTHERS, Waiting, WaitsForOthers, cells_in_turn
-from popsim.sweeps.sweep import Sweep
 from popsim.sweeps.tables import damaged_text
 from popsim.version import __version__
 
-__all__ = ["CellsFailed", "make_sweep", "run_cell", "run_sweep"]
+__all__ = ["CellsFailed", "run_cell", "run_sweep"]
 
 
 class CellsFailed(RuntimeError):
     """Some cells of a sweep could not be trained; the others are finished. The message names them."""
-
-
-def check_sweep(sweep: Sweep, path: str | Path) -> None:
-    """Check a sweep before anything is written: every cell, their memory, and the space on the disk."""
-    check_instance("sweep", sweep, Sweep, "a Sweep")
-    folder = SweepFolder(as_path("out", path))
-    check_path("out", folder.cell(0).path)  # below which the longest paths are
-    folder.check_plain()
-    if folder.description.exists():
-        _check_same(folder, sweep)
-    elif name := folder.foreign():
-        raise ValueError(f"`out` must be an empty folder, got {path}: it has {name}.")
-    sweep.check()
-    plain_json("sweep", describe_sweep(sweep))  # before a folder is made
-    config_text(sweep)
-    widest: dict[tuple[tuple[str, Any], ...], Any] = {}
-    for cell in sweep.cells():
-        of_kind = widest.setdefault(tuple(cell.settings.items()), cell)
-        if cell.experiment.n_members > of_kind.experiment.n_members:
-            widest[tuple(cell.settings.items())] = cell
-    n_bytes = 0
-    per_kind = sweep.n_members // max(1, len(widest))
-    cost = CellCost(0.0, 0, 0)
-    for place, cell in enumerate(widest.values()):
-        if not is_estimated(place, len(widest)):
-            n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
-            continue
-        cost = cell_cost(cell.experiment, sweep.recording)
-        if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
-            raise ValueError(
-                f"a cell of {cell.experiment.n_members} members must fit into the {memory / 1e9:.3g} GB of "
-                f"memory: it would take {cost.memory_bytes / 1e9:.3g} GB. `members_per_cell` may be less."
-            )
-        check_size(cell.experiment)
-        n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
-    existing_folder = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
-    free = shutil.disk_usage(existing_folder).free
-    if n_bytes > free:
-        raise ValueError(
-            f"the {sweep.n_members} members of a sweep must fit onto the disk: they would take "
-            f"{n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free. `recording` (--keep) may keep less."
-        )
-
-
-def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
-    """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
-    stored = _flat(DescribedSweep.read(folder).content)
-    planned = _flat(plain_json("sweep", describe_sweep(sweep)))
-    command = folder.command("resume")
-    differ = [name for name, value in planned.items() if stored.get(name) != value]
-    if differ:
-        differences = "; ".join(
-            f"{name} is {stored.get(name, 'not')} there and {planned[name]} here" for name in differ
-        )
-        raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {differences:.600}.")
-    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}. To continue it: {command}")
-
-
-def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what identifies a sweep, with each of the settings by its name."""
-    return {name: value for name, value in described.items() if name != "settings"} | described["settings"]
-
-
-def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) -> OpenedSweep:
-    """Make the folder of a sweep, in which nothing is trained yet.
-
-    **Arguments:**
-
-    - `sweep`: the plan.
-    - `path`: a folder that is empty or does not exist.
-    - `without_lock`: see `TaskTrainer`.
-
-    **Raises:** `ValueError` and `MismatchError` as `check_sweep`; `SaveError` if it cannot be written.
-    """
-    check_sweep(sweep, path)
-    folder = SweepFolder.make(path)
-    described = {
-        "popsim": __version__,
-        "sweep_id": new_run_id(),
-        **describe_sweep(sweep),
-        FLAGS: numeric_flags(),
-        "division": sweep.division.described(sweep.axes),
-        "n_cells": sweep.n_cells,
-        "n_members": sweep.n_members,
-    }
-    with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
-        if folder.description.exists():  # another process has made one meanwhile
-            _check_same(folder, sweep)
-        folder.remove_left_overs()
-        SWEEP_FORMAT.write(folder.description, described)  # first: after it, resuming makes what is missing
-        _complete(folder, sweep)
-    return open_sweep(path)
-
-
-def _complete(folder: SweepFolder, sweep: Sweep) -> None:
-    """Make what follows from `sweep.json` and is not there."""
-    for place in (folder.cells, folder.failures):
-        place.mkdir(exist_ok=True)
-    if not folder.config.exists():
-        write_file(folder.config, [config_text(sweep).encode()])
 
 
 def run_cell(
@@ -176,16 +70,9 @@ def run_cell(
     described = DescribedSweep.read(SweepFolder(as_path("path", path)))
     cell = described.cell(plain_value("number", number))
     described.check_trainable()
-    source = described.folder.description
-    if unknown := check_flags(described.content, source):
-        warn_caller(
-            f"{source} does not tell the {', '.join(unknown)} of JAX: cells trained under others have other "
-            "numbers."
-        )
     cell.folder.check_plain()
     run = cell.read() if cell.folder.is_started else None  # before its folder is made, or locked
-    if run is None and (made_by := described.content.get("popsim")) != __version__:
-        warn_caller(f"the sweep {source.parent} was made by popsim {made_by}, this is {__version__}.")
+    _warn_of_changes(described, begins=run is None)
     if keeps_devices and devices is not None and run is not None:
         devices = devices[: run.entry("devices", int)]
     sweep = described.sweep
@@ -207,6 +94,21 @@ def run_cell(
         )
         write_entry(cell)
     return finished
+
+
+def _warn_of_changes(described: DescribedSweep, *, begins: bool) -> None:
+    """Warn if a cell may be trained under other flags, or begins with another popsim, than others were.
+
+    **Raises:** `MismatchError` if the flags of JAX are others.
+    """
+    source = described.folder.description
+    if unknown := check_flags(described.content, source):
+        warn_caller(
+            f"{source} does not tell the {', '.join(unknown)} of JAX: cells trained under others have other "
+            "numbers."
+        )
+    if begins and (made_by := described.content.get("popsim")) != __version__:
+        warn_caller(f"the sweep {source.parent} was made by popsim {made_by}, this is {__version__}.")
 
 
 @contextlib.contextmanager
@@ -335,7 +237,7 @@ def _repair(opened: OpenedSweep) -> None:
     if not folder.config.exists() or any(finished_name(path.name) for path, _ in folder.present()):
         with contextlib.suppress(FolderHeldError), lock_folder(folder.path), saving(folder.path):
             folder.remove_left_overs()
-            _complete(folder, opened.sweep)
+            complete_folder(folder, opened.sweep)
     for number in opened.cells_in("finished"):
         cell = opened.described.cell(number)
         try:

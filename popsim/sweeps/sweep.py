@@ -251,7 +251,6 @@ class Sweep:
         self.check_number(number)
         part = self._parts[number % len(self._parts)]
         settings = self.settings_of(number)
-        first = number // len(self._parts) * self._first_of_part[-1]
         experiment = dataclasses.replace(
             self.experiment,
             **settings,
@@ -259,7 +258,13 @@ class Sweep:
             first_member=part.seeds.start,
             grid=part.grid,
         )
-        return Cell(number, first + self._first_of_part[number % len(self._parts)], settings, experiment)
+        return Cell(number, self.members_of(number).start, settings, experiment)
+
+    def members_of(self, number: int) -> slice:
+        """Return the members of a cell among those of the sweep."""
+        combination, part = divmod(number, len(self._parts))
+        first = combination * self._first_of_part[-1] + self._first_of_part[part]
+        return slice(first, first + self._parts[part].n_members)
 
     def cells(self) -> Iterator[Cell]:
         """Yield all cells, each made when it is asked for."""

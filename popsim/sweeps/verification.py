@@ -14,7 +14,6 @@ from popsim.sweeps.config import config_text, read_config
 from popsim.sweeps.entries import FINISHED, NOT_STARTED, CellEntry, look_at_cell, read_note, stamp_of
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.index import SweepIndex
-from popsim.sweeps.sweep import Sweep
 
 __all__ = ["verify_sweep"]
 
@@ -54,7 +53,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
         damage |= {f"{name}/{file}": text for file, text in problems.items()}
         if entry is None or stamp != tuple(index.stamp[number].tolist()):
             continue  # the index is brought up to date when the sweep is opened
-        row = _row(index, described.sweep, number)
+        row = index.entry(cell)
         is_same = _are_equal(row, entry) if entry.state == FINISHED else row.state == entry.state
         if not is_same:  # of a cell that is not finished the rest may be one checkpoint behind
             damage.setdefault(folder.index.name, f"must hold what is in the run of cell {number}")
@@ -135,19 +134,6 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
 def _check_note(note: CellEntry, entry: CellEntry) -> None:
     if not _are_equal(note, entry):
         raise ValueError("must hold what is in the run of the cell")
-
-
-def _row(index: SweepIndex, sweep: Sweep, number: int) -> CellEntry:
-    """Return what an index holds of a cell."""
-    firsts, layout = sweep.first_members(), int(index.layout[number])
-    members = {name: values[firsts[number] : firsts[number + 1]] for name, values in index.members.items()}
-    return CellEntry(
-        int(index.state[number]),
-        int(index.n_batches[number]),
-        float(index.seconds[number]),
-        {name: values.tolist() for name, values in members.items()},
-        index.layouts[layout] if 0 <= layout < len(index.layouts) else None,
-    )
 
 
 def _are_equal(entry: CellEntry, expected: CellEntry) -> bool:
