@@ -101,7 +101,7 @@ class OpenedSweep:
         return dataclasses.replace(self, chosen=np.arange(self.sweep.n_members)[self._members][keep])
 
     def state_of(self, number: int) -> str:
-        """Return the state of a cell when the sweep was opened: one of `popsim.sweeps.index.STATES`."""
+        """Return the state of a cell when the sweep was opened: one of `popsim.sweeps.entries.STATES`."""
         return STATES[self.index.state[number]]
 
     def cells_in(self, *states: str) -> list[int]:
