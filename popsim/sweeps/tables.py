@@ -72,11 +72,11 @@ def sweep_table(opened: OpenedSweep) -> str:
         lines += ["", "not finished", *(_line(opened, number) for number in numbers)]
         if len(unfinished) > len(numbers):
             lines.append(f"  and {len(unfinished) - len(numbers)} more")
-        if opened.described.is_trainable:
+        if opened.is_trainable:
             lines.append(f"{opened.folder.command('resume')} trains them")
     if damaged := opened.cells_in("damaged"):
         lines.append(damaged_text(opened.folder, damaged))
-    if not opened.described.is_trainable:
+    if not opened.is_trainable:
         lines.append("the sweep was made by an earlier popsim: it can be read, and not trained further")
     return "\n".join(map(printable, lines))
 
