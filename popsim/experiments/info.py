@@ -182,10 +182,12 @@ def _read_description(path: str | Path) -> DescribedRun:
 
 def _check_settings(described: DescribedRun) -> None:
     """Raise `ValueError` unless the description of a run has what is read of it here."""
-    name, settings = (described.content.get(entry) for entry in ("experiment", "settings"))
-    if described.is_run and not (isinstance(name, str) and isinstance(settings, dict)):
+    experiment, settings = (described.content.get(name) for name in ("experiment", "settings"))
+    if not described.is_run:
+        return
+    if not isinstance(experiment, str) or not isinstance(settings, dict):
         raise ValueError(f"{described.path} must name an experiment and its settings.")
-    for name in ("n_batches", "n_members") if isinstance(settings, dict) else ():
+    for name in ("n_batches", "n_members"):
         if type(settings.get(name)) is not int:
             raise ValueError(f"`{name}` in {described.path} must be a number.")
 
@@ -295,12 +297,9 @@ def _missing_figures(described: DescribedRun) -> dict[str, str]:
     names, folder = described.content.get("figures"), described.folder.figures
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return {}
-    files = {name for name, _ in files_below(folder)}
-    return {
-        f"{folder.name}/{name}": "must be there; it is missing: popsim show draws it again"
-        for name in names
-        if name not in files
-    }
+    lost = sorted({*names} - {name for name, _ in files_below(folder)})
+    advice = "must be there; it is missing: popsim show draws it again"
+    return {f"{folder.name}/{name}": advice for name in lost}
 
 
 def _damaged_checkpoints(parts: RunParts) -> dict[str, str]:
