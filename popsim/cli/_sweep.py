@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from popsim.cli._train import EXIT_CODE, finish, stop_on_signals, stop_when_input_ends, training_devices
+from popsim.cli._train import (
+    EXIT_CODE,
+    as_experiment,
+    finish,
+    settings_of,
+    stop_on_signals,
+    stop_when_input_ends,
+    training_devices,
+)
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
 from popsim.experiments.experiment import HELP
 from popsim.store import CorruptDataError
@@ -22,9 +30,10 @@ from popsim.sweeps import (
     run_sweep,
     verify_sweep,
 )
+from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.glance import glance_at_sweep
-from popsim.sweeps.running import check_sweep
+from popsim.sweeps.making import check_sweep
 from popsim.sweeps.tables import plan_table, sweep_table
 
 SweepPath = Annotated[
@@ -98,7 +107,7 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
 
     @dataclasses.dataclass(frozen=True)
     class SweepExperiment:
-        experiment: kind  # pyright: ignore[reportInvalidTypeForm]
+        experiment: settings_of(kind)  # pyright: ignore[reportInvalidTypeForm]
         """the settings that are no axes"""
         engine: Engine
 
@@ -127,23 +136,24 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
 
         def run(self) -> None:
             """Make the sweep and train its cells."""
-            first, n_members = self.experiment.first_member, self.experiment.n_members
+            experiment = as_experiment(kind, self.experiment)
+            first, n_members = experiment.first_member, experiment.n_members
             axes = parse_axes(kind, self.grid)
             for field in dataclasses.fields(kind):
-                value = getattr(self.experiment, field.name)
+                value = getattr(experiment, field.name)
                 if field.name in axes and value != field.default:
                     raise ValueError(
                         f"`{field.name}` must be given once, got {value} and values of it in --grid."
                     )
             sweep = Sweep(
-                self.experiment,
+                experiment,
                 axes,
                 range(first, first + n_members) if self.seeds is None else parse_seeds(self.seeds),
                 self.members_per_cell,
                 self.member_batch_size,
                 Recording(self.keep, self.float16),
             )
-            out = self.out or Path("sweeps") / self.experiment.name
+            out = self.out or Path("sweeps") / experiment.name
             make_and_train(sweep, out, self.engine, dry_run=self.dry_run, only_make=self.only_make)
 
     SweepExperiment.__doc__ = kind.__doc__
@@ -213,12 +223,10 @@ class SweepRun:
         if len(self.cell) != 1 or self.engine.on is not None:
             report_trained(self.engine.train(self.path, list(self.cell) or None))
             return
-        folder, (number,) = SweepFolder(self.path), self.cell
-        _, sweep = folder.read()
-        sweep.cell(number)  # which says if there is none
+        (number,) = self.cell
+        cell = DescribedSweep.read(SweepFolder(self.path)).cell(number)
         options = {"quiet": self.engine.quiet, **self.engine.cell_options}
-        place = folder.cell(number).path
-        finish(place, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
+        finish(cell.folder.path, lambda stop: run_cell(self.path, number, stop=stop, **options), resumes=True)
 
 
 @dataclasses.dataclass(frozen=True)

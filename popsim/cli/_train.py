@@ -26,7 +26,7 @@ from popsim.experiments import (
     run_experiment,
     run_or_resume,
 )
-from popsim.experiments.experiment import HELP
+from popsim.experiments.experiment import HELP, Grid
 from popsim.store import RunFolder
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")  # those that the system supports are used
@@ -194,12 +194,30 @@ def experiment_choice(summary: str | None) -> type:
     )
 
 
+def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
+    """Return the settings of a kind of experiment as options for tyro, of which experiments do not know."""
+    help_text = "number of networks"
+
+    @dataclasses.dataclass(frozen=True)
+    class Settings(kind):
+        n_members: Annotated[int, tyro.conf.arg(name="members", help=help_text)] = kind.n_members
+        grid: tyro.conf.Suppress[Grid] = ()
+
+    Settings.__doc__ = kind.__doc__
+    return Settings
+
+
+def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:
+    """Return the experiment of some `settings_of` its kind."""
+    return kind(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(kind)})
+
+
 def train_command(kind: type[AbstractExperiment]) -> type:
     """Return the command that trains one kind of experiment, as a dataclass for tyro."""
 
     @dataclasses.dataclass(frozen=True)
     class TrainExperiment:
-        experiment: kind  # pyright: ignore[reportInvalidTypeForm]
+        experiment: settings_of(kind)  # pyright: ignore[reportInvalidTypeForm]
         """the settings of the experiment"""
 
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -226,7 +244,8 @@ def train_command(kind: type[AbstractExperiment]) -> type:
             """Train, save, and print."""
             if self.resume and self.overwrite:
                 raise ValueError("`resume` and `overwrite` must not be given together: got both.")
-            out = self.out or Path("runs") / f"{self.experiment.name}-{self.experiment.seed}"
+            experiment = as_experiment(kind, self.experiment)
+            out = self.out or Path("runs") / f"{experiment.name}-{experiment.seed}"
             options: dict[str, Any] = {
                 "quiet": self.quiet,
                 "recording": Recording(self.keep, self.float16),
@@ -235,7 +254,7 @@ def train_command(kind: type[AbstractExperiment]) -> type:
                 "without_lock": self.without_lock,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
-            finish(out, lambda stop: train(self.experiment, out, stop=stop, **options), resumes=self.resume)
+            finish(out, lambda stop: train(experiment, out, stop=stop, **options), resumes=self.resume)
 
         def _n_devices(self, out: Path) -> int | None:
             """Return the requested number, or the previous one for a run that continues."""

@@ -14,7 +14,6 @@ from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import (
     PLANTS,
     built_plant,
-    draw_reach_figures,
     reach_table,
     summarize_reaches,
 )
@@ -179,6 +178,8 @@ class CenterOut(AbstractExperiment):
         return reach_table(summary)
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
+        from popsim.experiments.reach_figures import draw_reach_figures  # which loads matplotlib
+
         return draw_reach_figures(run)
 
 

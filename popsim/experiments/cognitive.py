@@ -7,21 +7,16 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Array, Float, Int, Key
-from matplotlib.figure import Figure
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim._compiled import jit
-from popsim.analysis.figures import draw_channels, figure_style
-from popsim.analysis.figures.tasks import draw_named_times
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment, RunFigure
-from popsim.experiments.reaching import LEARNING_TITLE, draw_learning, learning_caption
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.models.network_model import NetworkModel
-from popsim.network_input import inputs_by_name, network_input
+from popsim.network_input import network_input
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name, options_of_network
 from popsim.randomness import as_key, seed_key
@@ -30,7 +25,7 @@ from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
 from popsim.tasks import COGNITIVE_TASKS
 from popsim.training import TaskTrainer, adam, cosine_decay
-from popsim.trial import Trial, choice_accuracy, n_trials
+from popsim.trial import Trial, choice_accuracy
 
 __all__ = ["Cognitive"]
 
@@ -105,53 +100,6 @@ def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> T
 @jit
 def _drawn_trials(task: AbstractTask, keys: Key[Array, " trial"]) -> Trial:
     return jax.vmap(lambda key: task.trial(batch=LAST_BATCH, key=key))(keys)
-
-
-N_SHOWN = 4
-
-
-def _shown(count: int) -> np.ndarray:
-    """Return the indices of a few evenly spaced trials to show."""
-    return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
-
-
-def _caption(trials: Trial) -> str:
-    count = n_trials(trials)
-    return (
-        f"{len(_shown(count))} of {count} validation trials: what a network receives, and below it what "
-        "member 0 puts out (thin) and should put out (dashed, where it counts). Epochs are shaded, events "
-        "are lines. Examples of one member; the table says how well all of them do."
-    )
-
-
-def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
-    """Draw a few evenly spaced trials, one per column, with inputs above outputs."""
-    shown = _shown(n_trials(trials))
-    dt = trials.timeline.dt
-    inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
-    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
-    figure, axes = plt.subplots(
-        len(inputs) + 1,
-        len(shown),
-        figsize=(1.0 + 1.7 * len(shown), 0.9 + 1.1 * len(inputs) + 0.4),
-        sharex=True,
-        sharey="row",
-        squeeze=False,
-        layout="constrained",
-        height_ratios=[*[1.0] * len(inputs), 1.6],
-    )
-    for column, trial in enumerate(shown):
-        for row, name in enumerate(sorted(inputs)):
-            draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
-        target = np.where(counts[trial, :, None] > 0, values[trial], np.nan)
-        draw_channels(axes[-1, column], outputs[trial], targets=target, dt=dt)
-        axes[-1, column].set_xlabel("time (s)")
-    heights = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
-    for ax, trial in zip(axes[0], shown, strict=True):
-        ax.set_title(f"validation trial {trial}", pad=max(heights) + 4)
-    for row, name in enumerate([*sorted(inputs), "outputs"]):
-        axes[row, 0].set_ylabel(name)
-    return figure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -276,12 +224,6 @@ class Cognitive(AbstractExperiment):
 
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
         """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
-        trials = run.task.validation_trials()
-        outputs = np.asarray(run.evaluate().states.network.output)[0]
-        with figure_style():
-            learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-            draw_learning(run)(ax)
-            return {
-                "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
-                "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
-            }
+        from popsim.experiments.cognitive_figures import draw_cognitive_figures  # which loads matplotlib
+
+        return draw_cognitive_figures(run)

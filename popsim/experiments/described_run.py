@@ -1,13 +1,13 @@
 """Whether the description of a run is that of a given experiment."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.store.json_files import plain_json
 
-__all__ = ["differences_from_plan"]
+__all__ = ["differences_from_plan", "differences_text"]
 
 
 def differences_from_plan(
@@ -33,6 +33,11 @@ def differences_from_plan(
         *_differences(settings, dataclasses.asdict(experiment)),
         *_differences(description.get("recording"), dataclasses.asdict(recording)),
     ]
+
+
+def differences_text(differences: Iterable[tuple[str, Any, Any]]) -> str:
+    """Return the entries that differ in words."""
+    return "; ".join(f"`{name}` is {before!r} there and {now!r} here" for name, before, now in differences)
 
 
 def _with_defaults(settings: Any, experiment: AbstractExperiment) -> Any:

@@ -6,12 +6,10 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import tyro
 from jaxtyping import Array, Int, Key
-from matplotlib.figure import Figure
 
 from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
@@ -43,7 +41,7 @@ class RunFigure:
     - `repeats`: whether it only repeats other figures, such as an overview; reports leave it out.
     """
 
-    figure: Figure
+    figure: Any
     title: str
     caption: str
     repeats: bool = False
@@ -147,7 +145,7 @@ class AbstractExperiment(abc.ABC):
     member_settings: ClassVar[Mapping[str, Literal["model", "task", "trainer"]]] = {}
     former_names: ClassVar[Mapping[str, str]] = {}
 
-    n_members: Annotated[int, tyro.conf.arg(name="members")] = 5
+    n_members: int = 5
     """number of networks"""
     n_batches: int = 1000
     """number of training batches"""
@@ -163,7 +161,7 @@ class AbstractExperiment(abc.ABC):
     select_every: int | None = None
     """batches between selections, in which the worst networks take the weights and settings of the best, with
     these settings changed; by default none"""
-    grid: tyro.conf.Suppress[Grid] = ()
+    grid: Grid = ()
     """values of settings in which the members differ; each combination has the same seeds"""
 
     def __init_subclass__(cls, **options: Any):

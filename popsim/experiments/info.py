@@ -2,16 +2,15 @@
 
 import contextlib
 import dataclasses
-import itertools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from popsim._text_checks import as_path, check_path
+from popsim.experiments.logged_losses import LoggedLosses, damaged_lines, last_losses
 from popsim.experiments.registry import EXPERIMENTS, setting_text
 from popsim.store import (
     Checkpoints,
@@ -25,94 +24,12 @@ from popsim.store import (
 )
 from popsim.store.files import files_below
 from popsim.store.identity import lock_holder
-from popsim.store.json_files import log_lines, parse_json
-from popsim.store.run_folder import read_description
-from popsim.store.run_parts import (
-    RunParts,
-    check_history_lengths,
-    missing_checkpoints,
-    read_log,
-    read_parts,
-    read_summary,
-    run_id_of,
-)
+from popsim.store.run_folder import DescribedRun
+from popsim.store.run_parts import RunParts, read_parts, read_summary
 
 __all__ = ["RunInfo", "read_run_info", "verify_run"]
 
 DAMAGE = (CorruptDataError, MismatchError)
-LONGEST = 1e9
-"""The longest plausible training in seconds: thirty years."""
-
-
-@dataclasses.dataclass(frozen=True)
-class LoggedLosses:
-    """The total losses at a logging point, summed over terms.
-
-    - `batch`: the number of the training batch.
-    - `seconds`: the elapsed time of the training.
-    - `training`, `validation`: the losses of each member.
-    """
-
-    batch: int
-    seconds: float
-    training: Float[np.ndarray, " member"]
-    validation: Float[np.ndarray, " member"]
-
-
-def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | None, int]:
-    """Return the losses of the last logging point in a log (None without one), and its number of lines.
-
-    Lines that are not logging points, such as a torn one, are ignored.
-
-    **Arguments:**
-
-    - `path`: the log.
-    - `most`: the number of lines to read; None for all.
-
-    **Raises:** `CorruptDataError` as `log_lines`.
-    """
-    n_lines, last = 0, None
-    if os.path.lexists(path):
-        for line in itertools.islice(log_lines(path), most):
-            n_lines += 1
-            last = line if line.endswith(b"\n") else last
-    try:
-        return (None if last is None else logged_losses(parse_json(last))), n_lines
-    except ValueError:
-        return None, n_lines
-
-
-def damaged_lines(path: Path) -> list[int]:
-    """Return the numbers of log lines that are not logging points, except a torn last one.
-
-    **Raises:** `CorruptDataError` as `log_lines`.
-    """
-    damaged = []
-    for number, line in enumerate(log_lines(path), 1):
-        try:
-            logged_losses(parse_json(line))
-        except ValueError:
-            if line.endswith(b"\n"):
-                damaged.append(number)
-    return damaged
-
-
-def logged_losses(line: Any) -> LoggedLosses:
-    """Return the losses in a line of a log."""
-    try:
-        training, validation = _total(line["loss"]), _total(line["validation_loss"])
-        batch, seconds = int(line["batch"]), float(line["seconds"])
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"a line of a log must be a logging point, got {error!r}.") from None
-    if not 0 <= seconds < LONGEST:
-        raise ValueError(f"the seconds of a log must be from 0 to {LONGEST}, got {seconds}.")
-    return LoggedLosses(batch, seconds, training, validation)
-
-
-def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
-    return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)
-
-
 PARTS = ("checkpoints", "history", "log", "figures", "other")
 
 
@@ -220,16 +137,20 @@ def read_run_info(path: str | Path) -> RunInfo:
     **Raises:** `ValueError` if there is none, or its run.json is damaged; `CorruptDataError` if a part of it
     is a link, a pipe or a device, or a line of the log is too long; `MismatchError` if it has another format.
     """
-    folder = RunFolder(as_path("path", path))
-    description = describe_folder(folder)
-    settings = description.get("settings", {})
-    run_id = run_id_of(folder)
+    return info_of_run(_read_description(path))
+
+
+def info_of_run(described: DescribedRun) -> RunInfo:
+    """Return the state of a run whose description is read; see `read_run_info`."""
+    _check_settings(described)
+    folder, run_id = described.folder, described.run_id
+    settings = described.content.get("settings", {})
     arrays, attributes, history_damage = _history(folder, run_id)
     losses, n_log_lines = last_losses(folder.log)
     return RunInfo(
         path=folder.path,
-        description=description,
-        changed=_changed_settings(description.get("experiment"), settings),
+        description=described.content,
+        changed=_changed_settings(described.content.get("experiment"), settings),
         is_finished=folder.is_finished,
         writer=lock_holder(folder.path),
         n_members=settings.get("n_members", _length(arrays, "member")),
@@ -246,25 +167,29 @@ def read_run_info(path: str | Path) -> RunInfo:
     )
 
 
-def describe_folder(folder: RunFolder) -> Mapping[str, Any]:
-    """Return the content of run.json or, without an experiment, of training.json."""
+def _read_description(path: str | Path) -> DescribedRun:
+    """Read the description of a run or a training."""
+    folder = RunFolder(as_path("path", path))
     check_path("path", folder.path)
     folder.check_plain()
-    if folder.description.is_file():
-        description = read_description(folder.description)
-        settings = description.get("settings")
-        if not isinstance(description.get("experiment"), str) or not isinstance(settings, dict):
-            raise ValueError(f"{folder.description} must name an experiment and its settings.")
-        for name in ("n_batches", "n_members"):
-            if type(settings.get(name)) is not int:
-                raise ValueError(f"`{name}` in {folder.description} must be a number.")
-        return description
-    if folder.training.is_file():
-        return read_description(folder.training)
-    raise ValueError(
-        f"`path` must be the folder of a popsim run or training, got {folder.path}: "
-        "it has neither run.json nor training.json."
-    )
+    if not folder.description.is_file() and not folder.training.is_file():
+        raise ValueError(
+            f"`path` must be the folder of a popsim run or training, got {folder.path}: "
+            "it has neither run.json nor training.json."
+        )
+    return DescribedRun.read(folder)
+
+
+def _check_settings(described: DescribedRun) -> None:
+    """Raise `ValueError` unless the description of a run has what is read of it here."""
+    experiment, settings = (described.content.get(name) for name in ("experiment", "settings"))
+    if not described.is_run:
+        return
+    if not isinstance(experiment, str) or not isinstance(settings, dict):
+        raise ValueError(f"{described.path} must name an experiment and its settings.")
+    for name in ("n_batches", "n_members"):
+        if type(settings.get(name)) is not int:
+            raise ValueError(f"`{name}` in {described.path} must be a number.")
 
 
 def _changed_settings(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
@@ -347,70 +272,69 @@ def verify_run(path: str | Path) -> dict[str, str]:
     **Raises:** `ValueError` if there is no run, or its run.json is damaged; `CorruptDataError` if a part of
     it is a link, a pipe or a device; `MismatchError` if it has another format.
     """
-    folder = RunFolder(as_path("path", path))
-    description = describe_folder(folder)
-    parts, damage = RunParts(run_id_of(folder)), {}
+    return damage_of_run(_read_description(path))
+
+
+def damage_of_run(described: DescribedRun) -> dict[str, str]:
+    """Return the problems of a run whose description is read; see `verify_run`."""
+    _check_settings(described)
+    folder, parts, damage = described.folder, RunParts(described.folder, described.run_id), {}
     try:
-        parts = read_parts(folder)
+        parts = read_parts(described)
     except ValueError as error:
-        is_lost = not folder.description.is_file() and str(folder.description) in str(error)
+        is_lost = not described.is_run and str(folder.description) in str(error)
         damage[(folder.description if is_lost else folder.training).name] = str(error)
-    damage |= _damaged_checkpoints(folder, parts) | _damaged_history(folder, parts)
-    damage |= _damaged_log(folder, parts)
-    if not folder.description.is_file():  # of a script, whose folder may have files of others
+    damage |= _damaged_checkpoints(parts) | _damaged_history(parts) | _damaged_log(parts)
+    if not described.is_run:  # of a script, whose folder may have files of others
         return damage
-    is_finished = folder.is_finished or description.get("finished")
-    if is_finished and (problem := complaint(lambda: read_summary(folder, parts.run_id))):
+    is_finished = described.is_finished or described.content.get("finished")
+    if is_finished and (problem := complaint(lambda: read_summary(described))):
         damage[folder.summary.name] = problem
-    return damage | _missing_figures(folder, description)
+    return damage | _missing_figures(described)
 
 
-def _missing_figures(folder: RunFolder, description: Mapping[str, Any]) -> dict[str, str]:
-    names = description.get("figures")
+def _missing_figures(described: DescribedRun) -> dict[str, str]:
+    names, folder = described.content.get("figures"), described.folder.figures
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return {}
-    files = {name for name, _ in files_below(folder.figures)}
-    return {
-        f"{folder.figures.name}/{name}": "must be there; it is missing: popsim show draws it again"
-        for name in names
-        if name not in files
-    }
+    lost = sorted({*names} - {name for name, _ in files_below(folder)})
+    advice = "must be there; it is missing: popsim show draws it again"
+    return {f"{folder.name}/{name}": advice for name in lost}
 
 
-def _damaged_checkpoints(folder: RunFolder, parts: RunParts) -> dict[str, str]:
-    checkpoints = Checkpoints(folder.checkpoints, run_id=parts.run_id)
+def _damaged_checkpoints(parts: RunParts) -> dict[str, str]:
+    folder, checkpoints = parts.folder, parts.all_checkpoints()
     problems = {step: complaint(lambda step=step: checkpoints.verify(step)) for step in checkpoints.steps()}
     steps = checkpoints.steps()
     if not steps and (folder.is_finished or parts.checkpoints):
         return {folder.checkpoints.name: "there must be a checkpoint; there is none"}
     problems = {step: problem for step, problem in problems.items() if problem and step in steps}
-    problems |= dict.fromkeys(missing_checkpoints(folder, parts), "must be there; it is missing")
+    problems |= dict.fromkeys(parts.missing_checkpoints(), "must be there; it is missing")
     return {
         f"{folder.checkpoints.name}/{step:09d}.safetensors": problem for step, problem in problems.items()
     }
 
 
-def _damaged_log(folder: RunFolder, parts: RunParts) -> dict[str, str]:
+def _damaged_log(parts: RunParts) -> dict[str, str]:
+    log = parts.folder.log
     try:
-        lines = damaged_lines(folder.log) if folder.log.exists() else []
+        lines = damaged_lines(log) if log.exists() else []
     except ValueError as error:
-        return {folder.log.name: str(error)}
+        return {log.name: str(error)}
     if lines:
-        return {
-            folder.log.name: f"these of its lines are no logging points: {', '.join(map(str, lines[:10]))}"
-        }
-    problem = complaint(lambda: read_log(folder, parts))
-    return {folder.log.name: problem} if problem else {}
+        return {log.name: f"these of its lines are no logging points: {', '.join(map(str, lines[:10]))}"}
+    problem = complaint(parts.read_log)
+    return {log.name: problem} if problem else {}
 
 
-def _damaged_history(folder: RunFolder, parts: RunParts) -> dict[str, str]:
-    name = folder.history.name
+def _damaged_history(parts: RunParts) -> dict[str, str]:
+    folder, name = parts.folder, parts.folder.history.name
     if not (folder.history.exists() or parts.history or Checkpoints(folder.checkpoints).steps()):
         return {}
     try:
         files = verify_arrays(folder.history, run_id=parts.run_id)
         if not files:
-            check_history_lengths(folder, parts, open_arrays(folder.history).sizes)
+            parts.check_history_lengths(open_arrays(folder.history).sizes)
     except ValueError as error:
         return {name: str(error)}
     return {f"{name}/{file}": "is damaged, missing, or a part of another run" for file in files}

@@ -19,12 +19,7 @@ from popsim.trial import Trial
 __all__ = ["check_size"]
 
 
-def check_size(
-    experiment: AbstractExperiment,
-    *,
-    member_batch_size: int | None = None,
-    devices: Sequence[Any] | None = None,
-) -> None:
+def check_size(experiment: AbstractExperiment, trainer: Any = None) -> None:
     """Check that what a training holds at least fits into the memory of the machine, or of the device.
 
     These are the validation trials, the ensemble, and for one batch of one member at a time its trials and
@@ -33,8 +28,8 @@ def check_size(
     **Arguments:**
 
     - `experiment`: the experiment.
-    - `member_batch_size`: how many members are trained at a time; None for one at least.
-    - `devices`: the devices over which the members are divided; None for the default one.
+    - `trainer`: its trainer, which says how many members are trained at a time and on which devices; None
+        for the one that the experiment builds.
     """
     name = type(experiment).__name__
 
@@ -45,17 +40,17 @@ def check_size(
         return of_member(task, 0).validation_trials()
 
     trials = eqx.filter_eval_shape(validation_trials)
-    trainer = experiment.build_trainer()
+    trainer = experiment.build_trainer() if trainer is None else trainer
     if not isinstance(trainer, TaskTrainer):
         raise ValueError(f"`build_trainer` of {name} must return a TaskTrainer, got {shown(trainer)}.")
-    memory = _memory_of(devices)
+    memory = _memory_of(trainer.devices)
     if memory is None:
         return
     _check(experiment, "trials", bytes_of(trials), memory)
     ensemble = eqx.filter_eval_shape(experiment.build_ensemble)
     _check(experiment, "ensemble", bytes_of(ensemble), memory)
     n_trials = experiment.batch_size // trainer.n_minibatches
-    n_members = min(member_batch_size or 1, experiment.n_members)
+    n_members = min(trainer.member_batch_size or 1, experiment.n_members)
     part = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")
     _check(experiment, part, n_members * n_trials * _bytes_of_trial(experiment), memory)
 

@@ -16,7 +16,7 @@ from popsim.experiments.experiment import AbstractExperiment, check_experiment
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
-from popsim.store.run_folder import import_option
+from popsim.store.plain_folder import import_option
 
 __all__ = ["EXPERIMENTS", "register_experiment", "save_ensemble", "load_ensemble"]
 

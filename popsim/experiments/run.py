@@ -17,21 +17,14 @@ from popsim._fingerprint import fingerprint
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
-from popsim.experiments.info import logged_losses
+from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
-from popsim.store.run_folder import read_description
-from popsim.store.run_parts import (
-    RunParts,
-    check_history_lengths,
-    own_checkpoints,
-    read_log,
-    read_parts,
-    read_summary,
-)
+from popsim.store.run_folder import DescribedRun
+from popsim.store.run_parts import RunParts, read_parts, read_summary
 from popsim.task import AbstractTask, check_task
 from popsim.training import open_history
 from popsim.training.history.configuration import model_structure
@@ -96,12 +89,17 @@ class RunHistory:
 class _Opened:
     """The common part of all reopened trainings. Properties are read from disk on first use, and cached."""
 
-    folder: RunFolder
+    described: DescribedRun
+
+    @property
+    def folder(self) -> RunFolder:
+        """The folder of the run, or of the training."""
+        return self.described.folder
 
     @functools.cached_property
     def parts(self) -> RunParts:
         """The identity of the run, and the list of what its folder must contain."""
-        return read_parts(self.folder)
+        return read_parts(self.described)
 
     @functools.cached_property
     def _template(self) -> Any:
@@ -111,7 +109,7 @@ class _Opened:
     @functools.cached_property
     def _dataset(self) -> Any:
         dataset = open_history(self.folder.history, run_id=self.parts.run_id)
-        check_history_lengths(self.folder, self.parts, dataset.sizes)
+        self.parts.check_history_lengths(dataset.sizes)
         return dataset
 
     @functools.cached_property
@@ -123,8 +121,9 @@ class _Opened:
         """Read the model of the last checkpoint, after a check of its details."""
         expected = named_arrays(MODEL, self._template)
         shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
-        checkpoints = own_checkpoints(self.folder, self.parts)
-        checkpoint = checkpoints.restore(lambda details: (look(details), shapes)[1], subset=True)
+        checkpoint = self.parts.open_checkpoints().restore(
+            lambda details: (look(details), shapes)[1], subset=True
+        )
         if checkpoint is None:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
         return checkpoint
@@ -154,7 +153,7 @@ class _Opened:
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
         """The logging points; raises `CorruptDataError` if a line of the log is not one."""
-        lines = read_log(self.folder, self.parts)
+        lines = self.parts.read_log()
         for number, line in enumerate(lines, 1):
             try:
                 logged_losses(line)
@@ -195,7 +194,7 @@ class _Opened:
 class Run(_Opened):
     """A run on disk. Properties are read on first use, and cached.
 
-    - `folder`: the folder of the run.
+    - `described`: the folder of the run, with its description when it was opened.
     - `experiment`: the experiment with its settings.
     """
 
@@ -223,7 +222,7 @@ class Run(_Opened):
                 f"the run {self.folder.path} must be finished, it has no summary.json: "
                 f"{self.folder.resume_command} makes it."
             )
-        return read_summary(self.folder, self.parts.run_id)
+        return read_summary(self.described)
 
     def results(self) -> ResultTable:
         """The figures of merit as a table.
@@ -268,7 +267,7 @@ class Run(_Opened):
 class ScriptRun(_Opened):
     """A training by a script with a `chkpt_dir`, reopened. Properties are read on first use, and cached.
 
-    - `folder`: the folder of the training.
+    - `described`: the folder of the training, with its description when it was opened.
     - `task`: the task of the training.
     - `build`: builds a model of the same shapes, `build(key)`.
     """
@@ -374,8 +373,7 @@ def open_run(
         script = ScriptRun(RunFolder.open_training(path), task, build)
         _ = script.parts
         return script
-    folder = RunFolder.open(path)
-    description = read_description(folder.description)
-    run = Run(folder, rebuild_experiment(description, folder.description, build=build))
+    described = RunFolder.open(path)
+    run = Run(described, rebuild_experiment(described.content, described.path, build=build))
     _ = run.parts
     return run

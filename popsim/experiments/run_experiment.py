@@ -1,61 +1,44 @@
 """Run an experiment into a folder, and resume it."""
 
-import contextlib
 import dataclasses
-import platform
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from popsim._checks import warn_caller
-from popsim._compiled import ENGINE, PLAIN_JAX, current_engine, plain_jax, record_fallbacks
-from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
+from popsim._compiled import record_fallbacks
 from popsim._plain_values import plain_value
 from popsim._text_checks import as_path
 from popsim.ensemble import member
-from popsim.experiments._figures import save_figures
-from popsim.experiments.described_run import differences_from_plan
+from popsim.experiments.circumstances import (
+    Devices,
+    check_flags,
+    circumstances,
+    engine_of_run,
+    write_engine,
+)
+from popsim.experiments.described_run import differences_from_plan, differences_text
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording
 from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
+from popsim.experiments.run_options import RunOptions, RunStopped
 from popsim.per_member import of_member
-from popsim.store import CorruptDataError, MismatchError, RunFolder, lock_folder, write_sealed_json
+from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
-from popsim.store.identity import RUN_ID, new_run_id
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import FORMAT, check_resumable, import_option, read_description
-from popsim.store.run_parts import check_parts, run_id_of
+from popsim.store.plain_folder import import_option
+from popsim.store.run_folder import DescribedRun, check_resumable
+from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
-from popsim.version import __version__
 
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
 
-Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
-FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
 SHARED = "selects_with_others"  # in run.json: it cannot be finished by itself
-
-
-class RunStopped(Exception):
-    """A run was stopped. Its progress is saved; `resume_run` continues it.
-
-    **Arguments:**
-
-    - `path`: the folder of the run.
-    - `n_batches`: the number of batches trained so far.
-    """
-
-    def __init__(self, path: Path, n_batches: int):
-        super().__init__(
-            f"the run {path} stopped after {n_batches} batches; to continue: {RunFolder(path).resume_command}"
-        )
-        self.path = path
-        self.n_batches = n_batches
 
 
 def run_experiment(
@@ -103,51 +86,49 @@ def run_experiment(
     """
     _check_kinds(experiment, recording)
     recording = recording or Recording()
-    checkpoint_seconds = plain_value("checkpoint_seconds", checkpoint_seconds)
-    member_batch_size = plain_value("member_batch_size", member_batch_size)
-    part_of = None if part_of is None else plain_json("part_of", part_of)
     recording.batches(experiment.n_batches, experiment.log_step)
     if population is None:
         experiment.check_selection(dict(experiment.grid), experiment.n_members)
     RunFolder.check_free(out, overwrite=overwrite)
-    described = describe_experiment(experiment)
-    trainer = experiment.build_trainer(
-        chkpt_dir=Path(out),
-        devices=devices,
-        checkpoint_seconds=checkpoint_seconds,
-        member_batch_size=member_batch_size,
-        stop=stop,
-        **_further_options(experiment, without_lock),
-    )
-    described = {
-        **described,
+    entries = {
         "recording": dataclasses.asdict(recording),
-        "checkpoint_seconds": checkpoint_seconds,
-        "member_batch_size": member_batch_size,
+        "checkpoint_seconds": plain_value("checkpoint_seconds", checkpoint_seconds),
+        "member_batch_size": plain_value("member_batch_size", member_batch_size),
         "draws_figures": draws_figures,
-        **({} if part_of is None else {"part_of": part_of}),
+        **({} if part_of is None else {"part_of": plain_json("part_of", part_of)}),
         **({} if population is None else {SHARED: True}),
     }
-    described = plain_json("experiment", described)  # before a folder is made, or a run is deleted
-    check_size(experiment, member_batch_size=member_batch_size, devices=devices)
+    options = RunOptions(quiet, devices, population, without_lock, stop)
+    return _begin(experiment, Path(out), entries, options, overwrite=overwrite)
+
+
+def _begin(
+    experiment: AbstractExperiment,
+    out: Path,
+    entries: Mapping[str, Any],
+    options: RunOptions,
+    *,
+    overwrite: bool,
+) -> Run:
+    """Check all that can be checked before a folder is made, or a run is deleted; then train.
+
+    **Arguments:**
+
+    - `entries`: what run.json says of the training beside the experiment.
+    """
+    entries = {**describe_experiment(experiment), **entries}
+    trainer = options.build_trainer(experiment, out, entries)
+    stored = plain_json("experiment", entries)
+    check_size(experiment, trainer)
     untrained = experiment.build_ensemble()
     member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
-    RunFolder.make(Path(out))
-    with lock_folder(Path(out), without_lock=without_lock):
-        folder = RunFolder.create(Path(out), overwrite=overwrite)
-        write_sealed_json(
-            folder.description,
-            {
-                "format": FORMAT,
-                RUN_ID: new_run_id(),
-                **described,
-                **_circumstances(devices, experiment),
-            },
-        )
-        run = Run(folder, experiment)
+    RunFolder.make(out)
+    with options.lock(out):
+        folder = RunFolder.create(out, overwrite=overwrite)
+        described = DescribedRun.create(folder, stored | circumstances(options.devices, experiment))
+        run = Run(described, experiment)
         try:
-            on_begin = partial(_write_engine, run)
-            return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
+            return _train(run, trainer, untrained, options, lambda run, _: write_engine(run.described))
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
             raise
@@ -167,12 +148,6 @@ def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
             folder.description.unlink()
         # In place of notes on how to resume what is gone.
         error.__notes__ = [f"Nothing was trained: {folder.path} can be used again."]
-
-
-def _further_options(experiment: AbstractExperiment, without_lock: bool) -> dict[str, Any]:
-    """Return the options of a trainer that only some trainings have: a selection, a disk without locks."""
-    options = {} if experiment.selection is None else {"population_updates": [experiment.selection]}
-    return options | ({"without_lock": True} if without_lock else {})
 
 
 def resume_run(
@@ -201,143 +176,52 @@ def resume_run(
     run.
     """
     run = open_run(path, build=build)
-    return finish_run(run, quiet=quiet, devices=devices, without_lock=without_lock, stop=stop)
+    return finish_run(run, RunOptions(quiet, devices, None, without_lock, stop))
 
 
-def finish_run(
-    run: Run,
-    *,
-    quiet: bool,
-    devices: Devices | None,
-    checkpoint_seconds: float | None = None,
-    population: SharedPopulation | None = None,
-    without_lock: bool = False,
-    stop: Callable[[], bool] | None,
-) -> Run:
-    """Finish a run that is already open; other arguments and errors as for `resume_run`.
+def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | None = None) -> Run:
+    """Finish a run that is already open; errors as for `resume_run`.
 
     **Arguments:**
 
     - `checkpoint_seconds`: see `run_experiment`; None for the interval the run began with.
-    - `population`: see `run_experiment`.
 
     **Raises:** `ValueError` if the run began with a population and there is none; `MismatchError` if it has a
     format that is only read.
     """
+    described, folder = run.described, run.folder
     if run.is_finished:
-        check_parts(run.folder)
-        if not read_description(run.folder.description).get("finished"):  # killed after the summary
-            with lock_folder(run.folder.path, without_lock=without_lock):
-                _finish(run)
-        return run
-    check_resumable(run.folder.description)
-    check_flags(read_description(run.folder.description), run.folder.description)
-    if read_description(run.folder.description).get("finished"):
-        warn_caller(f"there must be a file {run.folder.summary}; it is missing: it is made again.")
-    if (seconds := checkpoint_seconds) is None:
-        seconds = _written_down(run.folder, "checkpoint_seconds", float)
-    described = read_description(run.folder.description)
-    options = {"devices": devices, "checkpoint_seconds": seconds, "stop": stop}
-    if (size := described.get("member_batch_size")) is not None:
-        options["member_batch_size"] = size
-    if described.get(SHARED) and population is None:
-        command = f"popsim {import_option(described)}"
+        check_parts(described)
+        if described.content.get("finished"):
+            return run
+        with options.lock(folder.path):  # killed after the summary
+            return _finish(Run(described.read_again(), run.experiment))
+    check_resumable(described.path, described.content)
+    check_flags(described.content, described.path)
+    if described.content.get("finished"):
+        warn_caller(f"there must be a file {folder.summary}; it is missing: it is made again.")
+    if described.content.get(SHARED) and options.population is None:
+        command = f"popsim {import_option(described.content)}"
         raise ValueError(
-            f"`path` must not be a cell that selects among the members of others, got {run.folder.path}: "
+            f"`path` must not be a cell that selects among the members of others, got {folder.path}: "
             f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
         )
-    options |= _further_options(run.experiment, without_lock)
-    trainer = run.experiment.build_trainer(chkpt_dir=run.folder.path, **options)
-    with lock_folder(run.folder.path, without_lock=without_lock), _as_it_began(run):
-        check_size(run.experiment, member_batch_size=size, devices=devices)
-        untrained, on_begin = run.experiment.build_ensemble(), partial(_write_circumstances, run, devices)
-        return _train(run, trainer, untrained, on_begin, quiet=quiet, stop=stop, population=population)
-
-
-def _circumstances(devices: Devices | None, experiment: AbstractExperiment) -> dict[str, Any]:
-    """Return the software and hardware of a run, which affect the last digits of its result, or more."""
-    return {
-        "popsim": __version__,
-        "jax": jax.__version__,
-        "python": platform.python_version(),
-        "devices": 1 if devices is None else min(len(devices), experiment.n_members),
-        "device_kind": (devices or jax.devices())[0].device_kind,
-        "engine": current_engine(),
-        FLAGS: numeric_flags(),
-    }
-
-
-def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
-    """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
-
-    **Arguments:**
-
-    - `described`: the content of its run.json or sweep.json.
-    - `source`: the path of this file, for the error message.
-
-    **Returns:** the names of the flags that it does not tell, which are unknown and not compared.
-
-    **Raises:** `MismatchError` naming the flags that differ; `CorruptDataError` if they are not flags.
-    """
-    flags = described.get(FLAGS, {})
-    if not isinstance(flags, dict):
-        raise CorruptDataError(f"{source} must tell flags of JAX by name, got {flags!r:.100}.")
-    if different := different_flags(flags):
-        raise MismatchError(
-            f"{source} must be of a training under the present flags of JAX, got others: {different}."
-        )
-    return unknown_flags(flags)
-
-
-def _write_circumstances(run: Run, devices: Devices | None, n_batches: int) -> None:
-    """Record in run.json the batch after which a run continues under changed circumstances."""
-    description = read_description(run.folder.description)
-    resumed, now = _resumptions(run, description), _circumstances(devices, run.experiment)
-    # A run that does not tell its engine is older than the choice between the two.
-    before = {"engine": ENGINE, **description, **(resumed[-1] if resumed else {})}
-    if any(before.get(name) != value for name, value in now.items()):
-        resumed = [*resumed, {"after_batches": n_batches, **now}]
-        write_sealed_json(run.folder.description, {**description, "resumed": resumed})
-
-
-def _as_it_began(run: Run) -> contextlib.AbstractContextManager[None]:
-    """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
-    description = read_description(run.folder.description)
-    resumed = _resumptions(run, description)
-    engine = {**description, **(resumed[-1] if resumed else {})}.get("engine")
-    return plain_jax() if engine == PLAIN_JAX else contextlib.nullcontext()
-
-
-def _resumptions(run: Run, description: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the circumstances under which a run was resumed, from its description."""
-    resumed = description.get("resumed", [])
-    if not isinstance(resumed, list) or not all(isinstance(entry, dict) for entry in resumed):
-        raise CorruptDataError(
-            f"{run.folder.description} must list how the run went on, got {resumed!r:.100}."
-        )
-    return resumed
-
-
-def _write_engine(run: Run, n_batches: int) -> None:
-    """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
-    description = read_description(run.folder.description)
-    if description.get("engine") != (engine := current_engine()):
-        write_sealed_json(run.folder.description, {**description, "engine": engine})
+    if checkpoint_seconds is None:
+        checkpoint_seconds = described.entry("checkpoint_seconds", float)
+    entries = {**described.content, "checkpoint_seconds": checkpoint_seconds}
+    trainer = options.build_trainer(run.experiment, folder.path, entries)
+    with options.lock(folder.path):
+        # Another process may have continued it before the lock was free.
+        run = Run(described.read_again(), run.experiment)
+        with engine_of_run(run.described):
+            check_size(run.experiment, trainer)
+            untrained = run.experiment.build_ensemble()
+            return _train(run, trainer, untrained, options, options.write_resumption)
 
 
 def devices_of_run(path: str | Path) -> int:
     """Return the number of devices over which a run was divided."""
-    return _written_down(RunFolder.open(path), "devices", int)
-
-
-def _written_down(folder: RunFolder, name: str, make: Callable[[Any], Any]) -> Any:
-    """Read an entry of run.json; raises `CorruptDataError` if `make` cannot convert it."""
-    described = read_description(folder.description)
-    try:
-        return make(described[name])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
-        message = f"{folder.description} must have {name!r} as popsim writes it: {error!r}."
-        raise CorruptDataError(message) from None
+    return RunFolder.open(path).entry("devices", int)
 
 
 @record_fallbacks()
@@ -345,15 +229,22 @@ def _train(
     run: Run,
     trainer: TaskTrainer,
     untrained: Any,
-    on_begin: Callable[[int], None],
-    *,
-    quiet: bool,
-    stop: Callable[[], bool] | None,
-    population: SharedPopulation | None,
+    options: RunOptions,
+    on_begin: Callable[[Run, int], DescribedRun],
 ) -> Run:
-    """Train the remaining batches and finish the run."""
-    folder, experiment = run.folder, run.experiment
-    recording = _written_down(folder, "recording", lambda settings: Recording(**settings))
+    """Train the remaining batches and finish the run.
+
+    **Arguments:**
+
+    - `on_begin`: called with the number of batches that are trained, to write down how the run continues.
+    """
+    described, experiment = run.described, run.experiment
+    recording = described.entry("recording", lambda settings: Recording(**settings))
+
+    def begin(n_batches: int) -> None:
+        nonlocal described
+        described = on_begin(run, n_batches)
+
     ensemble, history = trainer(
         experiment.build_task(),
         untrained,
@@ -365,43 +256,37 @@ def _train(
         save_model_trainables=recording.batches(experiment.n_batches, experiment.log_step),
         trainables_dtype=recording.dtype,
         restore_checkpoint=True,
-        disable_tqdm=quiet,
+        disable_tqdm=options.quiet,
         members=experiment.members if experiment.grid or experiment.first_member else None,
-        population=population,
-        on_begin=on_begin,
+        population=options.population,
+        on_begin=begin,
         key=experiment.key("training"),
     )
     is_held = (history.frozen_from >= 0) | (history.stopped_from >= 0)
-    has_ended = population is None and bool(is_held.all())  # before the last batch
+    has_ended = options.population is None and bool(is_held.all())  # before the last batch
     if history.batch.size < experiment.n_batches and not has_ended:
-        raise RunStopped(folder.path, history.batch.size)
-    _leave_if_told(run, stop)
+        raise RunStopped(run.folder.path, history.batch.size)
+    options.check_not_stopped(run)
     summary: dict[str, Any] = experiment.summarize(ensemble)
-    _leave_if_told(run, stop)
-    finished = Run(folder, experiment)
-    folder.check_plain()
-    write_sealed_json(folder.summary, {**plain_json("summarize", summary), RUN_ID: run_id_of(folder)})
-    _finish(finished)
-    return finished
+    options.check_not_stopped(run)
+    run.folder.check_plain()
+    write_summary(described, plain_json("summarize", summary))
+    return _finish(Run(described, experiment))
 
 
-def _finish(run: Run) -> None:
+def _finish(run: Run) -> Run:
     """Draw the figures of a run that has a summary, and record in run.json that it is finished.
 
     The names of the figures are recorded too, so that lost ones are noticed. A figure that cannot be drawn
     is not tried again by every `resume`.
     """
-    description = read_description(run.folder.description)
-    if description.get("draws_figures", True):
+    described = run.described
+    if described.content.get("draws_figures", True):
+        from popsim.experiments._figures import save_figures  # which loads matplotlib
+
         save_figures(run)
     figures = sorted(name for name, _ in files_below(run.folder.figures) if finished_name(name) is None)
-    write_sealed_json(run.folder.description, {**description, "finished": True, "figures": figures})
-
-
-def _leave_if_told(run: Run, stop: Callable[[], bool] | None) -> None:
-    """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
-    if stop is not None and stop():
-        raise RunStopped(run.folder.path, run.experiment.n_batches)
+    return Run(described.write(finished=True, figures=figures), run.experiment)
 
 
 def run_or_resume(
@@ -435,26 +320,15 @@ def run_or_resume(
     _check_kinds(experiment, recording)
     folder = RunFolder(as_path("out", out))
     folder.check_plain()
-    recording = recording or Recording()
-    how: dict[str, Any] = {"quiet": quiet, "devices": devices, "population": population, "stop": stop}
-    how["without_lock"] = without_lock
+    options = RunOptions(quiet, devices, population, without_lock, stop)
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-        how |= {"checkpoint_seconds": seconds, "recording": recording, **new}
-        return run_experiment(experiment, out, **how)
-    description = read_description(folder.description)
-    _check_same(description, experiment, recording, folder)
-    return finish_run(Run(folder, experiment), checkpoint_seconds=checkpoint_seconds, **how)
-
-
-def _check_same(
-    description: Mapping[str, Any], experiment: AbstractExperiment, recording: Recording, folder: RunFolder
-) -> None:
-    """**Raises:** `MismatchError` naming what differs."""
-    if differ := differences_from_plan(description, experiment, recording):
-        differences = "; ".join(
-            f"`{name}` is {stored!r} there and {planned!r} here" for name, stored, planned in differ
-        )
+        new |= {"checkpoint_seconds": seconds, "recording": recording}
+        return run_experiment(experiment, out, **vars(options), **new)
+    described = DescribedRun.read(folder)
+    if differences := differences_from_plan(described.content, experiment, recording or Recording()):
         raise MismatchError(
-            f"`out` must hold a run like this one, to continue it, got {folder.path}: {differences}."
+            f"`out` must hold a run like this one, to continue it, got {folder.path}: "
+            f"{differences_text(differences)}."
         )
+    return finish_run(Run(described, experiment), options, checkpoint_seconds=checkpoint_seconds)

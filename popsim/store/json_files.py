@@ -1,5 +1,6 @@
 """JSON files, and logs with one JSON object per line."""
 
+import dataclasses
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from popsim._plain_values import check_finite_value, plain_value
 from popsim.store.files import (
     CorruptDataError,
+    MismatchError,
     append_plain,
     digest,
     missing_file,
@@ -22,6 +24,7 @@ from popsim.store.files import (
 )
 
 __all__ = [
+    "SealedFormat",
     "as_json_numbers",
     "write_json",
     "write_sealed_json",
@@ -105,18 +108,18 @@ def _finite(text: str) -> float:
     return number
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> Any:
     """Read a JSON file.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, not a plain file, larger than some MB, or
-    not JSON.
+    **Raises:** `CorruptDataError` naming the file if it is missing, not a plain file, larger than
+    `most_bytes`, or not JSON.
     """
     try:
         with read_plain(path) as file:
-            content = file.read(LARGEST_BYTES + 1)
-        if len(content) > LARGEST_BYTES:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
             n_bytes = path.lstat().st_size
-            raise CorruptDataError(f"{path} must have at most {LARGEST_BYTES} bytes, got {n_bytes}.")
+            raise CorruptDataError(f"{path} must have at most {most_bytes} bytes, got {n_bytes}.")
     except (FileNotFoundError, NotADirectoryError):
         raise missing_file(path) from None
     try:
@@ -125,12 +128,17 @@ def read_json(path: Path) -> Any:
         raise CorruptDataError(f"{path} must hold JSON; it is damaged: {error}") from None
 
 
-def read_sealed_json(path: Path) -> dict[str, Any]:
+def read_sealed_json(path: Path, *, most_bytes: int = LARGEST_BYTES) -> dict[str, Any]:
     """Read a file of `write_sealed_json`, without the checksum.
 
-    **Raises:** `CorruptDataError` naming the file if it is missing, or was changed since it was written.
+    **Raises:** `CorruptDataError` naming the file if it is missing, larger than `most_bytes`, or was changed
+    since it was written.
     """
-    data = read_json(path)
+    return _without_seal(path, read_json(path, most_bytes=most_bytes))
+
+
+def _without_seal(path: Path, data: Any) -> dict[str, Any]:
+    """Return the content of a sealed file without its checksum, which must be right."""
     value = {key: entry for key, entry in data.items() if key != CHECKSUM} if isinstance(data, dict) else {}
     try:
         is_sound = isinstance(data, dict) and data.get(CHECKSUM) == digest(value)
@@ -139,6 +147,37 @@ def read_sealed_json(path: Path) -> dict[str, Any]:
     if not is_sound:
         raise CorruptDataError(f"{path} must match its checksum; it is damaged, or was changed by hand.")
     return value
+
+
+@dataclasses.dataclass(frozen=True)
+class SealedFormat:
+    """The format of the sealed JSON files of one kind, such as `run.json`.
+
+    - `version`: the number of the format, which is written into each file.
+    - `read_only`: the numbers of earlier formats, whose files are read.
+    """
+
+    version: int
+    read_only: tuple[int, ...] = ()
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """Read a file, without the checksum.
+
+        **Raises:** `MismatchError` if it has another format; `CorruptDataError` if it is missing, not of
+        popsim, too large, or was changed since it was written.
+        """
+        content = read_json(path)
+        if not isinstance(content, dict) or "format" not in content:
+            raise CorruptDataError(f"{path} must be written by popsim; it is damaged, or something else.")
+        if (version := content["format"]) not in (self.version, *self.read_only):
+            raise MismatchError(
+                f"{path} must have format {self.version}, got {version!r}: use another popsim."
+            )
+        return _without_seal(path, content)
+
+    def write(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Write a file of the present format, or of that which `content` has; raises `SaveError`."""
+        write_sealed_json(path, {"format": self.version, **content})
 
 
 def append_json_line(path: Path, value: Any) -> None:

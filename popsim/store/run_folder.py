@@ -1,12 +1,13 @@
 """The folder of a run: its layout, and the checks before it is read or written."""
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from popsim._text_checks import as_path, as_word
+from popsim._text_checks import as_path
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
@@ -15,13 +16,16 @@ from popsim.store.files import (
     missing_file,
     remove_left_over,
 )
-from popsim.store.json_files import read_json, read_sealed_json
-from popsim.store.plain_folder import PlainFolder
+from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
+from popsim.store.json_files import SealedFormat
+from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_empty
 
-__all__ = ["RunFolder"]
+__all__ = ["DescribedRun", "RunFolder"]
 
 FORMAT = 6
 READ_ONLY_FORMATS = (5,)  # their durations were rounded one by one, so some trials had other steps
+DESCRIPTION = SealedFormat(FORMAT, READ_ONLY_FORMATS)
+"""The format of `run.json` and of `training.json`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,40 +45,13 @@ class RunFolder(PlainFolder):
     A training without an experiment has no `run.json`, `summary.json` and `figures/`.
     """
 
-    @property
-    def description(self) -> Path:
-        """`run.json`."""
-        return self.path / "run.json"
-
-    @property
-    def training(self) -> Path:
-        """`training.json`."""
-        return self.path / "training.json"
-
-    @property
-    def log(self) -> Path:
-        """`log.jsonl`."""
-        return self.path / "log.jsonl"
-
-    @property
-    def history(self) -> Path:
-        """`history.zarr/`."""
-        return self.path / "history.zarr"
-
-    @property
-    def checkpoints(self) -> Path:
-        """`checkpoints/`."""
-        return self.path / "checkpoints"
-
-    @property
-    def summary(self) -> Path:
-        """`summary.json`."""
-        return self.path / "summary.json"
-
-    @property
-    def figures(self) -> Path:
-        """`figures/`."""
-        return self.path / "figures"
+    description = FolderPart("run.json")
+    training = FolderPart("training.json")
+    log = FolderPart("log.jsonl")
+    history = FolderPart("history.zarr", is_folder=True)
+    checkpoints = FolderPart("checkpoints", is_folder=True)
+    summary = FolderPart("summary.json")
+    figures = FolderPart("figures", is_folder=True)
 
     @property
     def is_finished(self) -> bool:
@@ -83,9 +60,8 @@ class RunFolder(PlainFolder):
 
     @property
     def resume_command(self) -> str:
-        """The command that finishes the run; it imports the module of an experiment from outside popsim."""
-        described = _description_or_empty(self.description) if self.description.is_file() else {}
-        return f"popsim {import_option(described)}resume {as_word(self.path)}"
+        """The command that finishes the run."""
+        return self.command("resume")
 
     def present_of_training(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
@@ -94,9 +70,10 @@ class RunFolder(PlainFolder):
 
     def parts(self) -> dict[Path, bool]:
         """Return the files and folders of the run or training that may exist; whether each is a folder."""
-        parts = {self.training: False, self.log: False, self.history: True, self.checkpoints: True}
-        if os.path.lexists(self.description):
-            parts |= {self.description: False, self.summary: False, self.figures: True}
+        parts = super().parts()
+        if not os.path.lexists(self.description):  # files of these names may be of somebody else
+            for path in (self.description, self.summary, self.figures):
+                del parts[path]
         return parts
 
     def remove_left_overs(self) -> None:
@@ -139,7 +116,7 @@ class RunFolder(PlainFolder):
         folder = cls(as_path("out", path))
         folder.check_plain()
         if folder.description.exists():
-            if "popsim" not in _description_or_empty(folder.description):
+            if "popsim" not in description_or_empty(folder.description):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
@@ -164,15 +141,14 @@ class RunFolder(PlainFolder):
         """
         self.check_plain()
         if self.training.exists():
-            saved = (
-                read_description(self.training).get("checkpoints") or Checkpoints(self.checkpoints).steps()
-            )
+            content = DESCRIPTION.read(self.training)
+            saved = content.get("checkpoints") or Checkpoints(self.checkpoints).steps()
             if not restore and (saved or self.description.exists()):
                 raise ValueError(
                     f"`chkpt_dir` must not hold a training already, got {self.path}: "
                     "restore_checkpoint=True continues it."
                 )
-            check_resumable(self.training)
+            check_resumable(self.training, content)
         elif present := self.present_of_training():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
@@ -180,8 +156,8 @@ class RunFolder(PlainFolder):
             )
 
     @classmethod
-    def open(cls, path: str | Path) -> "RunFolder":
-        """Open the folder of a run, finished or not.
+    def open(cls, path: str | Path) -> "DescribedRun":
+        """Open the folder of a run, finished or not, and read its `run.json`.
 
         **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
         `CorruptDataError` if `run.json` was changed or is lost, or a part of the run is a link.
@@ -189,7 +165,7 @@ class RunFolder(PlainFolder):
         folder = cls(as_path("path", path))
         folder.check_plain()
         if not folder.description.is_file():
-            if folder.training.is_file() and _description_or_empty(folder.training).get("of_experiment"):
+            if folder.training.is_file() and description_or_empty(folder.training).get("of_experiment"):
                 raise missing_file(folder.description)
             script = (
                 "; a script's training is opened by popsim.open_run with `task` and `build`, and continued "
@@ -199,72 +175,95 @@ class RunFolder(PlainFolder):
             raise ValueError(
                 f"`path` must be the folder of a popsim run, got {path}: it has no run.json{script}{sweep}."
             )
-        read_description(folder.description)
-        return folder
+        return DescribedRun.read(folder)
 
     @classmethod
-    def open_training(cls, path: str | Path) -> "RunFolder":
+    def open_training(cls, path: str | Path) -> "DescribedRun":
         """Open the folder of a training, with or without an experiment.
 
-        **Raises:** `ValueError` if there is none; `CorruptDataError` if a part of it is a link.
+        **Raises:** `ValueError` if there is none; `MismatchError` if it has another format;
+        `CorruptDataError` if its description was changed, or a part of it is a link.
         """
         folder = cls(as_path("path", path))
         folder.check_plain()
         if not folder.training.is_file():
             raise ValueError(f"`path` must be the folder of a training, got {path}: it has no training.json.")
-        return folder
+        return DescribedRun.read(folder)
 
 
-def import_option(description: Mapping[str, Any]) -> str:
-    """Return the command-line options that make an experiment known: `--import MODULE `, with a space.
+@dataclasses.dataclass(frozen=True)
+class DescribedRun:
+    """A run, or a training without an experiment, with its description, which is read and checked once.
 
-    **Arguments:**
+    It is passed on to all that needs it. The description is as it was when it was read: who writes it reads
+    it anew after taking the lock of the folder, as another process may have written it meanwhile.
 
-    - `description`: as in run.json: the `module` of the experiment, and the `network_modules` that register
-        networks; those of popsim need no option.
+    - `folder`: the folder.
+    - `path`: `run.json`, or without an experiment `training.json`.
+    - `content`: what is in this file.
     """
-    further = description.get("network_modules")
-    modules = [description.get("module"), *(further if isinstance(further, list) else ())]
-    named = [module for module in modules if isinstance(module, str) and not module.startswith("popsim.")]
-    return "".join(f"--import {_importable(module)} " for module in dict.fromkeys(named))
+
+    folder: RunFolder
+    path: Path
+    content: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """Read the description of a run or a training; errors as `SealedFormat.read`."""
+        path = folder.description if folder.description.is_file() else folder.training
+        return cls(folder, path, DESCRIPTION.read(path))
+
+    @classmethod
+    def create(cls, folder: RunFolder, entries: Mapping[str, Any]) -> Self:
+        """Write the `run.json` of a new run, with an identity; its folder must be locked."""
+        content = {"format": FORMAT, RUN_ID: new_run_id(), **entries}
+        DESCRIPTION.write(folder.description, content)
+        return cls(folder, folder.description, content)
+
+    def read_again(self) -> Self:
+        """Return the run as it is described now; raises `MismatchError` if there is another run by now."""
+        described = self.read(self.folder)
+        check_run_id(described.content.get(RUN_ID), self.run_id, described.path)
+        return described
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is the run of an experiment."""
+        return self.path == self.folder.description
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run is finished."""
+        return self.folder.is_finished
+
+    @functools.cached_property
+    def run_id(self) -> str:
+        """The identity of the run; raises `CorruptDataError` if there is none."""
+        if not is_run_id(stored_id := self.content.get(RUN_ID)):
+            raise CorruptDataError(f"{self.path} must have the identity of a run, got {stored_id!r}.")
+        return stored_id
+
+    def entry(self, name: str, make: Callable[[Any], Any]) -> Any:
+        """Return an entry of the description; raises `CorruptDataError` if `make` cannot convert it."""
+        try:
+            return make(self.content[name])
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            message = f"{self.path} must have {name!r} as popsim writes it: {error!r}."
+            raise CorruptDataError(message) from None
+
+    def write(self, **entries: Any) -> Self:
+        """Write entries into the description, and return the run with them; its folder must be locked."""
+        described = dataclasses.replace(self, content={**self.content, **entries})
+        DESCRIPTION.write(self.path, described.content)
+        return described
 
 
-def _importable(module: str) -> str:
-    is_found = module != "__main__" and all(part.isidentifier() for part in module.split("."))
-    return module if is_found else "MODULE"
-
-
-def _description_or_empty(path: Path) -> dict[str, Any]:
-    """Read a description; return an empty one if it is not of popsim."""
-    try:
-        described = read_json(path)
-    except ValueError:
-        return {}
-    return described if isinstance(described, dict) else {}
-
-
-def read_description(path: Path) -> dict[str, Any]:
-    """Read `run.json` or `training.json`.
-
-    Those of `READ_ONLY_FORMATS` are read, too.
-
-    **Raises:** `MismatchError` if it has another format; `CorruptDataError` if it is missing or was changed.
-    """
-    if "format" not in (described := _description_or_empty(path)):
-        raise CorruptDataError(
-            f"{path} must be written by popsim; it is missing, damaged, or something else."
-        )
-    if (version := described["format"]) not in (FORMAT, *READ_ONLY_FORMATS):
-        raise MismatchError(f"{path} must have format {FORMAT}, got {version!r}: use another popsim.")
-    return read_sealed_json(path)
-
-
-def check_resumable(path: Path) -> None:
+def check_resumable(path: Path, content: Mapping[str, Any]) -> None:
     """Check that the training of a `run.json` or `training.json` may be continued.
 
-    **Raises:** `MismatchError` if it has a format that is only read; otherwise as `read_description`.
+    **Raises:** `MismatchError` if it has a format that is only read.
     """
-    if (version := read_description(path)["format"]) != FORMAT:
+    if (version := content["format"]) != FORMAT:
         raise MismatchError(
             f"{path} must have format {FORMAT} to be resumed, got {version!r}, which is only read: train "
             "anew in another folder, or resume it with the popsim that began it."

@@ -1,8 +1,9 @@
 """Sweeps: an experiment over a grid of settings and seeds, in cells that any machine can train."""
 
 from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.making import make_sweep
 from popsim.sweeps.opened import OpenedSweep, open_sweep
-from popsim.sweeps.running import CellsFailed, make_sweep, run_cell, run_sweep
+from popsim.sweeps.running import CellsFailed, run_cell, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
 from popsim.sweeps.verification import verify_sweep
 

@@ -10,16 +10,14 @@ import numpy as np
 
 from popsim.sweeps._derived import MISFITS, RESULT
 from popsim.sweeps._results import agrees
-from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.index import FINISHED, STOPPED, SweepIndex, read_run, stamp_of
-from popsim.sweeps.sweep import Sweep
+from popsim.sweeps.cells import DescribedSweep, SweepCell
+from popsim.sweeps.entries import FINISHED, STOPPED, read_run, stamp_of
+from popsim.sweeps.index import SweepIndex
 
 MANY_ROWS = 2**16  # of a layout, which is then compared by itself
 
 
-def compare_results(
-    index: SweepIndex, folder: SweepFolder, sweep: Sweep, sweep_id: str, cells: Iterable[int]
-) -> None:
+def compare_results(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
     """Compare the results of some cells with the log and the summary of each.
 
     A cell that differs is read anew from its run, and the index is written again. Each cell is compared once;
@@ -29,15 +27,14 @@ def compare_results(
     for number in cells:
         if number not in index.compared and index.state[number] in (STOPPED, FINISHED):
             index.compared.add(number)
-            stamp = stamp_of(str(folder.cell(number).path))
-            if stamp == tuple(index.stamp[number].tolist()) and not _agrees(index, folder, sweep, number):
+            cell = described.cell(number)
+            is_same = stamp_of(str(cell.folder.path)) == tuple(index.stamp[number].tolist())
+            if is_same and not _agrees(index, cell):
                 differ.append(number)
-    _read_again(index, folder, sweep, sweep_id, differ)
+    _read_again(index, described, differ)
 
 
-def compare_layouts(
-    index: SweepIndex, folder: SweepFolder, sweep: Sweep, sweep_id: str, cells: Iterable[int]
-) -> None:
+def compare_layouts(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
     """Compare the layouts of the histories of some cells with these histories.
 
     One history is opened of all that are alike, whichever batches they have come to, and each of those with
@@ -54,33 +51,30 @@ def compare_layouts(
         layout = index.layouts[index.layout[number]]
         has_many_rows = sum(map(len, layout.rows.values())) > MANY_ROWS
         alike.setdefault(number if has_many_rows else layout.form, []).append(number)
-    _read_again(index, folder, sweep, sweep_id, without_history)
+    _read_again(index, described, without_history)
     for numbers in alike.values():
-        layout = read_run(folder, sweep, sweep_id, numbers[0]).layout
+        layout = read_run(described.cell(numbers[0])).layout
         if layout is None or not index.layouts[index.layout[numbers[0]]].is_part_of(layout):
-            _read_again(index, folder, sweep, sweep_id, numbers)
+            _read_again(index, described, numbers)
 
 
-def _agrees(index: SweepIndex, folder: SweepFolder, sweep: Sweep, number: int) -> bool:
+def _agrees(index: SweepIndex, cell: SweepCell) -> bool:
     """Whether the results of a cell are what its run says; not if that cannot be read."""
-    first, end = sweep.first_members()[number : number + 2]
-    results = {name: column[first:end] for name, column in index.members.items()}
+    members = cell.of_sweep.sweep.members_of(cell.number)
+    results = {name: column[members] for name, column in index.members.items()}
     try:
-        experiment = sweep.cell(number).experiment
-        return agrees(folder.cell(number), experiment, results, float(index.seconds[number]))
+        return agrees(cell, results, float(index.seconds[cell.number]))
     except MISFITS:
         return False
 
 
-def _read_again(
-    index: SweepIndex, folder: SweepFolder, sweep: Sweep, sweep_id: str, cells: Iterable[int]
-) -> None:
+def _read_again(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
     """Read cells anew from their runs, and write the index again if there are any."""
     numbers = list(cells)
     for number in numbers:
-        index.read_again(folder, sweep, sweep_id, number)
+        index.read_again(described.cell(number))
     if numbers:
         for name, column in [*index.members.items()]:
             if name.startswith(RESULT) and np.isnan(column).all():  # of no cell any more
                 del index.members[name]
-        index.write(folder, sweep_id)
+        index.write(described)

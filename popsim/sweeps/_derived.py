@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from popsim.store.json_files import LARGEST_BYTES
 from popsim.sweeps.layouts import CellLayout
 from popsim.sweeps.sweep import Sweep
 
@@ -33,7 +34,7 @@ def most_batches(sweep: Sweep) -> int:
 
 def largest_note(n_members: int) -> int:
     """Return the size in bytes which the note of a cell does not exceed: some hundred results a member."""
-    return 2**20 + 2**12 * n_members
+    return min(LARGEST_BYTES, 2**20 + 2**12 * n_members)
 
 
 def check_forms(forms: Mapping[str, Any], columns: Mapping[str, np.ndarray], n_members: int) -> None:

@@ -9,12 +9,14 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.experiments import AbstractExperiment
-from popsim.experiments.info import LoggedLosses, last_losses, logged_losses
+from popsim.experiments.logged_losses import LoggedLosses, last_losses, logged_losses
 from popsim.store import CorruptDataError, RunFolder, read_sealed_json
 from popsim.store.files import read_plain
 from popsim.store.json_files import LARGEST_BYTES, parse_json
+from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts
 from popsim.sweeps._derived import RESULT
+from popsim.sweeps.cells import SweepCell
 
 FIRST_BLOCK = 2**14  # bytes of the end of a log, in which its last line mostly is
 
@@ -40,27 +42,27 @@ def figures_of_merit(experiment: AbstractExperiment, summary: Mapping[str, Any])
     return {name: numbers for name, numbers in named.items() if numbers.shape == (experiment.n_members,)}
 
 
-def agrees(cell: RunFolder, experiment: AbstractExperiment, members: Members, seconds: float) -> bool:
+def agrees(cell: SweepCell, members: Members, seconds: float) -> bool:
     """Return whether results of a cell are what its log and its summary say.
 
     **Arguments:**
 
-    - `cell`, `experiment`: the run, finished or not.
+    - `cell`: the cell, finished or not.
     - `members`: by name, results of the members; NaN for those that are not known.
     - `seconds`: how long it trained.
 
     **Raises:** `ValueError` or `OSError` if the log or the summary cannot be read.
     """
-    unknown = np.full(experiment.n_members, np.nan)
-    if not cell.is_finished:
-        losses, _ = last_losses(cell.log, read_parts(cell).n_log_lines)
+    folder, unknown = cell.folder, np.full(cell.experiment.n_members, np.nan)
+    if not folder.is_finished:
+        losses, _ = last_losses(folder.log, read_parts(DescribedRun.read(folder)).n_log_lines)
         return _have_losses(members, losses, unknown)
-    line = parse_json(last_line(cell.log))
+    line = parse_json(last_line(folder.log))
     losses = logged_losses(line)
     is_frozen = members.get("frozen_from", unknown) >= 0
     if losses.seconds != seconds or line.get("frozen") != is_frozen.tolist():
         return False
-    expected = figures_of_merit(experiment, read_sealed_json(cell.summary))
+    expected = figures_of_merit(cell.experiment, read_sealed_json(folder.summary))
     results = {name for name in {*members, *expected} if name.startswith(RESULT)}
     return _have_losses(members, losses, unknown) and all(
         _are_same(members.get(name, unknown), expected.get(name, unknown)) for name in results

@@ -1,85 +1,208 @@
-"""Checks of the cells of a sweep: that each is what the plan says, and that no file of it is lost."""
+"""A sweep on disk and its cells, with the checks that each is what the plan says and has lost no file."""
 
-from typing import Any
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self
 
-from popsim.experiments.described_run import differences_from_plan
-from popsim.store import Checkpoints, MismatchError
-from popsim.store.arrays.inspection import check_arrays
+from popsim.experiments import AbstractExperiment, Recording
+from popsim.experiments.described_run import differences_from_plan, differences_text
+from popsim.experiments.registry import rebuild_experiment
+from popsim.store import CorruptDataError, MismatchError
 from popsim.store.files import missing_file
-from popsim.store.run_folder import read_description
-from popsim.store.run_parts import (
-    check_history_lengths,
-    lost_checkpoints,
-    read_parts,
-    read_summary,
-    run_id_of,
-    stream_log,
-)
-from popsim.sweeps.folder import CellFolder, SweepFolder
+from popsim.store.identity import is_run_id
+from popsim.store.run_folder import DescribedRun
+from popsim.store.run_parts import read_parts, read_summary
+from popsim.sweeps.division import Division
+from popsim.sweeps.folder import SWEEP_FORMAT, CellFolder, SweepFolder
 from popsim.sweeps.sweep import Sweep
+from popsim.training import SharedPopulation
 
-__all__ = ["check_cell", "visible_damage"]
+__all__ = ["DescribedSweep", "SweepCell", "read_cell_description"]
 
 
-def read_cell_description(place: CellFolder, sweep_id: str, number: int) -> dict[str, Any]:
-    """Read the `run.json` of a cell, which must be this cell of this sweep.
+@dataclasses.dataclass(frozen=True)
+class DescribedSweep:
+    """A sweep on disk, with its description, which is read and checked once.
+
+    - `folder`: the folder.
+    - `content`: what is in `sweep.json`.
+    - `sweep`: the plan that this describes.
+    """
+
+    folder: SweepFolder
+    content: Mapping[str, Any]
+    sweep: Sweep
+
+    @classmethod
+    def read(cls, folder: SweepFolder) -> Self:
+        """Read the description and rebuild the plan of the sweep.
+
+        **Raises:** as `SweepFolder.described`; `ValueError` if its experiment is not registered;
+        `MismatchError` if its experiment no longer trains cells such as its own.
+        """
+        content = folder.described()
+        experiment = rebuild_experiment(content, folder.description)
+        try:
+            sweep = _sweep_of(content, experiment)
+            if not is_run_id(content["sweep_id"]):
+                raise ValueError("its identity must be 32 hexadecimal digits.")
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise CorruptDataError(f"{folder.description} must describe a sweep: {error}") from None
+        try:
+            sweep.cell(0)
+            if (n_cells := content.get("n_cells")) != sweep.n_cells:
+                raise ValueError(f"there are {n_cells!r:.20} cells, and it would make {sweep.n_cells}.")
+        except ValueError as error:
+            raise MismatchError(
+                f"the experiment {experiment.name} must train the cells that {folder.description} has: "
+                f"{error}"
+            ) from None
+        return cls(folder, content, sweep)
+
+    @property
+    def sweep_id(self) -> str:
+        """The identity of the sweep."""
+        return self.content["sweep_id"]
+
+    @property
+    def is_trainable(self) -> bool:
+        """Whether cells may be trained; not in sweeps of an earlier format."""
+        return self.content["format"] == SWEEP_FORMAT.version
+
+    def check_trainable(self) -> None:
+        """Check that cells of the sweep may be trained.
+
+        **Raises:** `MismatchError` if it has an earlier format.
+        """
+        if not self.is_trainable:
+            raise MismatchError(
+                f"{self.folder.description} must have format {SWEEP_FORMAT.version} for cells to be trained, "
+                f"got {self.content['format']}, which does not say how they are divided: a new sweep of "
+                f"{self.folder.config} does."
+            )
+
+    def cell(self, number: int) -> "SweepCell":
+        """Return a cell, whether or not it is started; raises `ValueError` if there is none."""
+        self.sweep.check_number(number)
+        return SweepCell(self, number)
+
+
+def _sweep_of(content: Mapping[str, Any], experiment: AbstractExperiment) -> Sweep:
+    """Return the sweep that the content of a `sweep.json` describes."""
+    axes = {str(name): tuple(values) for name, values in content["axes"].items()}
+    first, end = content["seeds"]
+    sweep = Sweep(
+        experiment,
+        axes,
+        range(first, end),
+        content["members_per_cell"],
+        content["member_batch_size"],
+        Recording(**content["recording"]),
+    )
+    if content["format"] != SWEEP_FORMAT.version:
+        return sweep
+    return sweep.divided_as(Division.parse(content["division"], sweep.axes, len(sweep.seeds)))
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepCell:
+    """A cell of a sweep on disk, whether or not it is started.
+
+    - `of_sweep`: the sweep.
+    - `number`: the number of the cell.
+    """
+
+    of_sweep: DescribedSweep
+    number: int
+
+    @functools.cached_property
+    def folder(self) -> CellFolder:
+        """The folder of its run."""
+        return self.of_sweep.folder.cell(self.number)
+
+    @functools.cached_property
+    def experiment(self) -> AbstractExperiment:
+        """The experiment that the plan has for the cell, with its members."""
+        return self.of_sweep.sweep.cell(self.number).experiment
+
+    @property
+    def part_of(self) -> dict[str, Any]:
+        """What its run says of its place in the sweep."""
+        return {"sweep": self.of_sweep.sweep_id, "cell": self.number}
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a process trains the cell."""
+        return self.of_sweep.folder.holder(self.number) is not None
+
+    def shared_population(self, keeps_waiting: Callable[[Sequence[int]], bool]) -> SharedPopulation:
+        """Return the population of the cell, of a sweep that selects across cells."""
+        sweep = self.of_sweep.sweep
+        cells = sweep.population_of(self.number)
+        return SharedPopulation(
+            self.of_sweep.folder.selections(cells),
+            self.number - cells[0],
+            tuple(map(sweep.places_of, cells)),
+            run_id=self.of_sweep.sweep_id,
+            keeps_waiting=keeps_waiting,
+            population=cells[0],
+        )
+
+    def read(self) -> DescribedRun:
+        """Read the description of the run, which must be what the plan says of it, before the run is used.
+
+        **Raises:** `MismatchError` if the run is another cell, or of another experiment or of other settings;
+        `CorruptDataError` if its `run.json` is missing or was changed, or a part of it is a link.
+        """
+        run, sweep = read_cell_description(self.folder, self.part_of), self.of_sweep.sweep
+        differences = differences_from_plan(run.content, self.experiment, sweep.recording)
+        batch_size = run.content.get("member_batch_size", sweep.member_batch_size)
+        if batch_size != sweep.member_batch_size:
+            differences.append(("member_batch_size", batch_size, sweep.member_batch_size))
+        if differences:
+            text = differences_text(differences)
+            raise MismatchError(
+                f"{run.path} must be as {self.of_sweep.folder.description} plans it: {text:.500}."
+            )
+        _ = run.run_id
+        return run
+
+    def visible_damage(self) -> str:
+        """Return what is wrong with the cell, as far as is seen without reading it all; empty if nothing is.
+
+        Damage within files is not seen: `verify_sweep` reads them.
+        """
+        try:
+            run = self.read()
+            parts = read_parts(run)  # first: what is read later may only be more
+            if lost := parts.lost_checkpoints():
+                return f"{lost}."
+            checkpoints = parts.all_checkpoints()
+            for step in checkpoints.steps()[-1:]:
+                checkpoints.check(step)
+            parts.check_log()
+            if parts.history:
+                parts.check_history()
+            if run.is_finished:
+                read_summary(run)
+        except (ValueError, OSError) as error:
+            return str(error)
+        return ""
+
+
+def read_cell_description(folder: CellFolder, part_of: Mapping[str, Any]) -> DescribedRun:
+    """Read the `run.json` of a cell, which must be this part of its sweep.
 
     **Raises:** `MismatchError` if the run is another cell; `CorruptDataError` if its `run.json` is missing or
     was changed, or a part of it is a link.
     """
-    place.check_plain()
-    if not place.description.exists():
-        raise missing_file(place.description)
-    described = read_description(place.description)
-    if (part_of := described.get("part_of")) != {"sweep": sweep_id, "cell": number}:
+    folder.check_plain()
+    if not folder.description.exists():
+        raise missing_file(folder.description)
+    run = DescribedRun.read(folder)
+    if (described := run.content.get("part_of")) != part_of:
         raise MismatchError(
-            f"{place.path} must be cell {number} of this sweep, got a part of {part_of!r:.200}."
+            f"{folder.path} must be cell {part_of['cell']} of this sweep, got a part of {described!r:.200}."
         )
-    return described
-
-
-def check_cell(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> str:
-    """Check that the run of a cell is what the plan of the sweep says of it; call this before it is used.
-
-    **Returns:** the identity of the run.
-
-    **Raises:** `MismatchError` if the run is another cell, or of another experiment or of other settings;
-    `CorruptDataError` if its `run.json` is missing or was changed, or a part of it is a link.
-    """
-    place = folder.cell(number)
-    described = read_cell_description(place, sweep_id, number)
-    differences = differences_from_plan(described, sweep.cell(number).experiment, sweep.recording)
-    batch_size = described.get("member_batch_size", sweep.member_batch_size)
-    if batch_size != sweep.member_batch_size:
-        differences.append(("member_batch_size", batch_size, sweep.member_batch_size))
-    if differences:
-        texts = "; ".join(
-            f"`{name}` is {before!r} there and {now!r} here" for name, before, now in differences
-        )
-        raise MismatchError(f"{place.description} must be as {folder.description} plans it: {texts:.500}.")
-    return run_id_of(place)
-
-
-def visible_damage(folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int) -> str:
-    """Return what is wrong with a cell as far as can be seen without reading it all; empty if nothing is.
-
-    Damage within files is not seen: `verify_sweep` reads them.
-    """
-    place = folder.cell(number)
-    try:
-        check_cell(folder, sweep, sweep_id, number)
-        parts = read_parts(place)  # first: what is read later may only be more
-        if lost := lost_checkpoints(place, parts):
-            return f"{lost}."
-        checkpoints = Checkpoints(place.checkpoints, run_id=parts.run_id)
-        for step in checkpoints.steps()[-1:]:
-            checkpoints.check(step)
-        for _ in stream_log(place, parts):  # whose lines must be of this run
-            pass
-        if parts.history:
-            check_history_lengths(place, parts, check_arrays(place.history, run_id=parts.run_id))
-        if place.is_finished:
-            read_summary(place, parts.run_id)
-    except (ValueError, OSError) as error:
-        return str(error)
-    return ""
+    return run

@@ -11,7 +11,7 @@ from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
 from popsim.experiments.settings import setting_types, types_in_words
-from popsim.store.run_folder import import_option
+from popsim.store.plain_folder import import_option
 from popsim.sweeps.bounded_yaml import quoted, read_yaml, yaml_text
 from popsim.sweeps.limits import MOST_VALUES
 from popsim.sweeps.modules import named_modules

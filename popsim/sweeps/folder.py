@@ -1,29 +1,25 @@
 """The folder of a sweep: its layout, and its description."""
 
-import contextlib
 import dataclasses
 import os
 import re
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import as_word, check_path
-from popsim.experiments import Recording
-from popsim.experiments.registry import describe_experiment, rebuild_experiment
-from popsim.store import CorruptDataError, MismatchError, RunFolder, read_json, read_sealed_json
+from popsim._text_checks import check_path
+from popsim.experiments.registry import describe_experiment
+from popsim.store import CorruptDataError, RunFolder
 from popsim.store.files import check_is_folder
-from popsim.store.identity import is_run_id, lock_holder
-from popsim.store.plain_folder import PlainFolder
-from popsim.store.run_folder import import_option
-from popsim.sweeps.division import Division
+from popsim.store.identity import lock_holder
+from popsim.store.json_files import SealedFormat
+from popsim.store.plain_folder import FolderPart, PlainFolder
 from popsim.sweeps.modules import named_modules
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellFolder", "SweepFolder"]
 
-SWEEP_FORMAT = 2
-READABLE_FORMATS = (1, SWEEP_FORMAT)
-"""Sweeps of format 1 do not say how they are divided into cells: they are read, and not trained further."""
+SWEEP_FORMAT = SealedFormat(2, read_only=(1,))
+"""The format of `sweep.json`. Sweeps of format 1 do not say how they are divided into cells."""
 
 _CELL = re.compile(r"\d{6,}")
 
@@ -32,15 +28,11 @@ _CELL = re.compile(r"\d{6,}")
 class CellFolder(RunFolder):
     """The layout of a cell: an ordinary run, and `cell.json`, what the index of the sweep holds of it."""
 
-    @property
-    def entry(self) -> Path:
-        """`cell.json`."""
-        return self.path / "cell.json"
+    entry = FolderPart("cell.json")
 
     def parts(self) -> dict[Path, bool]:
         """Return the files and folders of the cell that may exist, also where `run.json` is lost."""
-        files = dict.fromkeys((self.description, self.summary, self.entry), False)
-        return super().parts() | files | {self.figures: True}
+        return PlainFolder.parts(self)
 
     @property
     def is_started(self) -> bool:
@@ -67,51 +59,14 @@ class SweepFolder(PlainFolder):
     Each file of a cell is written only by the process that holds the lock of its run.
     """
 
-    @property
-    def description(self) -> Path:
-        """`sweep.json`."""
-        return self.path / "sweep.json"
-
-    @property
-    def config(self) -> Path:
-        """`sweep.yaml`."""
-        return self.path / "sweep.yaml"
-
-    @property
-    def cells(self) -> Path:
-        """`cells/`."""
-        return self.path / "cells"
-
-    @property
-    def index(self) -> Path:
-        """`index.safetensors`."""
-        return self.path / "index.safetensors"
-
-    @property
-    def failures(self) -> Path:
-        """`failures/`."""
-        return self.path / "failures"
-
-    @property
-    def all_selections(self) -> Path:
-        """`selections/`."""
-        return self.path / "selections"
-
-    @property
-    def logs(self) -> Path:
-        """`logs/`."""
-        return self.path / "logs"
-
-    @property
-    def figures(self) -> Path:
-        """`figures/`."""
-        return self.path / "figures"
-
-    def parts(self) -> dict[Path, bool]:
-        """Return the files and folders of the sweep that may exist; whether each is a folder."""
-        files = dict.fromkeys((self.description, self.config, self.index), False)
-        folders = (self.cells, self.failures, self.all_selections, self.logs, self.figures)
-        return files | dict.fromkeys(folders, True)
+    description = FolderPart("sweep.json")
+    config = FolderPart("sweep.yaml")
+    cells = FolderPart("cells", is_folder=True)
+    index = FolderPart("index.safetensors")
+    failures = FolderPart("failures", is_folder=True)
+    all_selections = FolderPart("selections", is_folder=True)
+    logs = FolderPart("logs", is_folder=True)
+    figures = FolderPart("figures", is_folder=True)
 
     def check_folder(self, path: Path) -> None:
         """Check one of the folders; of `cells/` only the folders of the cells, see `check_cell`."""
@@ -153,18 +108,6 @@ class SweepFolder(PlainFolder):
         is_run = os.path.lexists(RunFolder(self.path).description)
         return os.path.lexists(self.description) or (self.cells.is_dir() and not is_run)
 
-    def command(self, verb: str, suffix: str = "") -> str:
-        """Return a command on the sweep or on a path in it, such as "popsim resume sweeps/lr".
-
-        It imports the module of an experiment from outside popsim, which `sweep.json` names.
-        """
-        described: Any = {}
-        if self.description.is_file():
-            with contextlib.suppress(ValueError, OSError):
-                described = read_json(self.description)
-        option = import_option(described) if isinstance(described, dict) else ""
-        return f"popsim {option}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
-
     def described(self) -> dict[str, Any]:
         """Read the description, without rebuilding the experiment.
 
@@ -175,70 +118,7 @@ class SweepFolder(PlainFolder):
         self.check_plain()
         if not self.description.exists():
             raise ValueError(f"`path` must be the folder of a sweep, got {self.path}: it has no sweep.json.")
-        return self._read_description()
-
-    def read(self) -> tuple[dict[str, Any], Sweep]:
-        """Read the description and rebuild the plan of the sweep.
-
-        **Raises:** as `described`; `ValueError` if its experiment is not registered; `MismatchError` if its
-        experiment no longer trains cells such as its own.
-        """
-        described = self.described()
-        experiment = rebuild_experiment(described, self.description)
-        try:
-            axes = {str(name): tuple(values) for name, values in described["axes"].items()}
-            first, end = described["seeds"]
-            sweep = Sweep(
-                experiment,
-                axes,
-                range(first, end),
-                described["members_per_cell"],
-                described["member_batch_size"],
-                Recording(**described["recording"]),
-            )
-            if described["format"] == SWEEP_FORMAT:
-                division = Division.parse(described["division"], sweep.axes, len(sweep.seeds))
-                sweep = sweep.divided_as(division)
-            if not is_run_id(described["sweep_id"]):
-                raise ValueError("its identity must be 32 hexadecimal digits.")
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise CorruptDataError(f"{self.description} must describe a sweep: {error}") from None
-        try:
-            sweep.cell(0)
-            if (n_cells := described.get("n_cells")) != sweep.n_cells:
-                raise ValueError(f"there are {n_cells!r:.20} cells, and it would make {sweep.n_cells}.")
-        except ValueError as error:
-            raise MismatchError(
-                f"the experiment {experiment.name} must train the cells that {self.description} has: {error}"
-            ) from None
-        return described, sweep
-
-    def _read_description(self) -> dict[str, Any]:
-        """Return the content of `sweep.json`; errors as `read`."""
-        content = read_json(self.description)
-        if not isinstance(content, dict) or "format" not in content:
-            raise CorruptDataError(f"{self.description} must be written by popsim; it is something else.")
-        if content["format"] not in READABLE_FORMATS:
-            raise MismatchError(
-                f"{self.description} must have format {SWEEP_FORMAT}, got {content['format']!r}: "
-                "use another popsim."
-            )
-        return read_sealed_json(self.description)
-
-    def check_trainable(self, version: int) -> None:
-        """Check that cells of the sweep may be trained.
-
-        **Arguments:**
-
-        - `version`: the format of `sweep.json`.
-
-        **Raises:** `MismatchError` if it is an earlier one.
-        """
-        if version != SWEEP_FORMAT:
-            raise MismatchError(
-                f"{self.description} must have format {SWEEP_FORMAT} for cells to be trained, got "
-                f"{version}, which does not say how they are divided: a new sweep of {self.config} does."
-            )
+        return SWEEP_FORMAT.read(self.description)
 
 
 def describe_sweep(sweep: Sweep) -> dict[str, Any]:

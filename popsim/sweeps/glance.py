@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from popsim._text_checks import one_line, printable
-from popsim.experiments import read_run_info, verify_run
+from popsim.experiments import verify_run
+from popsim.experiments.info import info_of_run
 from popsim.store import CorruptDataError
 from popsim.store.identity import is_run_id
 from popsim.sweeps.cells import read_cell_description
@@ -94,8 +95,7 @@ def _state(folder: SweepFolder, sweep_id: str, number: int) -> str:
     cell = folder.cell(number)
     if not cell.is_started:
         return "not started"
-    read_cell_description(cell, sweep_id, number)
-    info = read_run_info(cell.path)
+    info = info_of_run(read_cell_description(cell, {"sweep": sweep_id, "cell": number}))
     if info.history_damage:
         raise CorruptDataError(info.history_damage)
     if info.is_finished:

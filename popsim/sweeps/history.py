@@ -1,5 +1,6 @@
 """The histories of many cells as one lazy dataset."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,9 @@ from xarray.core import indexing
 
 from popsim._checks import warn_caller
 from popsim.store import open_arrays
-from popsim.sweeps.cells import check_cell
+from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.layouts import CellLayout
-from popsim.sweeps.sweep import Sweep
 
 __all__ = ["CellHistories", "PARENT", "joined_history"]
 
@@ -30,12 +30,13 @@ class CellHistories:
 
     **Arguments:**
 
-    - `folder`, `sweep`, `sweep_id`: the sweep.
+    - `described`: the sweep.
     - `cells`: the numbers of the cells.
     """
 
-    def __init__(self, folder: SweepFolder, sweep: Sweep, sweep_id: str, cells: Int[np.ndarray, " cell"]):
-        self.folder, self.sweep, self.sweep_id = SweepFolder(folder.path.resolve()), sweep, sweep_id
+    def __init__(self, described: DescribedSweep, cells: Int[np.ndarray, " cell"]):
+        folder = SweepFolder(described.folder.path.resolve())
+        self.described = dataclasses.replace(described, folder=folder)
         self.cells = cells
         self._opened: dict[tuple[int, ...], Dataset] = {}
 
@@ -45,16 +46,17 @@ class CellHistories:
     def __call__(self, place: int) -> Dataset:
         """Return the history of the cell at a place in `cells`.
 
-        **Raises:** as `check_cell` and `open_arrays`; `OSError` if there is none.
+        **Raises:** as `SweepCell.read` and `open_arrays`; `OSError` if there is none.
         """
         number = int(self.cells[place])
-        cell = self.folder.cell(number)
-        key = (number, *map(_time_of_change, (cell.history / "zarr.json", cell.description)))
+        cell = self.described.cell(number)
+        history = cell.folder.history
+        key = (number, *map(_time_of_change, (history / "zarr.json", cell.folder.description)))
         if key not in self._opened:
-            run_id = check_cell(self.folder, self.sweep, self.sweep_id, number)
+            run_id = cell.read().run_id
             if len(self._opened) >= MOST_OPEN:
                 self._opened.pop(next(iter(self._opened)))
-            self._opened[key] = open_arrays(cell.history, run_id=run_id)
+            self._opened[key] = open_arrays(history, run_id=run_id)
         return self._opened[key]
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from popsim._text_checks import one_line
-from popsim.experiments.run_experiment import RunStopped
+from popsim.experiments.run_options import RunStopped
 from popsim.sweeps._dask_cluster import accelerators, connected, cores, naming_loss
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.modules import modules_of

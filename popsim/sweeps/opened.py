@@ -17,9 +17,10 @@ from popsim.experiments.joined_models import joined
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
 from popsim.sweeps._comparison import compare_layouts, compare_results
-from popsim.sweeps.cells import check_cell, visible_damage
-from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
-from popsim.sweeps.index import DAMAGED, FINISHED, NOT_STARTED, STATES, SweepIndex
+from popsim.sweeps.cells import DescribedSweep
+from popsim.sweeps.entries import DAMAGED, FINISHED, NOT_STARTED, STATES
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.index import SweepIndex
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["OpenedSweep", "open_sweep"]
@@ -29,20 +30,29 @@ __all__ = ["OpenedSweep", "open_sweep"]
 class OpenedSweep:
     """A sweep on disk, of which any number of cells may be trained.
 
-    - `folder`: the folder.
-    - `sweep`: its plan.
-    - `sweep_id`: its identity.
+    - `described`: its folder and its plan.
     - `index`: the state and the results of the cells when it was opened.
-    - `format`: the format of its `sweep.json`.
     - `chosen`: the numbers of the members that `where` chose; None for all.
     """
 
-    folder: SweepFolder
-    sweep: Sweep
-    sweep_id: str
+    described: DescribedSweep = dataclasses.field(repr=False)
     index: SweepIndex = dataclasses.field(repr=False)
-    format: int = SWEEP_FORMAT
     chosen: Int[np.ndarray, " member"] | None = None
+
+    @property
+    def folder(self) -> SweepFolder:
+        """The folder."""
+        return self.described.folder
+
+    @property
+    def sweep(self) -> Sweep:
+        """The plan."""
+        return self.described.sweep
+
+    @property
+    def sweep_id(self) -> str:
+        """The identity of the sweep."""
+        return self.described.sweep_id
 
     @functools.cached_property
     def labels(self) -> dict[str, np.ndarray]:
@@ -91,7 +101,7 @@ class OpenedSweep:
         return dataclasses.replace(self, chosen=np.arange(self.sweep.n_members)[self._members][keep])
 
     def state_of(self, number: int) -> str:
-        """Return the state of a cell when the sweep was opened: one of `popsim.sweeps.index.STATES`."""
+        """Return the state of a cell when the sweep was opened: one of `popsim.sweeps.entries.STATES`."""
         return STATES[self.index.state[number]]
 
     def cells_in(self, *states: str) -> list[int]:
@@ -123,11 +133,10 @@ class OpenedSweep:
         **Raises:** `ValueError` if there is no such cell, or it is not started; `MismatchError` if it is not
         what the plan of the sweep says, `CorruptDataError` if its `run.json` is missing or was changed.
         """
-        cell = self.sweep.cell(number)
+        cell = self.described.cell(number)
         if self.index.state[number] == NOT_STARTED:
             raise ValueError(f"cell {number} of {self.folder.path} must be started, and is not yet.")
-        check_cell(self.folder, self.sweep, self.sweep_id, number)
-        return Run(self.folder.cell(number), cell.experiment)
+        return Run(cell.read(), cell.experiment)
 
     def summary(self, **selection: Any) -> Any:
         """Return a `pandas.DataFrame` with a row for each member, whether or not its cell is trained.
@@ -146,7 +155,7 @@ class OpenedSweep:
         if selection:
             return self.where(**selection).summary()
         cells = np.unique(self.labels["cell"]).tolist()
-        compare_results(self.index, self.folder, self.sweep, self.sweep_id, cells)
+        compare_results(self.index, self.described, cells)
         self._warn_of_damage()
         columns: dict[str, Any] = {}
         for name, values in self.labels.items():
@@ -176,11 +185,11 @@ class OpenedSweep:
 
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
-        compare_layouts(self.index, self.folder, self.sweep, self.sweep_id, cells.tolist())
+        compare_layouts(self.index, self.described, cells.tolist())
         self._warn_of_damage()
         has_some = (self.index.layout >= 0) & (self.index.state != DAMAGED)
         layout = np.where(has_some, self.index.layout, -1)[cells]
-        open_cell = CellHistories(self.folder, self.sweep, self.sweep_id, cells)
+        open_cell = CellHistories(self.described, cells)
         widths = np.diff(firsts)[cells]
         starts = np.append(0, np.cumsum(widths))
         rows = starts[np.searchsorted(cells, self.labels["cell"])] + self.labels["place"]
@@ -270,7 +279,7 @@ class OpenedSweep:
     @property
     def is_trainable(self) -> bool:
         """Whether cells may be trained; not in sweeps of an earlier format."""
-        return self.format == SWEEP_FORMAT
+        return self.described.is_trainable
 
     @property
     def counts(self) -> dict[str, int]:
@@ -297,9 +306,8 @@ class OpenedSweep:
         for number in self.cells_in("finished", "stopped"):
             if cells is not None and number not in cells:
                 continue
-            if self.folder.holder(number) is not None:
-                continue
-            if damage := visible_damage(self.folder, self.sweep, self.sweep_id, number):
+            cell = self.described.cell(number)
+            if not cell.is_held and (damage := cell.visible_damage()):
                 state[number], problems[number] = DAMAGED, damage
         index = dataclasses.replace(self.index, state=state, problems=problems)
         return dataclasses.replace(self, index=index)
@@ -318,13 +326,11 @@ def open_sweep(path: str | Path) -> OpenedSweep:
     **Raises:** `ValueError` if there is no sweep, or its experiment is not registered; `MismatchError` if it
     has another format; `CorruptDataError` if its description was changed.
     """
-    folder = SweepFolder(as_path("path", path))
-    described, sweep = folder.read()
-    sweep_id = described["sweep_id"]
-    index = SweepIndex.read(folder, sweep, sweep_id)
-    if index.refresh(folder, sweep, sweep_id):
-        index.write(folder, sweep_id)
-    return OpenedSweep(folder, sweep, sweep_id, index, described["format"])
+    described = DescribedSweep.read(SweepFolder(as_path("path", path)))
+    index = SweepIndex.read(described)
+    if index.refresh(described):
+        index.write(described)
+    return OpenedSweep(described, index)
 
 
 def _members_at_places(sweep: Sweep, cells: Int[np.ndarray, " cell"], place: int) -> np.ndarray:

@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from popsim.experiments.run_experiment import RunStopped
+from popsim.experiments.run_options import RunStopped
+from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened import OpenedSweep
-from popsim.sweeps.sweep import Sweep
 from popsim.training import SharedPopulation
 
 __all__ = ["WaitsForOthers"]
@@ -69,25 +69,6 @@ class Waiting:
         return not self.given_up
 
 
-def shared_population(
-    folder: SweepFolder,
-    sweep: Sweep,
-    sweep_id: str,
-    number: int,
-    keeps_waiting: Callable[[Sequence[int]], bool],
-) -> SharedPopulation:
-    """Return the population of a cell, of a sweep that selects across cells."""
-    cells = sweep.population_of(number)
-    return SharedPopulation(
-        folder.selections(cells),
-        number - cells[0],
-        tuple(map(sweep.places_of, cells)),
-        run_id=sweep_id,
-        keeps_waiting=keeps_waiting,
-        population=cells[0],
-    )
-
-
 def cells_in_turn(
     opened: OpenedSweep,
     numbers: Sequence[int],
@@ -115,7 +96,7 @@ def cells_in_turn(
         cell for cell in numbers if cell not in failed and not folder.cell(cell).is_finished
     ]:
         is_one_tended = any(map(folder.holder, needed))
-        number = next(_cells_that_can_go_on(folder, sweep, opened.sweep_id, unfinished), None)
+        number = next(_cells_that_can_go_on(opened.described, unfinished), None)
         if number is not None:
             n_looks_in_vain = 0
             held_cells.clear()
@@ -124,16 +105,16 @@ def cells_in_turn(
                 continue
         n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
         if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
-            failed |= {number: _reason_to_wait(folder, sweep, number) for number in unfinished}
+            failed |= {number: _reason_to_wait(opened.described, number) for number in unfinished}
             return
         if stop is not None and stop():
             raise RunStopped(folder.path, 0)
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
-def _reason_to_wait(folder: SweepFolder, sweep: Sweep, number: int) -> str:
+def _reason_to_wait(described: DescribedSweep, number: int) -> str:
     """Say for what a cell waits that does not come."""
-    cells = sweep.population_of(number)
+    folder, cells = described.folder, described.sweep.population_of(number)
     other_cells = [cell for cell in cells if cell != number]
     if not all(folder.cell(cell).is_finished for cell in other_cells):
         return "it waits for other cells of its population"
@@ -144,19 +125,17 @@ def _reason_to_wait(folder: SweepFolder, sweep: Sweep, number: int) -> str:
     )
 
 
-def _cells_that_can_go_on(
-    folder: SweepFolder, sweep: Sweep, sweep_id: str, unfinished: Iterable[int]
-) -> Iterator[int]:
+def _cells_that_can_go_on(described: DescribedSweep, unfinished: Iterable[int]) -> Iterator[int]:
     """Yield the cells that nobody trains and that wait for no other: those that are furthest behind."""
     of_populations: dict[range, list[int]] = {}
     for number in unfinished:
-        of_populations.setdefault(sweep.population_of(number), []).append(number)
+        of_populations.setdefault(described.sweep.population_of(number), []).append(number)
     for cells, candidates in of_populations.items():
-        population = shared_population(folder, sweep, sweep_id, cells[0], lambda missing: False)
+        population = described.cell(cells[0]).shared_population(lambda missing: False)
         newest = [_newest_of(population, part) for part in range(len(cells))]
         furthest_behind = min((batch for batch in newest if batch is not None), default=None)
         for number in candidates:
-            if newest[number - cells[0]] in (None, furthest_behind) and not folder.holder(number):
+            if newest[number - cells[0]] in (None, furthest_behind) and not described.cell(number).is_held:
                 yield number
 
 

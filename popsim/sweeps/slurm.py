@@ -12,7 +12,7 @@ from typing import Any
 from popsim._checks import check_positive_int
 from popsim._text_checks import check_path, has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
-from popsim.store.run_folder import import_option
+from popsim.store.plain_folder import import_option
 from popsim.sweeps.modules import modules_of, named_modules
 from popsim.sweeps.opened import OpenedSweep
 from popsim.sweeps.sweep import Sweep
@@ -212,7 +212,7 @@ def write_slurm_script(
     path: Any = opened.folder.path / "sweep.sbatch" if out is None else out
     check_replaceable(path, is_slurm_script, kind="a script", overwrite=overwrite, name="out")
     check_path("path", opened.folder.path)
-    opened.folder.check_trainable(opened.format)
+    opened.described.check_trainable()
     (opened.folder.path / "logs").mkdir(exist_ok=True)
     write_file(path, [slurm_script(opened, options).encode()])
     return path

@@ -238,7 +238,7 @@ class Sweep:
 
     def labels_of(self, number: int) -> dict[str, list[Any]]:
         """Return for each axis, and for "seed", the value of each member of a cell."""
-        self._check_number(number)
+        self.check_number(number)
         part = self._parts[number % len(self._parts)]
         rows = list(itertools.product(*(values for _, values in part.grid), part.seeds))
         names = [*(name for name, _ in part.grid), "seed"]
@@ -248,10 +248,9 @@ class Sweep:
 
     def cell(self, number: int) -> Cell:
         """Return a cell."""
-        self._check_number(number)
+        self.check_number(number)
         part = self._parts[number % len(self._parts)]
         settings = self.settings_of(number)
-        first = number // len(self._parts) * self._first_of_part[-1]
         experiment = dataclasses.replace(
             self.experiment,
             **settings,
@@ -259,13 +258,20 @@ class Sweep:
             first_member=part.seeds.start,
             grid=part.grid,
         )
-        return Cell(number, first + self._first_of_part[number % len(self._parts)], settings, experiment)
+        return Cell(number, self.members_of(number).start, settings, experiment)
+
+    def members_of(self, number: int) -> slice:
+        """Return the members of a cell among those of the sweep."""
+        combination, part = divmod(number, len(self._parts))
+        first = combination * self._first_of_part[-1] + self._first_of_part[part]
+        return slice(first, first + self._parts[part].n_members)
 
     def cells(self) -> Iterator[Cell]:
         """Yield all cells, each made when it is asked for."""
         return map(self.cell, range(self.n_cells))
 
-    def _check_number(self, number: int) -> None:
+    def check_number(self, number: int) -> None:
+        """Raise `ValueError` unless there is a cell of this number."""
         check_non_negative_int("cell", number)
         if number >= self.n_cells:
             raise ValueError(f"`cell` must be 0 to {self.n_cells - 1}, got {number}.")

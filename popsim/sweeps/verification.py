@@ -6,24 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments import verify_run
-from popsim.experiments.info import complaint
+from popsim.experiments.info import complaint, damage_of_run
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
-from popsim.sweeps.cells import check_cell
+from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.config import config_text, read_config
-from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder
-from popsim.sweeps.index import (
-    FINISHED,
-    NOT_STARTED,
-    CellEntry,
-    SweepIndex,
-    look_at_cell,
-    read_note,
-    stamp_of,
-)
-from popsim.sweeps.populations import shared_population
-from popsim.sweeps.sweep import Sweep
+from popsim.sweeps.entries import FINISHED, NOT_STARTED, CellEntry, look_at_cell, read_note, stamp_of
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.index import SweepIndex
 
 __all__ = ["verify_sweep"]
 
@@ -44,34 +34,34 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
 
     **Returns:** the problems by file, or by cell and file, relative to `path`; empty if there are none.
     """
-    folder = SweepFolder(as_path("path", path))
-    described, sweep = folder.read()
-    sweep_id = described["sweep_id"]
-    index = SweepIndex.read(folder, sweep, sweep_id)
-    damage = _config(folder, sweep) | _failures(folder) | _selections(folder, sweep, sweep_id)
+    described = DescribedSweep.read(SweepFolder(as_path("path", path)))
+    folder, index = described.folder, SweepIndex.read(described)
+    damage = _config(described) | _failures(folder) | _selections(described)
     if folder.index.exists() and not index.stamp.any():  # one is written only if there is something to say
         damage[folder.index.name] = "is damaged, or of another sweep: it is made again from the cells"
-    for number in range(sweep.n_cells):
-        cell = folder.cell(number)
-        if not cell.is_started:
+    for number in range(described.sweep.n_cells):
+        cell = described.cell(number)
+        name = f"{folder.cells.name}/{cell.folder.path.name}"
+        if not cell.folder.is_started:
             if index.state[number] != NOT_STARTED:
-                damage[f"{folder.cells.name}/{cell.path.name}"] = (
+                damage[name] = (
                     f"has been removed since the index was written: {folder.command('resume')} trains it"
                 )
             continue
-        stamp = stamp_of(str(cell.path))
-        problems, entry = _cell(folder, sweep, sweep_id, number, has_note=described["format"] == SWEEP_FORMAT)
-        damage |= {f"{folder.cells.name}/{cell.path.name}/{file}": text for file, text in problems.items()}
+        stamp = stamp_of(str(cell.folder.path))
+        problems, entry = _cell(cell)
+        damage |= {f"{name}/{file}": text for file, text in problems.items()}
         if entry is None or stamp != tuple(index.stamp[number].tolist()):
             continue  # the index is brought up to date when the sweep is opened
-        row = _row(index, sweep, number)
+        row = index.entry(cell)
         is_same = _are_equal(row, entry) if entry.state == FINISHED else row.state == entry.state
         if not is_same:  # of a cell that is not finished the rest may be one checkpoint behind
             damage.setdefault(folder.index.name, f"must hold what is in the run of cell {number}")
     return damage
 
 
-def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
+def _config(described: DescribedSweep) -> dict[str, str]:
+    folder, sweep = described.folder, described.sweep
     try:
         with read_plain(folder.config) as file:
             is_same = file.read(LARGEST_CONFIG) == config_text(sweep).encode()
@@ -82,10 +72,10 @@ def _config(folder: SweepFolder, sweep: Sweep) -> dict[str, str]:
         }
     except (ValueError, OSError) as error:
         return {folder.config.name: str(error)}
+    if is_same:
+        return {}
     advice = f"{folder.command('resume')} writes it again when it is removed"
-    return (
-        {} if is_same else {folder.config.name: f"must say the same as {folder.description.name}: {advice}"}
-    )
+    return {folder.config.name: f"must say the same as {folder.description.name}: {advice}"}
 
 
 def _failures(folder: SweepFolder) -> dict[str, str]:
@@ -106,63 +96,44 @@ def _read_failure(file: Path) -> None:
         raise ValueError("must say why a cell failed, and on which host")
 
 
-def _selections(folder: SweepFolder, sweep: Sweep, sweep_id: str) -> dict[str, str]:
+def _selections(described: DescribedSweep) -> dict[str, str]:
     """Verify what the cells of populations offered one another."""
-    damage = {}
+    folder, sweep, damage = described.folder, described.sweep, {}
     for number in range(sweep.n_cells) if sweep.selects_across_cells else ():
         cells = sweep.population_of(number)
         place = folder.selections(cells)
         if number == cells[0] and place.is_dir():
-            problems = shared_population(folder, sweep, sweep_id, number, lambda missing: False).damage()
+            problems = described.cell(number).shared_population(lambda missing: False).damage()
             damage |= {
                 (place / file).relative_to(folder.path).as_posix(): text for file, text in problems.items()
             }
     return damage
 
 
-def _cell(
-    folder: SweepFolder, sweep: Sweep, sweep_id: str, number: int, *, has_note: bool
-) -> tuple[dict[str, str], CellEntry | None]:
+def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
     """Verify a cell.
-
-    **Arguments:**
-
-    - `has_note`: whether a finished cell must have a `cell.json`.
 
     **Returns:** the problems by file, and what its run says if there are none.
     """
-    cell = folder.cell(number)
     try:
-        check_cell(folder, sweep, sweep_id, number)
-        damage = verify_run(cell.path)
-        if damage or folder.holder(number) is not None:
+        damage = damage_of_run(cell.read())
+        if damage or cell.is_held:
             return damage, None
-        entry = look_at_cell(folder, sweep, sweep_id, number)
+        entry = look_at_cell(cell)  # which reads the run again, as it may have been trained meanwhile
     except (ValueError, OSError) as error:
-        return {cell.description.name: str(error)}, None
-    if entry.state != FINISHED or not has_note:
+        return {cell.folder.description.name: str(error)}, None
+    if entry.state != FINISHED or not cell.of_sweep.is_trainable:  # an earlier popsim wrote no notes
         return {}, entry
-    problem = complaint(lambda: _check_note(read_note(folder, sweep, sweep_id, number), entry))
-    advice = f"{problem} ({folder.command('resume')} writes it again)"
-    return ({cell.entry.name: advice} if problem else {}), entry
+    problem = complaint(lambda: _check_note(read_note(cell), entry))
+    if not problem:
+        return {}, entry
+    advice = f"{problem} ({cell.of_sweep.folder.command('resume')} writes it again)"
+    return {cell.folder.entry.name: advice}, entry
 
 
 def _check_note(note: CellEntry, entry: CellEntry) -> None:
     if not _are_equal(note, entry):
         raise ValueError("must hold what is in the run of the cell")
-
-
-def _row(index: SweepIndex, sweep: Sweep, number: int) -> CellEntry:
-    """Return what an index holds of a cell."""
-    firsts, layout = sweep.first_members(), int(index.layout[number])
-    members = {name: values[firsts[number] : firsts[number + 1]] for name, values in index.members.items()}
-    return CellEntry(
-        int(index.state[number]),
-        int(index.n_batches[number]),
-        float(index.seconds[number]),
-        {name: values.tolist() for name, values in members.items()},
-        index.layouts[layout] if 0 <= layout < len(index.layouts) else None,
-    )
 
 
 def _are_equal(entry: CellEntry, expected: CellEntry) -> bool:

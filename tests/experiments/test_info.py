@@ -365,7 +365,7 @@ def test_a_large_run_is_looked_at_in_little_memory(tmp_path):
         rows = {"batch": ((), batches), "weights": (("member", "unit", "input"), weights)}
         arrays.append("batch", rows)
     arrays.commit({"frozen_from": [-1] * 50})
-    write_sealed_json(tmp_path / "training.json", RunParts(arrays.run_id).described())
+    RunParts(RunFolder(tmp_path), arrays.run_id).write()
     code = """
 import resource, sys
 from popsim.experiments import info_table, read_run_info

@@ -15,6 +15,7 @@ import popsim.sweeps
 from popsim.experiments import open_run, run_experiment
 from popsim.report import compare_runs, report_run, report_sweep
 from popsim.store import RunFolder
+from popsim.store.json_files import SealedFormat
 
 running = importlib.import_module("popsim.experiments.run_experiment")  # which is also a function
 SMALL = Swept(n_members=1, n_batches=2, log_step=1)
@@ -38,7 +39,7 @@ STEPS = {
     "its removal": (Path, "unlink"),
     "the lock": ("popsim.store.identity.write_json",),
     "the deletion of the run before": (RunFolder, "remove_left_overs"),
-    "after the deletion": (running, "write_sealed_json"),
+    "after the deletion": (SealedFormat, "write"),
     "the description": (os, "fsync"),
     "its last step": (Path, "replace"),
 }

@@ -18,7 +18,7 @@ import popsim.sweeps.on_dask
 from popsim.analysis.figures import save_animation, save_figure
 from popsim.cli import main
 from popsim.experiments import open_run, read_run_info, resume_run, run_experiment, run_or_resume, verify_run
-from popsim.experiments.run_experiment import RunStopped
+from popsim.experiments.run_options import RunStopped
 from popsim.report import compare_runs, report_run, report_sweep
 from popsim.store import (
     GrowingArrays,

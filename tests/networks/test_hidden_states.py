@@ -16,7 +16,7 @@ from small_training import assert_same
 import popsim
 from popsim import interventions
 from popsim.analysis import dynamics, population
-from popsim.experiments.reaching import draw_reach_figures
+from popsim.experiments.reach_figures import draw_reach_figures
 from popsim.networks import unit_activity
 from popsim.report.run_report import hidden_activity
 from popsim.training import TaskTrainer, adam, open_history, rules

@@ -132,7 +132,7 @@ assert not xla_bridge.backends_are_initialized()  # or no process could fork, or
 
 
 @pytest.mark.slow
-def test_training_in_memory_needs_no_package_of_the_store():
+def test_training_in_memory_needs_no_package_of_the_store_and_experiments_none_of_commands_or_figures():
     """Also on a machine that lacks them: the import of each is made to fail."""
     code = """
 import sys
@@ -146,6 +146,9 @@ network = popsim.networks.GRUNetwork(n_inputs, 3, 2, key=jax.random.key(0))
 model = popsim.SensorimotorLoop(network, plant, {}, dt=0.01)
 trainer = popsim.training.TaskTrainer(popsim.training.adam(1e-3))
 trainer(task, model, 2, 2, lambda m: m.network, key=jax.random.key(1), disable_tqdm=True)
+for name in ("tensorstore", "safetensors", "xarray"):
+    del sys.modules[name]
+import popsim.experiments
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT.parent)
 

@@ -9,6 +9,7 @@ from faults.mixtures import exchange
 from short_form import mostly_in_full
 from test_hostile_files import ended
 
+import popsim.sweeps.entries
 import popsim.sweeps.index
 from popsim.store import CorruptDataError, read_sealed_json, write_sealed_json
 from popsim.sweeps import open_sweep
@@ -44,7 +45,7 @@ def test_what_fits_is_not_made_again(sound, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("a run was read although the index fits")
 
-    monkeypatch.setattr(popsim.sweeps.index, "look_at_cell", refuse)
+    monkeypatch.setattr(popsim.sweeps.entries, "look_at_cell", refuse)
     monkeypatch.setattr(popsim.sweeps.index, "read_cell", refuse)
     assert open_sweep(sound[0]).summary().to_csv() == sound[1]["summary"]
 

@@ -36,7 +36,7 @@ def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):
     experiment = CenterOut(plant="point-mass", n_units=4, duration=0.1, batch_size=64, n_members=40)
     memory.check_size(experiment)
     with pytest.raises(ValueError, match="its batch of 64 trials of 40 members would take"):
-        memory.check_size(experiment, member_batch_size=40)
+        memory.check_size(experiment, experiment.build_trainer(member_batch_size=40))
 
 
 @pytest.mark.slow

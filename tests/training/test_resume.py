@@ -20,7 +20,7 @@ from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, netwo
 
 import popsim
 from popsim.store import Checkpoints, CorruptDataError, GrowingArrays, MismatchError, RunFolder, SaveError
-from popsim.store.run_parts import run_id_of
+from popsim.store.run_folder import DescribedRun
 from popsim.training import TaskTrainer, adam, open_history, rules
 from popsim.training.history.history import HistoryRecorder
 from popsim.training.loop import host_loop
@@ -279,7 +279,7 @@ def test_the_log_and_the_history_end_where_the_checkpoint_is(tmp_path):
     made = history.batch.size
     assert made < 12
     with (tmp_path / "log.jsonl").open("a") as log:
-        line = {"run_id": run_id_of(RunFolder(tmp_path)), "batch": 90}
+        line = {"run_id": DescribedRun.read(RunFolder(tmp_path)).run_id, "batch": 90}
         log.write(json.dumps(line) + '\n{"batch": 91, "tor')
     train(12, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), restore_checkpoint=True, log_step=2)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

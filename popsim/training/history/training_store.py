@@ -25,12 +25,12 @@ from popsim.store import (
     as_json_numbers,
     keep_json_lines,
     lock_folder,
-    write_sealed_json,
 )
 from popsim.store.arrays.inspection import remove_arrays
 from popsim.store.files import saving
 from popsim.store.identity import RUN_ID, new_run_id
-from popsim.store.run_parts import RunParts, check_history_lengths, check_parts, run_id_of, stream_log
+from popsim.store.run_folder import DescribedRun
+from popsim.store.run_parts import RunParts, check_parts
 from popsim.training.history.configuration import Configuration, differences
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels
@@ -51,8 +51,7 @@ class TrainingStore:
 
     **Arguments:**
 
-    - `folder`: the folder.
-    - `run_id`: the id of the run.
+    - `described`: the folder, with the id of the run.
     - `configuration`: the configuration of the training.
     - `seconds`: the time between checkpoints.
     - `n_kept`: the number of checkpoints kept.
@@ -62,8 +61,7 @@ class TrainingStore:
 
     def __init__(
         self,
-        folder: RunFolder,
-        run_id: str,
+        described: DescribedRun,
         configuration: Configuration,
         *,
         seconds: float,
@@ -73,13 +71,13 @@ class TrainingStore:
         fixed: Mapping[str, Any],
         attributes: dict[str, Any],
     ):
-        self.folder = folder
+        self.folder = folder = described.folder
         self.seconds_before = 0.0
         self.member_batch_size = configuration.plan.member_batch_size
-        self._parts = RunParts(run_id)
+        self._described, self._parts = described, RunParts(folder, described.run_id)
         self._configuration = configuration
         self._seconds = seconds
-        self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept, run_id=run_id)
+        self._checkpoints = Checkpoints(folder.checkpoints, n_kept=n_kept, run_id=described.run_id)
         self._like, self._by_member = like, by_member
         self._fixed, self._attributes = fixed, attributes
         self._saved_at = time.monotonic()
@@ -100,7 +98,7 @@ class TrainingStore:
         **Raises:** `MismatchError` if a checkpoint or part is of another training or run; `CorruptDataError`
         if no checkpoint is intact or a part is missing; `ValueError` if the checkpoint is past `n_batches`.
         """
-        self._parts = check_parts(self.folder)
+        self._parts = check_parts(self._described)
         checkpoint = (
             self._checkpoints.restore(lambda details: self._forms(details, state)) if restore else None
         )
@@ -115,8 +113,8 @@ class TrainingStore:
         parts = dataclasses.replace(
             self._parts, history=checkpoint.details["history"], n_log_lines=checkpoint.details["n_log_lines"]
         )
-        check_history_lengths(self.folder, parts, arrays.lengths)
-        self._logged = [line["batch"] for line in stream_log(self.folder, parts)][: parts.n_log_lines]
+        parts.check_history_lengths(arrays.lengths)
+        self._logged = [line["batch"] for line in parts.stream_log()][: parts.n_log_lines]
         self._write_parts(parts)  # before newer rows are cut
         arrays.truncate(parts.history)
         keep_json_lines(self.folder.log, lambda line: line["batch"] < checkpoint.step)
@@ -239,7 +237,7 @@ class TrainingStore:
         steps = self._checkpoints.steps()[-self._checkpoints.n_kept :]
         parts = dataclasses.replace(parts, checkpoints=tuple(steps))
         if parts != self._parts:
-            write_sealed_json(self.folder.training, parts.described())
+            parts.write()
             self._parts = parts
 
     @property
@@ -285,11 +283,10 @@ def open_training_store(plan: TrainingPlan) -> Iterator[TrainingStore]:
         folder.remove_left_overs()
         if not folder.training.exists():
             has_run = folder.description.is_file()
-            run_id = run_id_of(folder) if has_run else new_run_id()
-            write_sealed_json(folder.training, RunParts(run_id, of_experiment=has_run).described())
+            run_id = DescribedRun.read(folder).run_id if has_run else new_run_id()
+            RunParts(folder, run_id, of_experiment=has_run).write()
         store = TrainingStore(
-            folder,
-            run_id_of(folder),
+            DescribedRun.read(folder),
             Configuration(plan),
             seconds=trainer.checkpoint_seconds,
             n_kept=trainer.n_checkpoints,

@@ -1,0 +1,98 @@
+"""What a training ran on, which changes the last digits of its result or more, as `run.json` says it."""
+
+import contextlib
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from popsim._compiled import ENGINE, PLAIN_JAX, current_engine, plain_jax
+from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.store.files import CorruptDataError, MismatchError
+from popsim.store.run_folder import DescribedRun
+from popsim.version import __version__
+
+__all__ = [
+    "FLAGS",
+    "Devices",
+    "check_flags",
+    "circumstances",
+    "engine_of_run",
+    "write_engine",
+    "write_resumption",
+]
+
+Devices = Sequence[jax.Device]  # pyright: ignore[reportInvalidTypeForm]
+FLAGS = "jax_flags"  # in run.json and sweep.json: those that change numbers
+
+
+def circumstances(devices: Devices | None, experiment: AbstractExperiment) -> dict[str, Any]:
+    """Return the software and hardware on which an experiment would be trained now."""
+    return {
+        "popsim": __version__,
+        "jax": jax.__version__,
+        "python": platform.python_version(),
+        "devices": 1 if devices is None else min(len(devices), experiment.n_members),
+        "device_kind": (devices or jax.devices())[0].device_kind,
+        "engine": current_engine(),
+        FLAGS: numeric_flags(),
+    }
+
+
+def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
+    """Check that a run, or a sweep, was begun under the flags of JAX that are in force now.
+
+    **Arguments:**
+
+    - `described`: the content of its run.json or sweep.json.
+    - `source`: the path of this file, for the error message.
+
+    **Returns:** the names of the flags that it does not tell, which are unknown and not compared.
+
+    **Raises:** `MismatchError` naming the flags that differ; `CorruptDataError` if they are not flags.
+    """
+    flags = described.get(FLAGS, {})
+    if not isinstance(flags, dict):
+        raise CorruptDataError(f"{source} must tell flags of JAX by name, got {flags!r:.100}.")
+    if different := different_flags(flags):
+        raise MismatchError(
+            f"{source} must be of a training under the present flags of JAX, got others: {different}."
+        )
+    return unknown_flags(flags)
+
+
+def write_resumption(described: DescribedRun, n_batches: int, now: Mapping[str, Any]) -> DescribedRun:
+    """Record in run.json the batch after which a run continues under changed circumstances."""
+    # A run that does not tell its engine is older than the choice between the two.
+    before = {"engine": ENGINE} | _latest(described)
+    if all(before.get(name) == value for name, value in now.items()):
+        return described
+    return described.write(resumed=[*_resumptions(described), {"after_batches": n_batches, **now}])
+
+
+def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[None]:
+    """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
+    return plain_jax() if _latest(described).get("engine") == PLAIN_JAX else contextlib.nullcontext()
+
+
+def write_engine(described: DescribedRun) -> DescribedRun:
+    """Record in run.json that the engine did not know an operation, which is seen when it is traced."""
+    engine = current_engine()
+    return described if described.content.get("engine") == engine else described.write(engine=engine)
+
+
+def _latest(described: DescribedRun) -> dict[str, Any]:
+    """Return the description of a run with the circumstances under which it was last resumed."""
+    resumed = _resumptions(described)
+    return {**described.content, **(resumed[-1] if resumed else {})}
+
+
+def _resumptions(described: DescribedRun) -> list[dict[str, Any]]:
+    """Return the circumstances under which a run was resumed, from its description."""
+    resumed = described.content.get("resumed", [])
+    if not isinstance(resumed, list) or not all(isinstance(entry, dict) for entry in resumed):
+        raise CorruptDataError(f"{described.path} must list how the run went on, got {resumed!r:.100}.")
+    return resumed

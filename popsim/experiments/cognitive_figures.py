@@ -1,0 +1,81 @@
+"""The figures of experiments on cognitive tasks."""
+
+from typing import Any
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from popsim.analysis.figures import draw_channels, figure_style
+from popsim.analysis.figures.tasks import draw_named_times
+from popsim.experiments.experiment import RunFigure
+from popsim.experiments.reach_figures import LEARNING_TITLE, draw_learning, learning_caption
+from popsim.senses import inputs_by_name
+from popsim.trial import Trial, n_trials
+
+__all__ = ["draw_cognitive_figures"]
+
+N_SHOWN = 4
+
+
+def _shown(count: int) -> np.ndarray:
+    """Return the indices of a few evenly spaced trials to show."""
+    return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
+
+
+def _caption(trials: Trial) -> str:
+    count = n_trials(trials)
+    return (
+        f"{len(_shown(count))} of {count} validation trials: what a network receives, and below it what "
+        "member 0 puts out (thin) and should put out (dashed, where it counts). Epochs are shaded, events "
+        "are lines. Examples of one member; the table says how well all of them do."
+    )
+
+
+def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
+    """Draw a few evenly spaced trials, one per column, with inputs above outputs."""
+    shown = _shown(n_trials(trials))
+    dt = trials.timeline.dt
+    inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
+    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
+    figure, axes = plt.subplots(
+        len(inputs) + 1,
+        len(shown),
+        figsize=(1.0 + 1.7 * len(shown), 0.9 + 1.1 * len(inputs) + 0.4),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+        layout="constrained",
+        height_ratios=[*[1.0] * len(inputs), 1.6],
+    )
+    for column, trial in enumerate(shown):
+        for row, name in enumerate(sorted(inputs)):
+            draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
+        target = np.where(counts[trial, :, None] > 0, values[trial], np.nan)
+        draw_channels(axes[-1, column], outputs[trial], targets=target, dt=dt)
+        axes[-1, column].set_xlabel("time (s)")
+    heights = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
+    for ax, trial in zip(axes[0], shown, strict=True):
+        ax.set_title(f"validation trial {trial}", pad=max(heights) + 4)
+    for row, name in enumerate([*sorted(inputs), "outputs"]):
+        axes[row, 0].set_ylabel(name)
+    return figure
+
+
+def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
+    """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials.
+
+    **Arguments:**
+
+    - `run`: a `Run` of a cognitive task.
+    """
+    trials = run.task.validation_trials()
+    outputs = np.asarray(run.evaluate().states.network.output)[0]
+    with figure_style():
+        learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        draw_learning(run)(ax)
+        return {
+            "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
+            "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
+        }

@@ -1,0 +1,86 @@
+"""The losses at the logging points of a run, from its log."""
+
+import dataclasses
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from popsim.store.json_files import log_lines, parse_json
+
+__all__ = ["LONGEST", "LoggedLosses", "damaged_lines", "last_losses", "logged_losses"]
+
+LONGEST = 1e9
+"""The longest plausible training in seconds: thirty years."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LoggedLosses:
+    """The total losses at a logging point, summed over terms.
+
+    - `batch`: the number of the training batch.
+    - `seconds`: the elapsed time of the training.
+    - `training`, `validation`: the losses of each member.
+    """
+
+    batch: int
+    seconds: float
+    training: Float[np.ndarray, " member"]
+    validation: Float[np.ndarray, " member"]
+
+
+def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | None, int]:
+    """Return the losses of the last logging point in a log (None without one), and its number of lines.
+
+    Lines that are not logging points, such as a torn one, are ignored.
+
+    **Arguments:**
+
+    - `path`: the log.
+    - `most`: the number of lines to read; None for all.
+
+    **Raises:** `CorruptDataError` as `log_lines`.
+    """
+    n_lines, last = 0, None
+    if os.path.lexists(path):
+        for line in itertools.islice(log_lines(path), most):
+            n_lines += 1
+            last = line if line.endswith(b"\n") else last
+    try:
+        return (None if last is None else logged_losses(parse_json(last))), n_lines
+    except ValueError:
+        return None, n_lines
+
+
+def damaged_lines(path: Path) -> list[int]:
+    """Return the numbers of log lines that are not logging points, except a torn last one.
+
+    **Raises:** `CorruptDataError` as `log_lines`.
+    """
+    damaged = []
+    for number, line in enumerate(log_lines(path), 1):
+        try:
+            logged_losses(parse_json(line))
+        except ValueError:
+            if line.endswith(b"\n"):
+                damaged.append(number)
+    return damaged
+
+
+def logged_losses(line: Any) -> LoggedLosses:
+    """Return the losses in a line of a log."""
+    try:
+        training, validation = _total(line["loss"]), _total(line["validation_loss"])
+        batch, seconds = int(line["batch"]), float(line["seconds"])
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"a line of a log must be a logging point, got {error!r}.") from None
+    if not 0 <= seconds < LONGEST:
+        raise ValueError(f"the seconds of a log must be from 0 to {LONGEST}, got {seconds}.")
+    return LoggedLosses(batch, seconds, training, validation)
+
+
+def _total(terms: dict[str, Any]) -> Float[np.ndarray, " member"]:
+    return np.sum([np.atleast_1d(np.asarray(values, float)) for values in terms.values()], axis=0)

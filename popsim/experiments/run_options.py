@@ -1,0 +1,70 @@
+"""How a run is trained now: what it is called with, and what is not stored in it."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from popsim.experiments.circumstances import Devices, circumstances, write_resumption
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.run import Run
+from popsim.store import RunFolder, lock_folder
+from popsim.store.run_folder import DescribedRun
+from popsim.training import SharedPopulation, TaskTrainer
+
+__all__ = ["RunOptions", "RunStopped"]
+
+
+class RunStopped(Exception):
+    """A run was stopped. Its progress is saved; `resume_run` continues it.
+
+    **Arguments:**
+
+    - `path`: the folder of the run.
+    - `n_batches`: the number of batches trained so far.
+    """
+
+    def __init__(self, path: Path, n_batches: int):
+        super().__init__(
+            f"the run {path} stopped after {n_batches} batches; to continue: {RunFolder(path).resume_command}"
+        )
+        self.path = path
+        self.n_batches = n_batches
+
+
+@dataclasses.dataclass(frozen=True)
+class RunOptions:
+    """How a run is trained now; what it says of itself in run.json is no part of it. See `run_experiment`."""
+
+    quiet: bool = False
+    devices: Devices | None = None
+    population: SharedPopulation | None = None
+    without_lock: bool = False
+    stop: Callable[[], bool] | None = None
+
+    def build_trainer(
+        self, experiment: AbstractExperiment, folder: Path, entries: Mapping[str, Any]
+    ) -> TaskTrainer:
+        """Build the trainer of a run in a folder, with the options in some entries of its run.json."""
+        options: dict[str, Any] = {"checkpoint_seconds": entries["checkpoint_seconds"]}
+        if (size := entries.get("member_batch_size")) is not None:
+            options["member_batch_size"] = size
+        if experiment.selection is not None:
+            options["population_updates"] = [experiment.selection]
+        if self.without_lock:
+            options["without_lock"] = True
+        return experiment.build_trainer(chkpt_dir=folder, devices=self.devices, stop=self.stop, **options)
+
+    def lock(self, folder: Path) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which the folder of a run is locked."""
+        return lock_folder(folder, without_lock=self.without_lock)
+
+    def write_resumption(self, run: Run, n_batches: int) -> DescribedRun:
+        """Record in run.json that a run continues after so many batches, if it does so otherwise."""
+        return write_resumption(run.described, n_batches, circumstances(self.devices, run.experiment))
+
+    def check_not_stopped(self, run: Run) -> None:
+        """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
+        if self.stop is not None and self.stop():
+            raise RunStopped(run.folder.path, run.experiment.n_batches)

@@ -1,0 +1,125 @@
+"""Check a sweep, and make its folder."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from popsim._checks import check_instance, memory_of_machine
+from popsim._numeric_flags import numeric_flags
+from popsim._text_checks import as_path, check_path
+from popsim.experiments.circumstances import FLAGS
+from popsim.experiments.memory import check_size
+from popsim.store import MismatchError, lock_folder
+from popsim.store.files import saving, write_file
+from popsim.store.identity import new_run_id
+from popsim.store.json_files import plain_json
+from popsim.sweeps.cells import DescribedSweep
+from popsim.sweeps.config import config_text
+from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
+from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
+from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.sweep import Sweep
+from popsim.version import __version__
+
+__all__ = ["check_sweep", "complete_folder", "make_sweep"]
+
+
+def check_sweep(sweep: Sweep, path: str | Path) -> None:
+    """Check a sweep before anything is written: every cell, their memory, and the space on the disk."""
+    check_instance("sweep", sweep, Sweep, "a Sweep")
+    folder = SweepFolder(as_path("out", path))
+    check_path("out", folder.cell(0).path)  # below which the longest paths are
+    folder.check_plain()
+    if folder.description.exists():
+        _check_same(folder, sweep)
+    elif name := folder.foreign():
+        raise ValueError(f"`out` must be an empty folder, got {path}: it has {name}.")
+    sweep.check()
+    plain_json("sweep", describe_sweep(sweep))  # before a folder is made
+    config_text(sweep)
+    widest: dict[tuple[tuple[str, Any], ...], Any] = {}
+    for cell in sweep.cells():
+        of_kind = widest.setdefault(tuple(cell.settings.items()), cell)
+        if cell.experiment.n_members > of_kind.experiment.n_members:
+            widest[tuple(cell.settings.items())] = cell
+    n_bytes = 0
+    per_kind = sweep.n_members // max(1, len(widest))
+    cost = CellCost(0.0, 0, 0)
+    for place, cell in enumerate(widest.values()):
+        if not is_estimated(place, len(widest)):
+            n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+            continue
+        cost = cell_cost(cell.experiment, sweep.recording)
+        if (memory := memory_of_machine()) is not None and cost.memory_bytes > memory:
+            raise ValueError(
+                f"a cell of {cell.experiment.n_members} members must fit into the {memory / 1e9:.3g} GB of "
+                f"memory: it would take {cost.memory_bytes / 1e9:.3g} GB. `members_per_cell` may be less."
+            )
+        check_size(cell.experiment)
+        n_bytes += cost.disk_bytes * per_kind // cell.experiment.n_members
+    existing_folder = next(place for place in (folder.path, *folder.path.resolve().parents) if place.exists())
+    free = shutil.disk_usage(existing_folder).free
+    if n_bytes > free:
+        raise ValueError(
+            f"the {sweep.n_members} members of a sweep must fit onto the disk: they would take "
+            f"{n_bytes / 1e9:.3g} GB, {free / 1e9:.3g} GB are free. `recording` (--keep) may keep less."
+        )
+
+
+def _check_same(folder: SweepFolder, sweep: Sweep) -> None:
+    """**Raises:** `ValueError` that says whether the folder holds this sweep or another."""
+    stored = _flat(DescribedSweep.read(folder).content)
+    planned = _flat(plain_json("sweep", describe_sweep(sweep)))
+    command = folder.command("resume")
+    differ = [name for name, value in planned.items() if stored.get(name) != value]
+    if differ:
+        differences = "; ".join(
+            f"{name} is {stored.get(name, 'not')} there and {planned[name]} here" for name in differ
+        )
+        raise MismatchError(f"`out` must not hold another sweep, got {folder.path}: {differences:.600}.")
+    raise ValueError(f"`out` must not hold a sweep already, got {folder.path}. To continue it: {command}")
+
+
+def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what identifies a sweep, with each of the settings by its name."""
+    return {name: value for name, value in described.items() if name != "settings"} | described["settings"]
+
+
+def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) -> OpenedSweep:
+    """Make the folder of a sweep, in which nothing is trained yet.
+
+    **Arguments:**
+
+    - `sweep`: the plan.
+    - `path`: a folder that is empty or does not exist.
+    - `without_lock`: see `TaskTrainer`.
+
+    **Raises:** `ValueError` and `MismatchError` as `check_sweep`; `SaveError` if it cannot be written.
+    """
+    check_sweep(sweep, path)
+    folder = SweepFolder.make(path)
+    described = {
+        "popsim": __version__,
+        "sweep_id": new_run_id(),
+        **describe_sweep(sweep),
+        FLAGS: numeric_flags(),
+        "division": sweep.division.described(sweep.axes),
+        "n_cells": sweep.n_cells,
+        "n_members": sweep.n_members,
+    }
+    with lock_folder(folder.path, without_lock=without_lock), saving(folder.path):
+        if folder.description.exists():  # another process has made one meanwhile
+            _check_same(folder, sweep)
+        folder.remove_left_overs()
+        SWEEP_FORMAT.write(folder.description, described)  # first: after it, resuming makes what is missing
+        complete_folder(folder, sweep)
+    return open_sweep(path)
+
+
+def complete_folder(folder: SweepFolder, sweep: Sweep) -> None:
+    """Make what follows from `sweep.json` and is not there."""
+    for place in (folder.cells, folder.failures):
+        place.mkdir(exist_ok=True)
+    if not folder.config.exists():
+        write_file(folder.config, [config_text(sweep).encode()])
