@@ -20,7 +20,7 @@ from jaxtyping import PyTree
 from popsim._compiled import as_array, is_traced
 from popsim._precision import lost_in_precision
 from popsim._text_checks import suggestion
-from popsim._time_steps import is_on_grid, nearest_times, step_at
+from popsim._time_steps import Seconds, is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -220,7 +220,7 @@ def as_float_array(value: Any) -> Array | PerMember:
         return value  # pyright: ignore[reportReturnType]
 
 
-def n_steps_in(name: str, seconds: float, dt: float) -> int:
+def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
 
     **Arguments:**
@@ -233,7 +233,7 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
     return steps_of_delay(name, seconds, dt)
 
 
-def steps_of_delay(name: str, seconds: float, dt: float) -> int:
+def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
     check_finite(name, seconds)
     if abs(seconds) / dt >= LARGEST_INT:
@@ -246,7 +246,7 @@ def steps_of_delay(name: str, seconds: float, dt: float) -> int:
     return step_at(seconds, dt)
 
 
-def steps_of_window(name: str, seconds: float, dt: float) -> int:
+def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
     if seconds / dt >= LARGEST_INT:
         raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")

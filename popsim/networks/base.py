@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -17,6 +17,9 @@ from popsim.ensemble import n_members
 from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
+
+
+NetworkType = TypeVar("NetworkType", bound="AbstractNetwork")
 
 
 class NetworkStep(eqx.Module):
@@ -203,7 +206,7 @@ class AbstractNetwork(eqx.Module):
             )
         return eqx.tree_at(where_bias, self, where_bias(self).at[received.bias_rows].add(current))
 
-    def with_dt(self, dt: float) -> Self:
+    def with_dt(self: NetworkType, dt: float) -> NetworkType:
         """Return the network for another time step (s); by default refused.
 
         A network whose equation contains its time step, such as `LeakyRNN`, extends this. One without, such

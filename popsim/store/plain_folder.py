@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import TypeVar
 
 from popsim.store.files import (
     check_plain_file,
@@ -19,6 +19,9 @@ from popsim.store.files import (
 from popsim.store.identity import HOLDER, LOCK
 
 __all__ = ["PlainFolder"]
+
+
+FolderType = TypeVar("FolderType", bound="PlainFolder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +86,7 @@ class PlainFolder(abc.ABC):
         return next((name for name in names if name not in ignored and not is_of_system(name)), None)
 
     @classmethod
-    def make(cls, path: str | Path) -> Self:
+    def make(cls: type[FolderType], path: str | Path) -> FolderType:
         """Create the folder if missing; raise `ValueError` if it cannot be written."""
         folder = cls(Path(path))
         try:
