@@ -99,6 +99,10 @@ def check_instance(name: str, value: object, kinds: type | tuple[type, ...], exp
         raise ValueError(f"`{name}` must be {expected}, got {shown(value)}.")
 
 
+WholeNumber = int | np.integer[Any]
+"""A whole number of Python or NumPy."""
+
+
 def is_int(value: object) -> bool:
     """Return whether a value is a whole number of Python or NumPy; True and False are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -123,7 +127,7 @@ def check_non_negative_int(name: str, value: Any) -> None:
     _check_int_fits(name, value)
 
 
-def _check_int_fits(name: str, value: int | np.integer) -> None:
+def _check_int_fits(name: str, value: WholeNumber) -> None:
     if value > LARGEST_INT:
         raise ValueError(f"`{name}` must be below 2**31, got {value}.")
 

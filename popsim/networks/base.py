@@ -12,7 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._checks import check_instance, check_like, check_positive_int, kind_of, naming_errors, shown
+from popsim._checks import (
+    WholeNumber,
+    check_instance,
+    check_like,
+    check_positive_int,
+    kind_of,
+    naming_errors,
+    shown,
+)
 from popsim.ensemble import n_members
 from popsim.randomness import seed_key
 
@@ -301,7 +309,9 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
     check_like(with_activity, "the hidden state", hidden, changed)
 
 
-def checked_sizes(n_inputs: int, n_units: int, n_outputs: int) -> tuple[int, int, int]:
+def checked_sizes(
+    n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber
+) -> tuple[int, int, int]:
     """Return the sizes of a network, also from NumPy, as Python integers."""
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
         check_positive_int(name, size)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from popsim._checks import WholeNumber
 from popsim.experiments import read_run_info
 from popsim.experiments.info import LONGEST as MOST_SECONDS
 from popsim.experiments.info import RunInfo, last_losses, logged_losses
@@ -220,7 +221,7 @@ def stamp_of(folder: str) -> tuple[int, int]:
     return exist, changed
 
 
-def _is_state(state: int, parts: int) -> bool:
+def _is_state(state: WholeNumber, parts: int) -> bool:
     """Whether a cell of which some parts exist can be in a state; a damaged one is looked at each time."""
     has_summary = bool(parts & 1)
     return {NOT_STARTED: not parts, STOPPED: not has_summary, FINISHED: has_summary}.get(int(state), False)
