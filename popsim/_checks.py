@@ -99,7 +99,7 @@ def check_instance(name: str, value: object, kinds: type | tuple[type, ...], exp
         raise ValueError(f"`{name}` must be {expected}, got {shown(value)}.")
 
 
-WholeNumber = int | np.integer[Any]
+WholeNumber = int | np.integer
 """A whole number of Python or NumPy."""
 
 

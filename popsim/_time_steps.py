@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 HALF = 0.5 + 1e-4
 
 
-Seconds = float | np.floating[Any]
+Seconds = float | np.floating
 
 
 @overload

@@ -49,7 +49,7 @@ __all__ = ["TrainerOptions", "Training"]
 CHECKPOINT_SECONDS = 60.0
 N_CHECKPOINTS = 3
 
-BatchesOrMask = Sequence[int | np.integer[Any]] | Shaped[np.ndarray | Array, " batches"]
+BatchesOrMask = Sequence[int | np.integer] | Shaped[np.ndarray | Array, " batches"]
 """The numbers of batches, or a boolean for each batch."""
 
 
