@@ -2,14 +2,18 @@
 
 import dataclasses
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 import equinox as eqx
 import numpy as np
+from jax.typing import ArrayLike
 
 from popsim._checks import is_number, kind_of, shown
 from popsim.per_member import PerMember
+
+OneOrEach = ArrayLike | Sequence[float]
+"""One number for all units, or one for each."""
 
 
 def check_one_number(name: str, value: Any) -> None:

@@ -21,7 +21,7 @@ from jaxtyping import PyTree
 from popsim._compiled import as_array, is_traced
 from popsim._precision import lost_in_precision
 from popsim._text_checks import one_line, suggestion
-from popsim._time_steps import is_on_grid, nearest_times, step_at
+from popsim._time_steps import Seconds, is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
 
 # What lies between the user and a warning, and what the user calls.
@@ -100,6 +100,10 @@ def check_instance(name: str, value: object, kinds: type | tuple[type, ...], exp
         raise ValueError(f"`{name}` must be {expected}, got {shown(value)}.")
 
 
+WholeNumber = int | np.integer
+"""A whole number of Python or NumPy."""
+
+
 def is_int(value: object) -> bool:
     """Return whether a value is a whole number of Python or NumPy; True and False are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
@@ -124,7 +128,7 @@ def check_non_negative_int(name: str, value: Any) -> None:
     _check_int_fits(name, value)
 
 
-def _check_int_fits(name: str, value: int | np.integer) -> None:
+def _check_int_fits(name: str, value: WholeNumber) -> None:
     if value > LARGEST_INT:
         raise ValueError(f"`{name}` must be below 2**31, got {value}.")
 
@@ -221,7 +225,7 @@ def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerM
         return value  # pyright: ignore[reportReturnType]
 
 
-def n_steps_in(name: str, seconds: float, dt: float) -> int:
+def n_steps_in(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in a time that must be zero or more, and a multiple of `dt`.
 
     **Arguments:**
@@ -234,7 +238,7 @@ def n_steps_in(name: str, seconds: float, dt: float) -> int:
     return steps_of_delay(name, seconds, dt)
 
 
-def steps_of_delay(name: str, seconds: float, dt: float) -> int:
+def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in a delay, which may be negative; arguments and errors as above."""
     check_finite(name, seconds)
     _check_countable(name, seconds, dt)
@@ -246,7 +250,7 @@ def steps_of_delay(name: str, seconds: float, dt: float) -> int:
     return step_at(seconds, dt)
 
 
-def steps_of_window(name: str, seconds: float, dt: float) -> int:
+def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
     _check_countable(name, seconds, dt)
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):

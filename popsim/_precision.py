@@ -43,4 +43,4 @@ def lost_in_precision(values: Any, most_settings: int = MOST_SETTINGS) -> str:
 
 
 def _is_held(number: float) -> bool:
-    return number == 0 or TINY <= abs(number) <= LARGEST
+    return number == 0 or bool(TINY <= abs(number) <= LARGEST)

@@ -12,8 +12,11 @@ from jaxtyping import Array, Float, Int
 HALF = 0.5 + 1e-4
 
 
+Seconds = float | np.floating
+
+
 @overload
-def step_at(seconds: float, dt: float) -> int: ...
+def step_at(seconds: Seconds, dt: float) -> int: ...
 @overload
 def step_at(seconds: Float[Array, "*axes"], dt: float) -> Int[Array, "*axes"]: ...
 def step_at(seconds: Any, dt: float) -> Any:
@@ -32,12 +35,12 @@ def step_at(seconds: Any, dt: float) -> Any:
     return jnp.floor(seconds / dt + HALF).astype(int)
 
 
-def is_on_grid(seconds: float, dt: float) -> bool:
+def is_on_grid(seconds: Seconds, dt: float) -> bool:
     """Return whether a time is a multiple of the time step, to 1e-6 s or a hundredth of a step."""
-    return abs(step_at(seconds, dt) * dt - seconds) <= min(1e-6, 0.01 * dt)
+    return bool(abs(step_at(seconds, dt) * dt - seconds) <= min(1e-6, 0.01 * dt))
 
 
-def nearest_times(seconds: float, dt: float) -> str:
+def nearest_times(seconds: Seconds, dt: float) -> str:
     """Return the multiples of the time step on both sides of a time, as text."""
     below = math.floor(seconds / dt)
     return f"{below * dt:.6g} s and {(below + 1) * dt:.6g} s"

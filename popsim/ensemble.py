@@ -379,8 +379,8 @@ def map_members(
     return jax.lax.map(function, members, batch_size=at_a_time)
 
 
-def members_at(ensemble: ModelType, places: Int[np.ndarray, "*member"]) -> ModelType:
-    """Return the members at some places, in their order; the model at one place without an axis."""
+def members_at(ensemble: Tree, places: Int[np.ndarray, "*member"]) -> Tree:
+    """Return the members at some places, in their order; the one at a single place without an axis."""
     arrays, static = eqx.partition(ensemble, eqx.is_array)
     leaves, structure = jax.tree.flatten(arrays)
     return eqx.combine(jax.tree.unflatten(structure, _rows(leaves, places)), static)

@@ -24,6 +24,7 @@ __all__ = [
     "prepare",
     "intervene",
     "external_load",
+    "kinds_of_load",
 ]
 
 
@@ -255,12 +256,7 @@ def external_load(
     constant: Float[Array, " space"],
 ) -> Load:
     """Return the load on a body: the force `constant` on its hand (N), and the active interventions."""
-    pairs = [
-        (intervention, scheduled[intervention.name])
-        for intervention in interventions
-        if intervention.name in scheduled
-    ]
-    loads = [(intervention.load(schedule.parameters), schedule.active) for intervention, schedule in pairs]
+    loads = _scheduled_loads(interventions, scheduled)
     on_hand = [(load.on_hand, active) for load, active in loads if load.on_hand is not None]
     on_joints = [(load.on_coordinates, active) for load, active in loads if load.on_coordinates is not None]
     masses = [jnp.where(active, load.hand_mass, 0.0) for load, active in loads if load.hand_mass is not None]
@@ -274,6 +270,25 @@ def external_load(
         return _sum_of_active(on_joints, jnp.zeros_like(coordinates), coordinates, velocities)
 
     return Load(force, torque if on_joints else None, sum(masses[1:], masses[0]) if masses else None)
+
+
+def kinds_of_load(
+    interventions: tuple[AbstractIntervention, ...], scheduled: dict[str, InterventionSchedule]
+) -> tuple[bool, bool]:
+    """Return whether scheduled interventions put a mass into the hand, and whether forces on coordinates."""
+    loads = [load for load, _ in _scheduled_loads(interventions, scheduled)]
+    return (
+        any(load.hand_mass is not None for load in loads),
+        any(load.on_coordinates is not None for load in loads),
+    )
+
+
+def _scheduled_loads(
+    interventions: tuple[AbstractIntervention, ...], scheduled: dict[str, InterventionSchedule]
+) -> list[tuple[Load, Bool[Array, "..."]]]:
+    """Return the load of each scheduled intervention, and whether it is active."""
+    schedules = [(each, scheduled[each.name]) for each in interventions if each.name in scheduled]
+    return [(each.load(schedule.parameters), schedule.active) for each, schedule in schedules]
 
 
 def _sum_of_active(

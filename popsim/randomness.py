@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, PRNGKeyArray
+from jaxtyping import Array, Int, Integer, Key, PRNGKeyArray
 
 from popsim._checks import check_instance, naming_traced_code, shown
 from popsim._compiled import has_equal_traces, is_tracing, jit_fast_compile
@@ -26,7 +26,7 @@ IMPLEMENTATION = "threefry2x32"
 """The implementation of keys that are made from seeds, whatever `jax_default_prng_impl` is."""
 
 
-def seed_key(seed: int) -> Key[Array, ""]:
+def seed_key(seed: int | Integer[Array, ""]) -> Key[Array, ""]:
     """Return the key of a seed, the same under every `jax_default_prng_impl`."""
     return jax.random.key(seed, impl=IMPLEMENTATION)
 

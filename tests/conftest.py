@@ -16,8 +16,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 _CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"  # an int is a float
-with jaxtyping.install_import_hook("popsim", _CHECKER):
-    import popsim  # noqa: F401
+jaxtyping.install_import_hook("popsim", _CHECKER)  # to the end: popsim imports its modules on first use
 
 from bodies import ARMS, PLANTS  # noqa: E402
 from small_reaches import small_reach_setup  # noqa: E402

@@ -35,6 +35,7 @@ from popsim.intervention import (
     check_scheduled,
     external_load,
     intervene,
+    kinds_of_load,
     prepare,
 )
 from popsim.model import AbstractModel, DelayBuffer
@@ -129,8 +130,8 @@ class SensorimotorLoop(AbstractModel):
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         state = dataclasses.replace(state, feedback=sensed, delays=delays)
-        load = external_load(self.interventions, trial.interventions, state.external_force)
-        if load.on_coordinates is not None:
+        _, has_torque = kinds_of_load(self.interventions, trial.interventions)
+        if has_torque:
             no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state, model=self)
@@ -221,17 +222,12 @@ class SensorimotorLoop(AbstractModel):
         self._check_inputs(trials)
         check_scheduled(self.interventions, trials)
         first = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
-        has_mass, has_torque = eqx.filter_eval_shape(self._kinds_of_load, first)
+        has_mass, has_torque = eqx.filter_eval_shape(kinds_of_load, self.interventions, first.interventions)
         if has_mass:
             check_carries_mass(self.plant)
         if has_torque:
             check_feels_torque(self.plant)
         self._check_noise(first)
-
-    def _kinds_of_load(self, trial: Trial) -> tuple[bool, bool]:
-        """Return whether the load of a trial has a mass, and a torque."""
-        load = external_load(self.interventions, trial.interventions, jnp.zeros_like(trial.init.position))
-        return load.hand_mass is not None, load.on_coordinates is not None
 
     def _check_noise(self, trial: Trial) -> None:
         """Raise `ValueError` if the noise of a channel does not fit the shape of its features."""

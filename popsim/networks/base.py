@@ -4,17 +4,17 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._argument_shapes import check_one_or_each
+from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import (
+    WholeNumber,
     as_float_array,
     check_finite,
     check_instance,
@@ -28,6 +28,9 @@ from popsim.ensemble import n_members
 from popsim.randomness import seed_key
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
+
+
+NetworkType = TypeVar("NetworkType", bound="AbstractNetwork")
 
 
 class NetworkStep(eqx.Module):
@@ -214,7 +217,7 @@ class AbstractNetwork(eqx.Module):
             )
         return eqx.tree_at(where_bias, self, where_bias(self).at[received.bias_rows].add(current))
 
-    def with_dt(self, dt: float) -> Self:
+    def with_dt(self: NetworkType, dt: float) -> NetworkType:
         """Return the network for another time step (s); by default refused.
 
         A network whose equation contains its time step, such as `LeakyRNN`, extends this. One without, such
@@ -310,8 +313,8 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
 
 
 def checked_readout(
-    output_fn: Any, output_bias: ArrayLike, n_outputs: int
-) -> tuple[Callable[[Array], Array] | None, ArrayLike]:
+    output_fn: Any, output_bias: OneOrEach, n_outputs: int
+) -> tuple[Callable[[Array], Array] | None, OneOrEach]:
     """Return the function and the initial bias of a readout, the latter as one number or an array."""
     if output_fn is not None:
         check_function("output_fn", output_fn, "jax.nn.sigmoid")
@@ -321,14 +324,16 @@ def checked_readout(
 
 
 def linear_readout(
-    n_units: int, n_outputs: int, output_bias: ArrayLike, *, key: Key[Array, ""]
+    n_units: int, n_outputs: int, output_bias: OneOrEach, *, key: Key[Array, ""]
 ) -> eqx.nn.Linear:
     """Draw the weights of a readout, and its bias, to which `output_bias` is added."""
     readout = eqx.nn.Linear(n_units, n_outputs, key=key)
     return eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)
 
 
-def checked_sizes(n_inputs: int, n_units: int, n_outputs: int) -> tuple[int, int, int]:
+def checked_sizes(
+    n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber
+) -> tuple[int, int, int]:
     """Return the sizes of a network, also from NumPy, as Python integers."""
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
         check_positive_int(name, size)

@@ -7,11 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import check_one_or_each
-from popsim._checks import check_non_negative, is_traced
+from popsim._argument_shapes import OneOrEach, check_one_or_each
+from popsim._checks import WholeNumber, check_non_negative, is_traced
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, Projection, checked_readout, checked_sizes, linear_readout
@@ -47,13 +46,13 @@ class GRUNetwork(AbstractNetwork):
 
     def __init__(
         self,
-        n_inputs: int,
-        n_units: int,
-        n_outputs: int,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
         *,
-        noise_std: ArrayLike = 0.0,
+        noise_std: OneOrEach = 0.0,
         output_fn: Callable[[Array], Array] | None = None,
-        output_bias: ArrayLike = 0.0,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
         n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
@@ -128,7 +127,7 @@ class GRUNetwork(AbstractNetwork):
 
 @jit_fast_compile
 def _initial_layers(
-    n_inputs: int, n_units: int, n_outputs: int, output_bias: ArrayLike, key: Key[Array, ""]
+    n_inputs: int, n_units: int, n_outputs: int, output_bias: OneOrEach, key: Key[Array, ""]
 ) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:
     cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
     return cell, linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))

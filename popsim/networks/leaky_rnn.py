@@ -1,16 +1,23 @@
 """Leaky recurrent networks, optionally with balanced excitation and inhibition."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, ScalarLike
 
-from popsim._argument_shapes import check_number, check_one_or_each
-from popsim._checks import check_non_negative, check_positive, check_same_dt, is_traced, kind_of, shown
+from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
+from popsim._checks import (
+    WholeNumber,
+    check_non_negative,
+    check_positive,
+    check_same_dt,
+    is_traced,
+    kind_of,
+    shown,
+)
 from popsim._plain_values import plain_number
 from popsim.networks.base import (
     AbstractNetwork,
@@ -31,8 +38,8 @@ FEWEST_BALANCED = 4
 
 
 def dale_weights(
-    signs: ArrayLike | Sequence[float],
-    spectral_radius: float = 0.9,
+    signs: OneOrEach,
+    spectral_radius: ScalarLike = 0.9,
     *,
     density: float = 1.0,
     key: Key[Array, ""],
@@ -81,7 +88,7 @@ def dale_weights(
     sums = [jnp.sum(part, axis=1, keepdims=True) for part in (excitatory, inhibitory)]
     weights = excitatory - inhibitory * (sums[0] / sums[1])
     radius = jnp.max(jnp.abs(jnp.linalg.eigvals(weights)))
-    return spectral_radius * weights / radius
+    return weights * spectral_radius / radius
 
 
 def _some(
@@ -141,20 +148,20 @@ class LeakyRNN(AbstractNetwork):
 
     def __init__(
         self,
-        n_inputs: int,
-        n_units: int,
-        n_outputs: int,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
         *,
-        tau: ArrayLike = 0.05,
+        tau: OneOrEach = 0.05,
         dt: float = 0.01,
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
-        noise_std: ArrayLike = 0.0,
-        gain: float = 0.9,
-        signs: ArrayLike | Sequence[float] | None = None,
+        noise_std: OneOrEach = 0.0,
+        gain: ScalarLike = 0.9,
+        signs: OneOrEach | None = None,
         density: float = 1.0,
         train_tau: bool = False,
         output_fn: Callable[[Array], Array] | None = None,
-        output_bias: ArrayLike = 0.0,
+        output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
         n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
@@ -271,7 +278,7 @@ class LeakyRNN(AbstractNetwork):
 
 
 def _recurrent_weights(
-    n_units: int, gain: float, signs: ArrayLike | Sequence[float] | None, density: float, key: Key[Array, ""]
+    n_units: int, gain: ScalarLike, signs: OneOrEach | None, density: float, key: Key[Array, ""]
 ) -> Float[Array, "units units"]:
     if signs is None:
         if density != 1:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Key
 
+from popsim._argument_shapes import OneOrEach
 from popsim._checks import shown
 from popsim._text_checks import suggestion
 from popsim.networks.base import AbstractNetwork
@@ -27,9 +27,9 @@ def tanh_network(
     *,
     tau: float = 0.1,
     dt: float,
-    noise_std: ArrayLike = 0.0,
+    noise_std: OneOrEach = 0.0,
     output_fn: Callable[[Array], Array] | None = None,
-    output_bias: ArrayLike = 0.0,
+    output_bias: OneOrEach = 0.0,
     key: Key[Array, ""],
 ) -> LeakyRNN:
     """Leaky units with tanh rates and a linear readout."""

@@ -6,7 +6,7 @@ import functools
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, TypeVar, overload
 
 from popsim._text_checks import as_word
 from popsim.store.files import (
@@ -23,6 +23,9 @@ from popsim.store.json_files import read_json
 __all__ = ["FolderPart", "PlainFolder", "description_or_empty", "import_option"]
 
 
+FolderType = TypeVar("FolderType", bound="PlainFolder")
+
+
 @dataclasses.dataclass(frozen=True)
 class FolderPart:
     """A file or a folder of popsim in a `PlainFolder`, of which it is an attribute: its path.
@@ -35,7 +38,7 @@ class FolderPart:
     is_folder: bool = False
 
     @overload
-    def __get__(self, folder: None, kind: Any) -> Self: ...
+    def __get__(self, folder: None, kind: Any) -> "FolderPart": ...
     @overload
     def __get__(self, folder: "PlainFolder", kind: Any) -> Path: ...
     def __get__(self, folder: Any, kind: Any) -> Any:
@@ -117,7 +120,7 @@ class PlainFolder:
         return f"popsim {import_option(content)}{verb} {as_word(Path(f'{self.path}{suffix}'))}"
 
     @classmethod
-    def make(cls, path: str | Path) -> Self:
+    def make(cls: type[FolderType], path: str | Path) -> FolderType:
         """Create the folder if missing; raise `ValueError` if it cannot be written."""
         folder = cls(Path(path))
         try:

@@ -7,6 +7,7 @@ import os
 import numpy as np
 from jaxtyping import Float, Int
 
+from popsim._checks import WholeNumber
 from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.store import SaveError
 from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
@@ -186,7 +187,7 @@ class SweepIndex:
             column[members] = values if values.shape == (n,) else np.nan
 
 
-def _is_state(state: int, parts: int) -> bool:
+def _is_state(state: WholeNumber, parts: int) -> bool:
     """Whether a cell of which some parts exist can be in a state; a damaged one is looked at each time."""
     has_summary = bool(parts & 1)
     return {NOT_STARTED: not parts, STOPPED: not has_summary, FINISHED: has_summary}.get(int(state), False)

@@ -276,14 +276,16 @@ class TensorBoardWriter(Observer):
 
 
 def _scalars(entry: LogEntry) -> Iterator[tuple[str, float]]:
-    idle = entry.frozen | entry.stopped
+    idle = np.asarray(entry.frozen | entry.stopped)
     yield from _of_loss("training", entry.loss, idle)
     yield from _of_loss("validation", entry.validation_loss, entry.frozen)
     if np.all(np.isfinite(entry.learning_rate[~idle])):
         yield from _mean("learning_rate", entry.learning_rate, idle)
 
 
-def _of_loss(name: str, loss: LossValues, left_out: np.ndarray) -> Iterator[tuple[str, float]]:
+def _of_loss(
+    name: str, loss: LossValues, left_out: Bool[np.ndarray, "*member"]
+) -> Iterator[tuple[str, float]]:
     total = np.asarray(loss.total)
     for term, values in {**loss.terms, "total": total}.items():
         yield from _mean(f"{name}/{term}", values, left_out)
@@ -292,7 +294,7 @@ def _of_loss(name: str, loss: LossValues, left_out: np.ndarray) -> Iterator[tupl
             yield f"{name}/total/member_{index}", float(value)
 
 
-def _mean(name: str, values: Any, left_out: np.ndarray) -> Iterator[tuple[str, float]]:
+def _mean(name: str, values: Any, left_out: Bool[np.ndarray, "*member"]) -> Iterator[tuple[str, float]]:
     """Yield the mean over members that are not left out, if there are any."""
     live = np.asarray(values)[~left_out]
     if live.size:

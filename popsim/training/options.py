@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.typing import DTypeLike
-from jaxtyping import PRNGKeyArray, PyTree
-from numpy.typing import ArrayLike
+from jaxtyping import Array, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import (
     as_parts,
@@ -49,6 +48,9 @@ __all__ = ["TrainerOptions", "Training"]
 
 CHECKPOINT_SECONDS = 60.0
 N_CHECKPOINTS = 3
+
+BatchesOrMask = Sequence[int | np.integer] | Shaped[np.ndarray | Array, " batches"]
+"""The numbers of batches, or a boolean for each batch."""
 
 
 def _convert_scalars(options: Any) -> None:
@@ -265,8 +267,8 @@ class Training:
     ensembled: bool = False
     ensemble_random_trials: bool = True
     log_step: int = 100
-    save_model_trainables: bool | ArrayLike = False
-    save_trial_specs: ArrayLike | None = None
+    save_model_trainables: bool | BatchesOrMask = False
+    save_trial_specs: BatchesOrMask | None = None
     toggle_model_update_funcs: bool | PyTree = True
     restore_checkpoint: bool = False
     disable_tqdm: bool = False
@@ -274,7 +276,7 @@ class Training:
     _: dataclasses.KW_ONLY
     opt_state: PyTree = None
     start_batch: int = 0
-    reset_opt_state_at: ArrayLike = ()
+    reset_opt_state_at: BatchesOrMask = ()
     trainables_dtype: DTypeLike | None = None
     members: Members | None = None
     population: SharedPopulation | None = None

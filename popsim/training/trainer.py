@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 from jaxtyping import PRNGKeyArray, PyTree
-from numpy.typing import ArrayLike
 
 from popsim._checks import names_arguments
 from popsim._compiled import to_numpy
@@ -28,7 +27,7 @@ from popsim.training.observers import (
     ProgressBar,
     TensorBoardWriter,
 )
-from popsim.training.options import TrainerOptions, Training
+from popsim.training.options import BatchesOrMask, TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.train_state import WhereTrain, copy_arrays
 
@@ -63,8 +62,8 @@ class TaskTrainer(TrainerOptions):
         ensembled: bool = False,
         ensemble_random_trials: bool = True,
         log_step: int = 100,
-        save_model_trainables: bool | ArrayLike = False,
-        save_trial_specs: ArrayLike | None = None,
+        save_model_trainables: bool | BatchesOrMask = False,
+        save_trial_specs: BatchesOrMask | None = None,
         toggle_model_update_funcs: bool | PyTree = True,
         restore_checkpoint: bool = False,
         disable_tqdm: bool = False,
@@ -72,7 +71,7 @@ class TaskTrainer(TrainerOptions):
         *,
         opt_state: PyTree = None,
         start_batch: int = 0,
-        reset_opt_state_at: ArrayLike = (),
+        reset_opt_state_at: BatchesOrMask = (),
         trainables_dtype: DTypeLike | None = None,
         members: Members | None = None,
         population: SharedPopulation | None = None,

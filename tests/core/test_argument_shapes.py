@@ -11,6 +11,8 @@ from popsim.networks import GRUNetwork, LeakyRNN, dale_weights
 from popsim.plants import PointMass, simulate_plant, simulate_plant_adaptively
 from popsim.training import constraints, rules
 
+pytestmark = pytest.mark.usefixtures("as_users_run")
+
 KEY = jax.random.key(0)
 WORKSPACE = PointMass().workspace
 

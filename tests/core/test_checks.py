@@ -2,6 +2,7 @@ import os
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -17,6 +18,20 @@ from popsim._checks import (
 )
 
 INF, NAN = float("inf"), float("nan")
+KEY = jax.random.key(0)
+
+WRONG_SHAPES = {
+    "plants": lambda: popsim.plants.PointMass().rest_state(jnp.zeros((3, 2))),
+    "networks": lambda: popsim.networks.GRUNetwork(2, 5, 3, key=KEY).init(key=jax.random.split(KEY)),
+    "training": lambda: popsim.training.sgd(jnp.zeros((2, 2))),
+    "analysis": lambda: popsim.analysis.dynamics.modes(np.zeros((2, 3))),
+}
+
+
+@pytest.mark.parametrize("call", WRONG_SHAPES.values(), ids=WRONG_SHAPES)
+def test_shapes_are_checked_in_packages_that_are_imported_on_first_use(call):
+    with pytest.raises(jaxtyping.TypeCheckError):
+        call()
 
 
 @pytest.mark.parametrize(

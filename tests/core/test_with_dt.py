@@ -54,7 +54,7 @@ def test_an_uncoupled_unit_fluctuates_as_before():
 
 def test_fixed_points_stay_where_they_are(float64):
     network = LeakyRNN(1, 6, 1, gain=0.8, key=KEY)
-    hidden = after(network, 20.0, jnp.ones(6))[0]
+    hidden = jnp.asarray(after(network, 20.0, jnp.ones(6))[0])
     moved = network.with_dt(0.02)
     np.testing.assert_allclose(moved.step(jnp.zeros(1), hidden, key=KEY), hidden, atol=1e-12)
     for name in ("recurrent_weights", "input_weights", "bias", "readout", "nonlinearity"):

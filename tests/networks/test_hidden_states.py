@@ -72,7 +72,7 @@ def simulated(kind):
 @pytest.mark.parametrize("kind", MODELS)
 def test_both_arrays_are_stepped_and_recorded(kind):
     model, trial, runs = simulated(kind)
-    states = runs[None]
+    states = jax.tree.map(jnp.asarray, runs[None])
     received, hidden = model.received(states, trial), model.network.init(key=KEY)
     for t in range(N_STEPS):
         hidden = model.network.step(received[t], hidden, key=KEY)
@@ -101,9 +101,10 @@ def test_interventions_act_on_the_activity(kind):
 def test_losses_score_the_activity():
     model, trial, runs = simulated("network")
     h, _ = runs[None].network.hidden
-    found = popsim.losses.HiddenActivity()(runs[None], trial, model)
+    states = jax.tree.map(jnp.asarray, runs[None])
+    found = popsim.losses.HiddenActivity()(states, trial, model)
     np.testing.assert_allclose(found, np.sum(h**2), rtol=1e-5)
-    found = popsim.losses.HiddenActivityChange()(runs[None], trial, model)
+    found = popsim.losses.HiddenActivityChange()(states, trial, model)
     np.testing.assert_allclose(found, np.sum((np.diff(h, axis=0) / DT) ** 2), rtol=1e-5)
 
 

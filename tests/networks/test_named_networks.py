@@ -187,7 +187,7 @@ def build_of_one_size(n_units, *, key):
         ("array", jnp.zeros(3), "'array' must be a function or a class"),
     ],
 )
-def test_what_cannot_be_registered_is_refused(name, build, message):
+def test_what_cannot_be_registered_is_refused(name, build, message, as_users_run):
     with pytest.raises(ValueError, match=message):
         register_network(name)(build)
     assert set(NETWORKS) == {"gru", "tanh"}

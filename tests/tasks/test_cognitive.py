@@ -31,7 +31,7 @@ def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
         ({"hidden_noise": -1.0}, "hidden_noise"),
     ],
 )
-def test_bad_settings_are_refused_by_name(options, name):
+def test_bad_settings_are_refused_by_name(options, name, as_users_run):
     with pytest.raises(ValueError, match=f"`{name}`"):
         Cognitive(**options)
 

@@ -136,7 +136,8 @@ class HostLoop:
 
     def _is_stopped(self, state: TrainState) -> Bool[np.ndarray, "*member"]:
         """Which members were stopped by a population update."""
-        return np.asarray(self.plan.layout.gather(state.loss_fn_state.stops)) != NOT_FROZEN
+        stops = np.asarray(self.plan.layout.gather(state.loss_fn_state.stops))
+        return np.asarray(stops != NOT_FROZEN)
 
     def _is_told_to_stop(self) -> bool:
         stop = self.plan.trainer.stop

@@ -4,7 +4,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -24,6 +24,7 @@ State = Mapping[str, Shaped[Any, "member ..."]]
 Record = Mapping[str, Shaped[Any, "member ..."]]
 
 
+@runtime_checkable
 class Exchange(Protocol):
     """Moves members within a population, which may be divided over several trainings."""
 
