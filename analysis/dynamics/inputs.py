@@ -64,7 +64,7 @@ def _inputs_of_members(
     ensemble: Any, states: PyTree[Array], trials: Trial
 ) -> Float[Array, "member trial time inputs"]:
     def of_member(model, states_of_member):
-        return jax.vmap(model.received)(states_of_member, trials)
+        return jax.vmap(model.network_inputs)(states_of_member, trials)
 
     return eqx.filter_vmap(of_member)(ensemble, states)
 

@@ -10,8 +10,8 @@ from jaxtyping import Float, Key
 from popsim._checks import check_positive_int
 from popsim.analysis._arrays import Activity, numpy_generator
 from popsim.analysis._signs import sign_factors
-from popsim.analysis.population.activity import population_activity
-from popsim.analysis.population.rotational_dynamics import rotations
+from popsim.analysis.neural_activity.preprocessing import as_activity
+from popsim.analysis.neural_activity.rotational_dynamics import rotations
 
 __all__ = ["MaximumEntropyActivity", "maximum_entropy_activity", "RotationTest", "rotation_test"]
 
@@ -69,7 +69,7 @@ def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
     **Raises:** `ValueError` if `activity` has other axes, is not finite, or does not vary over trials, times
         and units; `RuntimeError` if the covariances are not matched.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     mean = _mean_of_each_axis(values)
     fits = [_fit(of_member) for of_member in values - mean]
     directions = tuple(np.stack([fit[0][axis] for fit in fits]) for axis in range(3))
@@ -191,7 +191,7 @@ def rotation_test(
     - `key`: random key.
     """
     check_positive_int("n_draws", n_draws)
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     fit = rotations(values, dt=dt, n_components=n_components)
     distribution, generator = maximum_entropy_activity(values), numpy_generator(key)
     skew, full = np.empty((2, n_draws, values.shape[0]))

@@ -65,7 +65,7 @@ def blocks(array: Any, *, overlap: int = 0, n_bytes: int | None = None) -> Itera
             yield Block(rows, members, np.asarray(array[rows, members], np.float64))
 
 
-def over_blocks(
+def map_blocks(
     function: Any, array: Any, *, dtype: type = np.float64, overlap: int = 0
 ) -> Float[np.ndarray, "..."] | Any:
     """Apply a function to each block and combine the results to (batch - overlap, member, ...).
@@ -202,14 +202,14 @@ def distance_travelled(
     **Returns:** by group the distance up to each recorded batch.
     """
 
-    def squared(array: Any, start: np.ndarray) -> np.ndarray:
+    def squares(array: Any, start: np.ndarray) -> np.ndarray:
         steps = np.zeros(array.shape[:2])
         steps[0] = _squares(np.asarray(array[0], np.float64) - start, n_leading=1)
         if array.shape[0] > 1:
-            steps[1:] = over_blocks(lambda block: _squares(np.diff(block.values, axis=0)), array, overlap=1)
+            steps[1:] = map_blocks(lambda block: _squares(np.diff(block.values, axis=0)), array, overlap=1)
         return steps
 
-    return _distances(history, groups, initial, squared, lambda steps: np.cumsum(steps, axis=0))
+    return _distances(history, groups, initial, squares, lambda steps: np.cumsum(steps, axis=0))
 
 
 def distance_from_start(
@@ -225,13 +225,13 @@ def distance_from_start(
     **Returns:** by group the distance at each recorded batch.
     """
 
-    def squared(array: Any, start: np.ndarray) -> np.ndarray:
+    def squares(array: Any, start: np.ndarray) -> np.ndarray:
         def of_block(block: Block) -> np.ndarray:
             return _squares(block.values - start[block.members])
 
-        return over_blocks(of_block, array)
+        return map_blocks(of_block, array)
 
-    return _distances(history, groups, initial, squared, lambda lengths: lengths)
+    return _distances(history, groups, initial, squares, lambda lengths: lengths)
 
 
 def _squares(values: np.ndarray, n_leading: int = 2) -> np.ndarray:
@@ -243,14 +243,14 @@ def _distances(
     history: Mapping[Any, Any],
     groups: Mapping[str, Sequence[str]] | None,
     initial: PyTree | None,
-    squared: Callable[[Any, np.ndarray], np.ndarray],
+    squares: Callable[[Any, np.ndarray], np.ndarray],
     accumulate: Callable[[np.ndarray], np.ndarray],
 ) -> dict[str, Distance]:
     """Return distances of groups, from the squared lengths of each of their arrays."""
     distances = {}
     for group, arrays in arrays_by_group(history, groups).items():
         starts = {name: initial_values(array, name, initial) for name, array in arrays.items()}
-        lengths = np.sqrt(sum(squared(array, starts[name]) for name, array in arrays.items()))
+        lengths = np.sqrt(sum(squares(array, starts[name]) for name, array in arrays.items()))
         norm = np.sqrt(sum(_squares(start, n_leading=1) for start in starts.values()))
         absolute = accumulate(lengths)
         distances[group] = Distance(absolute, absolute / np.where(norm > 0, norm, np.nan))

@@ -85,7 +85,7 @@ def one_step(dynamics: Dynamics, model: Any, state: Array, inputs: Any) -> Array
     return dynamics(model, state) if inputs is None else dynamics(model, state, inputs)
 
 
-def in_double_precision(
+def to_double_precision(
     dynamics: Dynamics, ensemble: eqx.Module, name: str, states: AnyArray, inputs: Inputs | None
 ) -> tuple[Any, Float[Array, "member point state"], Constants | None]:
     """Check the ensemble, its states and its inputs, and convert them to double precision.
@@ -106,7 +106,7 @@ def in_double_precision(
         }
     else:
         constant = None if inputs is None else vectors_of_members("inputs", inputs, count)
-    double, starts = jax.tree.map(_in_float64, ensemble), jnp.asarray(checked)
+    double, starts = jax.tree.map(_as_float64, ensemble), jnp.asarray(checked)
 
     def of_first(models, states, received):
         first = jax.tree.map(lambda vectors: vectors[0], received)
@@ -120,7 +120,7 @@ def in_double_precision(
     return double, starts, constant
 
 
-def _in_float64(leaf: Any) -> Any:
+def _as_float64(leaf: Any) -> Any:
     is_floating = eqx.is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.floating)
     return jnp.asarray(np.asarray(leaf, np.float64)) if is_floating else leaf
 
@@ -170,7 +170,7 @@ def _differentiate(
     by: int, ensemble: eqx.Module, states: AnyArray, inputs: Inputs | None, dynamics: Dynamics
 ) -> Any:
     with jax.enable_x64(True):
-        arrays = in_double_precision(dynamics, ensemble, "states", states, inputs)
+        arrays = to_double_precision(dynamics, ensemble, "states", states, inputs)
         return jax.tree.map(np.asarray, _jacobians(by, dynamics, *arrays))
 
 

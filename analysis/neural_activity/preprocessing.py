@@ -1,4 +1,4 @@
-"""Activity of a population: normalization and averages over conditions."""
+"""Normalization of activity, and averages over conditions."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -13,14 +13,14 @@ from popsim.analysis._arrays import (
     Labels,
     as_float64,
     check_trials,
-    different_labels,
     finite_float64,
+    unique_labels,
 )
 
-__all__ = ["soft_normalized", "condition_mean_subtracted", "average_by_factors", "marginalize"]
+__all__ = ["soft_normalize", "subtract_condition_mean", "average_by_factors", "marginalize"]
 
 
-def population_activity(name: str, values: AnyArray) -> Float[np.ndarray, "member trial time unit"]:
+def as_activity(name: str, values: AnyArray) -> Float[np.ndarray, "member trial time unit"]:
     """Return activity in float64.
 
     **Arguments:**
@@ -36,7 +36,7 @@ def population_activity(name: str, values: AnyArray) -> Float[np.ndarray, "membe
     return activity
 
 
-def soft_normalized(activity: Activity, *, constant: float) -> Float[np.ndarray, "member trial time unit"]:
+def soft_normalize(activity: Activity, *, constant: float) -> Float[np.ndarray, "member trial time unit"]:
     """Divide the activity of each unit by its range over trials and times plus a constant.
 
     After Churchland et al. 2012, Nature 487:51. Their constant is 5 spikes/s (as in the Python package jPCA),
@@ -48,7 +48,7 @@ def soft_normalized(activity: Activity, *, constant: float) -> Float[np.ndarray,
     - `activity`: activity of the units.
     - `constant`: in the unit of the activity, zero or more.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     check_non_negative("constant", constant)
     scale = np.ptp(values, axis=(1, 2), keepdims=True) + constant
     if n_still := int(np.count_nonzero(scale == 0)):
@@ -58,14 +58,14 @@ def soft_normalized(activity: Activity, *, constant: float) -> Float[np.ndarray,
     return values / scale
 
 
-def condition_mean_subtracted(activity: Activity) -> Float[np.ndarray, "member trial time unit"]:
+def subtract_condition_mean(activity: Activity) -> Float[np.ndarray, "member trial time unit"]:
     """Subtract the mean over trials at each time, which leaves the differences between conditions.
 
     **Arguments:**
 
     - `activity`: activity of the units; each trial is a condition.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     if values.shape[1] < 2:
         raise ValueError(f"`activity` must have two trials or more, got {values.shape[1]}.")
     return values - values.mean(axis=1, keepdims=True)
@@ -84,13 +84,13 @@ def average_by_factors(
     **Returns:** an array with one axis per factor, in the given order, levels ascending. Numbers that differ
         only by rounding are one level.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     if not factors:
         raise ValueError("`factors` must be one or more, got none.")
     cells = []
     for name, levels in factors.items():
         check_trials(f"factors[{name!r}]", levels, values.shape[1])
-        distinct, cell = different_labels(levels)
+        distinct, cell = unique_labels(levels)
         if distinct.size < 2:
             raise ValueError(f"`factors[{name!r}]` must have two levels or more, got {distinct.size}.")
         cells.append((distinct.size, cell))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from popsim.analysis.population import (
-    condition_mean_subtracted,
+from popsim.analysis.neural_activity import (
     n_components_for,
     participation_ratio,
     principal_components,
-    soft_normalized,
+    soft_normalize,
+    subtract_condition_mean,
 )
 
 RANDOM = np.random.default_rng(0)
@@ -49,15 +49,13 @@ def test_dimensions_of_planted_variances():
 
 def test_soft_normalization_divides_by_the_range_and_the_constant():
     activity = np.array([[0.0, 0.0], [10.0, 0.0], [5.0, 1.0]]).reshape(1, 1, 3, 2)
-    np.testing.assert_allclose(
-        np.ptp(soft_normalized(activity, constant=5.0), axis=2)[0, 0], [10 / 15, 1 / 6]
-    )
-    np.testing.assert_allclose(np.ptp(soft_normalized(activity, constant=0.0), axis=2)[0, 0], 1.0)
+    np.testing.assert_allclose(np.ptp(soft_normalize(activity, constant=5.0), axis=2)[0, 0], [10 / 15, 1 / 6])
+    np.testing.assert_allclose(np.ptp(soft_normalize(activity, constant=0.0), axis=2)[0, 0], 1.0)
 
 
 def test_what_conditions_share_is_subtracted():
     shared, own = RANDOM.normal(size=(2, 1, 4, 3)), RANDOM.normal(size=(2, 6, 1, 3))
-    left = condition_mean_subtracted(shared + own)
+    left = subtract_condition_mean(shared + own)
     np.testing.assert_allclose(left, np.broadcast_to(own - own.mean(axis=1, keepdims=True), left.shape))
 
 
@@ -66,10 +64,10 @@ def test_what_conditions_share_is_subtracted():
     [
         (lambda: principal_components(np.ones((2, 3, 4))), "activity"),
         (lambda: principal_components(np.ones((1, 2, 3, 4)), n_components=5), "n_components"),
-        (lambda: soft_normalized(np.ones((1, 2, 3, 4)), constant=0.0), "constant"),
+        (lambda: soft_normalize(np.ones((1, 2, 3, 4)), constant=0.0), "constant"),
         (lambda: n_components_for(np.ones((1, 2, 3, 4)), 0.9), "activity"),
         (lambda: n_components_for(np.ones((1, 2, 3, 4)), 1.0), "fraction"),
-        (lambda: condition_mean_subtracted(np.ones((1, 1, 3, 4))), "activity"),
+        (lambda: subtract_condition_mean(np.ones((1, 1, 3, 4))), "activity"),
     ],
 )
 def test_what_does_not_fit_is_refused(as_users_run, function, name):

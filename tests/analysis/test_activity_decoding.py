@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from popsim.analysis.population import (
+from popsim.analysis.neural_activity import (
     chance_level,
     decode_condition,
     decode_condition_across_times,

@@ -17,7 +17,7 @@ from popsim.analysis._arrays import (
     numpy_generator,
 )
 from popsim.analysis._signs import sign_factors
-from popsim.analysis.population.activity import average_by_factors, marginalize, population_activity
+from popsim.analysis.neural_activity.preprocessing import as_activity, average_by_factors, marginalize
 
 __all__ = [
     "PrincipalComponents",
@@ -53,7 +53,7 @@ class PrincipalComponents(NamedTuple):
 
     def project(self, activity: Activity) -> Float[np.ndarray, "member trial time component"]:
         """Project other activity of the same units, such as another epoch, on these components."""
-        values = population_activity("activity", activity) - self.mean[:, None, None]
+        values = as_activity("activity", activity) - self.mean[:, None, None]
         return np.einsum("mrtu,mcu->mrtc", values, self.components)
 
 
@@ -65,7 +65,7 @@ def principal_components(activity: Activity, *, n_components: int | None = None)
     - `activity`: activity of the units.
     - `n_components`: number of components kept. The default is the number of units, or of samples if fewer.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     samples = centred_samples_of_members(values)
     most = min(samples.shape[1:])
     n_kept = most if n_components is None else n_components
@@ -175,7 +175,7 @@ def random_alignment(
 
 
 def _covariances(first: AnyArray, second: AnyArray, n_components: int) -> tuple[Covariances, Covariances]:
-    epochs = [population_activity("first", first), population_activity("second", second)]
+    epochs = [as_activity("first", first), as_activity("second", second)]
     sizes = [(epoch.shape[0], epoch.shape[-1]) for epoch in epochs]
     if sizes[0] != sizes[1]:
         raise ValueError(f"`second` must have the members and units of `first`, {sizes[0]}, got {sizes[1]}.")

@@ -12,12 +12,12 @@ from popsim.analysis._arrays import (
     AnyArray,
     Labels,
     check_trials,
-    different_labels,
     finite_float64,
+    import_optional,
     numpy_generator,
-    optional,
+    unique_labels,
 )
-from popsim.analysis.population.activity import population_activity
+from popsim.analysis.neural_activity.preprocessing import as_activity
 
 __all__ = [
     "decode_condition",
@@ -111,7 +111,7 @@ def chance_level(condition: Labels) -> float:
 
     - `condition`: label of each trial.
     """
-    count = np.bincount(different_labels(condition)[1])
+    count = np.bincount(unique_labels(condition)[1])
     return float(count.max() / count.sum())
 
 
@@ -121,9 +121,9 @@ Folds = list[tuple[np.ndarray, np.ndarray]]
 def _activity_and_labels(
     activity: AnyArray, condition: AnyArray, n_folds: int
 ) -> tuple[Float[np.ndarray, "member trial time unit"], Int[np.ndarray, " trial"]]:
-    values, labels = population_activity("activity", activity), np.asarray(condition)
+    values, labels = as_activity("activity", activity), np.asarray(condition)
     check_trials("condition", labels, values.shape[1])
-    different, label_index = different_labels(labels)
+    different, label_index = unique_labels(labels)
     count = np.bincount(label_index)
     if different.size < 2 or n_folds < 2 or count.min() < n_folds:
         raise ValueError(
@@ -134,7 +134,7 @@ def _activity_and_labels(
 
 
 def _folds(labels: Int[np.ndarray, " trial"], n_folds: int, generator: np.random.Generator) -> Folds:
-    selection = optional("sklearn.model_selection")
+    selection = import_optional("sklearn.model_selection")
     seed = int(generator.integers(2**31))
     splitter = selection.StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     return list(splitter.split(labels, labels))
@@ -153,7 +153,9 @@ def _discriminant(
     if not within.any():  # trials of a condition are identical: no covariance to estimate
         covariance = np.eye(scale.size)
     else:
-        covariance, _ = optional("sklearn.covariance").ledoit_wolf(within / scale, assume_centered=True)
+        covariance, _ = import_optional("sklearn.covariance").ledoit_wolf(
+            within / scale, assume_centered=True
+        )
     weights = np.linalg.lstsq(covariance, (means / scale).T, rcond=None)[0] / scale[:, None]
     return weights, np.log(fraction) - np.sum(means.T * weights, axis=0) / 2
 
@@ -223,7 +225,7 @@ def decode_kinematics(
     **Raises:** `ValueError` if `activity` has other axes, `kinematics` has other members, trials or times, a
         number is not finite, or `lead` or `n_folds` is out of range; `ImportError` without scikit-learn.
     """
-    values, movement = population_activity("activity", activity), finite_float64("kinematics", kinematics)
+    values, movement = as_activity("activity", activity), finite_float64("kinematics", kinematics)
     n_trials, n_steps = values.shape[1:3]
     if movement.ndim != 4 or movement.shape[:3] != values.shape[:3]:
         raise ValueError(
@@ -277,8 +279,8 @@ def _predictions(
     penalties: Float[np.ndarray, "choice feature"],
 ) -> Float[np.ndarray, "choice held_out time feature"]:
     """Return the kinematics of held-out trials that readouts with each choice of penalties predict."""
-    samples = optional("sklearn.preprocessing").StandardScaler()
-    ridge = optional("sklearn.linear_model").Ridge(alpha=penalties.ravel(), solver="cholesky")
+    samples = import_optional("sklearn.preprocessing").StandardScaler()
+    ridge = import_optional("sklearn.linear_model").Ridge(alpha=penalties.ravel(), solver="cholesky")
     targets = np.tile(kinematics[fitted].reshape(-1, kinematics.shape[-1]), len(penalties))
     ridge.fit(samples.fit_transform(activity[fitted].reshape(-1, activity.shape[-1])), targets)
     predicted = ridge.predict(samples.transform(activity[held_out].reshape(-1, activity.shape[-1])))

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from popsim._checks import check_positive
 from popsim.analysis._arrays import ROUNDING, Activity
 from popsim.analysis._signs import sign_factors
-from popsim.analysis.population.activity import population_activity
-from popsim.analysis.population.components import principal_components
+from popsim.analysis.neural_activity.components import principal_components
+from popsim.analysis.neural_activity.preprocessing import as_activity
 
 __all__ = ["Rotations", "rotations", "tangling"]
 
@@ -48,7 +48,7 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     there, the state is taken at the middle of each step, where a rotation of any frequency is skew-symmetric.
 
     Churchland et al. first subtract the mean over conditions and scale the units (as in the Python package
-    jPCA): give `condition_mean_subtracted(soft_normalized(activity, constant=...))`. Compare the r2 values
+    jPCA): give `subtract_condition_mean(soft_normalize(activity, constant=...))`. Compare the r2 values
     with those of activity that is equally smooth and correlated: see `rotation_test`.
 
     **Arguments:**
@@ -57,7 +57,7 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     - `dt`: time step in s.
     - `n_components`: number of principal components, even; the number of planes is half of it.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     check_positive("dt", dt)
     if n_components < 2 or n_components % 2:
         raise ValueError(f"`n_components` must be even, 2 or more, got {n_components}.")
@@ -70,7 +70,7 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
         )
     n_members = values.shape[0]
     states, changes = (
-        array.reshape(n_members, -1, n_components) for array in _middles_and_changes(reduced.projections)
+        array.reshape(n_members, -1, n_components) for array in _midpoints_and_changes(reduced.projections)
     )
     skew = _skew_symmetric_fit(states, changes)
     full = np.linalg.pinv(states) @ changes
@@ -89,7 +89,7 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     )
 
 
-def _middles_and_changes(
+def _midpoints_and_changes(
     projections: Float[np.ndarray, "member trial time component"],
 ) -> tuple[
     Float[np.ndarray, "member trial step component"], Float[np.ndarray, "member trial step component"]
@@ -142,7 +142,7 @@ def tangling(
     Q(t) = max over t' of |x'(t) - x'(t')|^2 / (|x(t) - x(t')|^2 + e), with t' in all trials: Russo et al.
     2018, Neuron 97:953 (settings after the authors' function tangleAnalysis). x are the first principal
     components, and e is `softening` times their summed variance. A state passed in two directions is tangled;
-    activity that follows from its own state is not. Give units of similar range (`soft_normalized`), and
+    activity that follows from its own state is not. Give units of similar range (`soft_normalize`), and
     compare with the output, such as muscles. One turn of a circle at w rad/s has Q = 4 w^2 / (4 + softening).
 
     **Arguments:**
@@ -152,7 +152,7 @@ def tangling(
     - `n_components`: maximum number of principal components; fewer if there are fewer units.
     - `softening`: above zero, without unit.
     """
-    values = population_activity("activity", activity)
+    values = as_activity("activity", activity)
     check_positive("dt", dt)
     check_positive("softening", softening)
     n_members, n_trials, n_steps, n_units = values.shape

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from popsim._checks import check_positive
-from popsim.analysis._arrays import ALIKE, Activity, AnyArray, check_trials, different_labels, finite_float64
-from popsim.analysis.population.activity import population_activity
+from popsim.analysis._arrays import ALIKE, Activity, AnyArray, check_trials, finite_float64, unique_labels
+from popsim.analysis.neural_activity.preprocessing import as_activity
 
 __all__ = [
     "RayleighTest",
@@ -88,7 +88,7 @@ def tuning_curves(
     check_trials("direction", angle, values.shape[-2])
     turned = np.angle(np.exp(1j * angle))
     turned = np.where(turned < ALIKE * np.pi - np.pi, turned + 2 * np.pi, turned)
-    _, direction_index = different_labels(turned)
+    _, direction_index = unique_labels(turned)
     count = np.bincount(direction_index)
     groups = [values[..., direction_index == index, :] for index in range(count.size)]
     mean = np.stack([group.mean(axis=-2) for group in groups], axis=-2)
@@ -123,7 +123,7 @@ def mean_in_time_bins(
     - `edges`: window edges in s, ascending; a window excludes its first edge and includes its last.
     - `dt`: time step in s.
     """
-    values, limits = population_activity("activity", activity), finite_float64("edges", edges)
+    values, limits = as_activity("activity", activity), finite_float64("edges", edges)
     check_positive("dt", dt)
     times = dt * np.arange(1, values.shape[2] + 1)
     inside = (times > limits[:-1, None] + 1e-9) & (times <= limits[1:, None] + 1e-9)

@@ -1,4 +1,4 @@
-"""Figures of population activity."""
+"""Figures of neural activity."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from popsim.analysis.figures.style import COLORS, direction_colors, reach
+from popsim.analysis.figures.style import COLORS, direction_colors, extend_limits
 from popsim.analysis.statistics.intervals import mean_interval
 
 __all__ = [
@@ -46,7 +46,7 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
         interpolation="nearest",
     )
     ax.set(xlabel="time (s)", ylabel="unit (by time of peak)")
-    reach(ax)  # an image sets the limits of its axes
+    extend_limits(ax)  # an image sets the limits of its axes
     ax.figure.colorbar(image, ax=ax, label="activity")
     return ax
 
@@ -179,7 +179,7 @@ def draw_demixed_component(
     for values, color in zip(projection, trial_colors(direction, len(projection)), strict=True):
         ax.plot(time, values, color=color, linewidth=1.0)
     ax.set(xlabel="time (s)", ylabel="demixed component")
-    reach(ax, x=(0, time[-1]))
+    extend_limits(ax, x=(0, time[-1]))
     fraction = None if explained is None else f"{100 * explained:.1f} % of variance"
     ax.set_title(", ".join(text for text in (part, fraction) if text is not None))
     return ax
@@ -205,7 +205,7 @@ def draw_explained_variance(ax: Axes, explained: Float[np.ndarray, "member compo
         ax.fill_between(number, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     ax.plot(number, mean, "o-", color="#0072B2", markersize=3, label="together")
     ax.set(xlabel="component", ylabel="explained variance (%)")
-    reach(ax, y=(0, 105))
+    extend_limits(ax, y=(0, 105))
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(loc="center right", title=f"mean of {len(explained)} members", title_fontsize=7)
     return ax
@@ -236,7 +236,7 @@ def draw_tangling(
         color = COLORS[index % len(COLORS)]
         ax.plot(across.ravel(), up.ravel(), ".", color=color, markersize=1.5, alpha=0.5, rasterized=True)
     ax.set(aspect="equal")
-    reach(ax, x=(0, largest), y=(0, largest))
+    extend_limits(ax, x=(0, largest), y=(0, largest))
     ax.set(xlabel=f"tangling of the {reference_name} (1/s²)", ylabel=f"tangling of the {name} (1/s²)")
     ax.ticklabel_format(style="sci", scilimits=(-2, 4))
     return ax
@@ -256,7 +256,7 @@ def draw_tuning_curves(
     **Arguments:**
 
     - `direction`: in rad.
-    - `mean`, `deviation`: from `popsim.analysis.population.tuning_curves`, for units of one member; where a
+    - `mean`, `deviation`: from `neural_activity.tuning_curves`, for units of one member; where a
         deviation is NaN, as of a single trial, there is no bar.
     - `cosine`: baseline, depth and preferred direction (rad) of each unit, drawn as dotted cosines; None for
         lines from point to point.
@@ -275,7 +275,7 @@ def draw_tuning_curves(
     ax.set(xlabel="direction (°)", ylabel="activity", xticks=[-180, -90, 0, 90, 180])
     half_width = np.nan_to_num(deviation)
     low, high = np.min(mean - half_width), np.max(mean + half_width)
-    reach(ax, x=(-190, 190), y=[high + 0.3 * (high - low)])  # room for the legend
+    extend_limits(ax, x=(-190, 190), y=[high + 0.3 * (high - low)])  # room for the legend
     ax.legend(loc="upper center", ncols=3, columnspacing=1.0, handlelength=1.0)
     return ax
 
@@ -293,7 +293,7 @@ def draw_preferred_directions(
 
     - `ax`: axes to draw into; right and up are the directions 0 and pi / 2.
     - `preferred`, `depth`: in rad, and in the unit of the activity; see
-        `popsim.analysis.population.cosine_tuning`.
+        `popsim.analysis.neural_activity.cosine_tuning`.
     - `names`: names of the muscles. By default they are numbered.
     """
     farthest = 1.1 * float(np.max(depth))
@@ -312,7 +312,9 @@ def draw_preferred_directions(
                 label=label if member == 0 else None,
             )
     ax.set_aspect("equal")
-    reach(ax, x=(-1.4 * farthest, 1.4 * farthest), y=(-1.8 * farthest, farthest))  # room for the legend
+    extend_limits(
+        ax, x=(-1.4 * farthest, 1.4 * farthest), y=(-1.8 * farthest, farthest)
+    )  # room for the legend
     ax.locator_params(nbins=5)
     ax.set(xlabel="depth of tuning to the right", ylabel="depth of tuning away")
     ax.legend(fontsize=6, handlelength=1.0, columnspacing=1.0, loc="lower center", ncols=2)
@@ -332,7 +334,7 @@ def draw_decoding(
     **Arguments:**
 
     - `time`: in s.
-    - `accuracy`: from `popsim.analysis.population.decode_condition`.
+    - `accuracy`: from `popsim.analysis.neural_activity.decode_condition`.
     - `chance`: accuracy by chance, drawn as a dashed line.
     - `shuffled`: accuracy with shuffled conditions; the grey band is the middle 95 % of shuffles and members.
         None for no band.
@@ -348,7 +350,7 @@ def draw_decoding(
         ax.fill_between(time, low, high, color="#0072B2", alpha=0.2, linewidth=0)
     ax.plot(time, mean, color="#0072B2", linewidth=1.5, label=f"mean of {len(accuracy)} members")
     ax.set(xlabel="time (s)", ylabel="decoding accuracy")
-    reach(ax, x=(0, time[-1]), y=(0, 1.05))
+    extend_limits(ax, x=(0, time[-1]), y=(0, 1.05))
     ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.25))
     return ax
 
@@ -362,7 +364,7 @@ def draw_cross_temporal_decoding(
 
     - `time`: in s, evenly spaced.
     - `accuracy`: of one member, or the mean over members, from
-        `popsim.analysis.population.decode_condition_across_times`.
+        `popsim.analysis.neural_activity.decode_condition_across_times`.
     - `chance`: accuracy by chance, the low end of the colours unless an accuracy is lower.
     """
     half = (time[1] - time[0]) / 2 if len(time) > 1 else 0.5
@@ -378,6 +380,6 @@ def draw_cross_temporal_decoding(
     )
     ax.plot([first, last], [first, last], color="white", linewidth=0.6, linestyle=":")
     ax.set(xlabel="tested at (s)", ylabel="fitted at (s)")
-    reach(ax, x=(first, last), y=(first, last))
+    extend_limits(ax, x=(first, last), y=(first, last))
     ax.figure.colorbar(image, ax=ax, label=f"accuracy (chance {chance:.2g})", shrink=0.85)
     return ax
