@@ -1,4 +1,4 @@
-"""What a command says of JAX's backend: that it cannot start, has no memory, or must not copy arrays."""
+"""Messages on errors of JAX's backend: it cannot start, has no memory, or must not copy arrays."""
 
 import os
 

@@ -121,7 +121,7 @@ class InterventionPlan(eqx.Module):
         value: Any = self.delay.value
         return [each for each in np.ravel(value.values if is_per_member(value) else value) if each]
 
-    def scheduled(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+    def schedule(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         """Schedule the intervention in a trial, which decides at random whether it acts.
 
         **Arguments:**
@@ -138,9 +138,9 @@ class InterventionPlan(eqx.Module):
                     f"it, {sorted(trial.interventions)}, got {excluded!r}."
                 )
             acts = acts & ~jnp.any(trial.interventions[excluded].active)
-        return self.scheduled_if(acts, trial, batch=batch, key=key)
+        return self.schedule_if(acts, trial, batch=batch, key=key)
 
-    def scheduled_if(
+    def schedule_if(
         self, acts: Bool[Array, ""], trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]
     ) -> Trial:
         """Schedule the intervention in a trial, with `acts` given rather than random."""
@@ -182,7 +182,7 @@ class InterventionPlan(eqx.Module):
             return inputs
         if not isinstance(inputs, dict) or self.cue_input in inputs:
             raise ValueError(
-                f"`cue_input` must be a new name beside inputs that have names, got {self.cue_input!r}."
+                f"`cue_input` must be a new name, and the inputs must have names, got {self.cue_input!r}."
             )
         cue = jnp.where(schedule.active[:, None], _flat(schedule.parameters), 0.0)
         return inputs | {self.cue_input: cue}
