@@ -73,7 +73,7 @@ class AbstractPatience(AbstractPopulationUpdate):
             "points_without_gain": np.zeros(n_members, np.int32),
         }
 
-    def count_without_gain(
+    def update_patience(
         self, population: Population, results: ValidationResults, state: State
     ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
         """Return the best value of each member and for how many calls there was no gain on it, and whether
@@ -117,7 +117,7 @@ class EarlyStopping(AbstractPatience):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, is_over = self.count_without_gain(population, results, state)
+        state, is_over = self.update_patience(population, results, state)
         return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
 
 
@@ -164,7 +164,7 @@ class ReduceOnPlateau(AbstractPatience):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, reduced = self.count_without_gain(population, results, state)
+        state, reduced = self.update_patience(population, results, state)
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
         # A value that is below the minimum already stays.
@@ -241,7 +241,7 @@ class Curriculum(AbstractPopulationUpdate):
         values = metric_of(self, results, population.n_members)
         reached = values >= self.threshold if self.mode == "max" else values <= self.threshold
         stage = np.minimum(state["stage"] + reached, len(self.stages) - 1)
-        population = dataclasses.replace(population, began_anew=stage != state["stage"])
+        population = dataclasses.replace(population, restarted=stage != state["stage"])
         return *self._at(stage, population), {}
 
     def _at(self, stage: Int[np.ndarray, " member"], population: Population) -> tuple[Population, State]:

@@ -10,10 +10,10 @@ from popsim.training.observers import FinishedBatches, LogEntry, Observer, Recor
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.train_state import TrainState, copy_arrays
 
-__all__ = ["Saving"]
+__all__ = ["Saver"]
 
 
-class Saving(Observer):
+class Saver(Observer):
     """Writes the log and checkpoints to the store of a training.
 
     Whatever ends a training, the batches that are finished are saved first. Batches with a logging point are
@@ -89,7 +89,7 @@ class Saving(Observer):
             if self._finished is not None and str(failed) != str(error):
                 batch = int(self._finished.state.step) - 1
                 error.add_note(f"The training after batch {batch} was not saved: {failed}")
-        error.add_note(self._store.saved)
+        error.add_note(self._store.resume_hint)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,26 +18,26 @@ from popsim.evaluation import validation_trials
 from popsim.model import initial_state
 from popsim.per_member import (
     member_values,
-    of_member,
+    select_member,
     with_member_values,
 )
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
 from popsim.training.constraints import warn_of_start
-from popsim.training.loop._fit import check_changes, check_fit, check_options
+from popsim.training.loop._fit_checks import check_changes, check_fit, check_options
 from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
-from popsim.training.loop.schedule import BatchNumbers, most_kept, number_batches
+from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates.applying import PopulationUpdates, plan_population_updates
+from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.population_updates.hyperparameters import with_present_values
 from popsim.training.steps.member_layout import MemberLayout
 from popsim.training.steps.member_step import (
     MemberStep,
-    checked_opt_state,
     starts_finite,
     trials_differ,
     trials_of_batch,
+    validate_opt_state,
 )
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, state_parts
@@ -106,7 +106,9 @@ class TrainingPlan:
     def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
         """Return the compiled loop of each phase, by first batch."""
         layout, ensembled = self.layout, self.training.ensembled
-        capacity, n_kept = _loop_sizes(eqx.filter(self.state.model, self.recorded), self.batches.kept)
+        capacity, n_kept = _loop_sizes(
+            eqx.filter(self.state.model, self.recorded), self.batches.recorded_batches
+        )
         values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
         loop = BatchLoop(
             self.step,
@@ -117,7 +119,7 @@ class TrainingPlan:
             capacity=capacity,
             n_kept=n_kept,
             member_batch_size=member_batch_size,
-            skips_held=self.population_updates.may_stop,
+            skips_inactive=self.population_updates.may_stop,
             mesh=layout.mesh,
         )
         return {
@@ -152,7 +154,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
         training.task, training, member_ids, training.start_batch, shared=step.shared_trials
     )
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
-    task = of_member(training.task, 0)
+    task = select_member(training.task, 0)
     check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
     recorded = check_changes(
         *_first_member(step, state, training.ensembled), [phase.trained for phase in batches.phases.phases]
@@ -236,7 +238,7 @@ def _new_state(
 def _first_state(training: Training, new: TrainState, updates: PopulationUpdates) -> TrainState:
     """Return the initial state if no checkpoint is restored."""
     if training.opt_state is not None:
-        new = dataclasses.replace(new, opt_state=checked_opt_state(training.opt_state, new.opt_state))
+        new = dataclasses.replace(new, opt_state=validate_opt_state(training.opt_state, new.opt_state))
     return updates.with_first_states(new) if updates.updates else new
 
 
@@ -284,15 +286,15 @@ def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple
     def first(tree: PyTree) -> PyTree:
         return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
-    return of_member(step, 0), dataclasses.replace(
+    return select_member(step, 0), dataclasses.replace(
         state, **eqx.filter_eval_shape(first, state_parts(state, OWN))
     )
 
 
-def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " kept"]) -> tuple[int, int]:
+def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) -> tuple[int, int]:
     """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
     n_bytes = bytes_of(recorded)
     capacity = CAPACITY
-    while (n_kept := most_kept(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
+    while (n_kept := max_kept_per_call(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2
     return capacity, n_kept

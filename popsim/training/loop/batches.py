@@ -17,7 +17,7 @@ from popsim.training.steps.train_state import WhereTrain, select_trainables
 __all__ = ["BatchNumbers", "every_nth_batch", "log_spaced_batches", "number_batches"]
 
 
-def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
+def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
     """Return every n-th batch of a training, and the last one.
 
     **Arguments:**
@@ -30,7 +30,7 @@ def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
     return np.union1d(np.arange(n - 1, n_batches, n), [n_batches - 1])
 
 
-def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
+def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
     """Return up to `n` batches, evenly spaced on a logarithmic scale: densest early, where learning is fast.
 
     Early batches that coincide are merged, which leaves fewer than `n`. The first and last are included.
@@ -47,7 +47,7 @@ def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " kept"]:
     return np.unique(np.rint(np.geomspace(1, n_batches, n)).astype(int)) - 1
 
 
-def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, " kept"]:
+def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, " recorded"]:
     """Check and sort an array of batch numbers; a boolean per batch is taken as a mask."""
     numbers = np.asarray(value)
     if numbers.dtype == bool and numbers.shape == (n_batches,):
@@ -63,12 +63,12 @@ def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, "
     return np.unique(numbers.astype(int))
 
 
-def _from(batches: range, batch: int) -> range:
+def _drop_before(batches: range, batch: int) -> range:
     """Return those of regular batches that are not before a batch."""
     return batches[max(0, -(-(batch - batches.start) // batches.step)) :]
 
 
-class CallSchedule:
+class CallDivision:
     """A division of a training into calls of the compiled loop.
 
     A call ends at each batch after which the host has work to do, has at most `capacity` batches, and, once
@@ -96,14 +96,14 @@ class CallSchedule:
         self.next_batch = first_batch
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether all batches are done."""
         return self.next_batch >= self._n_batches
 
     def next_count(self) -> int:
         """Return the number of batches of the next call."""
         listed = self._ends[np.searchsorted(self._ends, self.next_batch, side="right")]
-        regular = (_from(batches, self.next_batch)[:1] for batches in self._intervals)
+        regular = (_drop_before(batches, self.next_batch)[:1] for batches in self._intervals)
         end = min([listed, *(last[0] + 1 for last in regular if last)])
         return int(min(end - self.next_batch, self._capacity, self._paced))
 
@@ -116,7 +116,7 @@ class CallSchedule:
             self._paced = int(np.clip(fitting, 1, self._capacity))
 
 
-def checked_callbacks(
+def as_callbacks(
     batch_callbacks: Mapping[int, Sequence[Callable[[], None]]], n_batches: int
 ) -> dict[int, Sequence[Callable[[], None]]]:
     """Return the callbacks by batch; raises `ValueError` if a batch is out of range or has no functions."""
@@ -130,14 +130,14 @@ def checked_callbacks(
     return dict(batch_callbacks)
 
 
-def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarray, " kept"]:
+def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarray, " recorded"]:
     """Return the batches after which to keep the trainables: all for True, none for False, or those given."""
     if isinstance(save_model_trainables, (bool, np.bool_)):
         return np.arange(n_batches if save_model_trainables else 0)
     return batch_numbers("save_model_trainables", save_model_trainables, n_batches)
 
 
-def most_kept(batches: Int[np.ndarray, " kept"], n_batches: int) -> int:
+def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> int:
     """Return how many of the sorted `batches` can fall into `n_batches` consecutive batches.
 
     Rounded up to a power of two, at most `n_batches`, so that similar trainings share a compiled program.
@@ -170,7 +170,7 @@ class TrainablePhases:
     where_train: Callable[[Any], Any]
     phases: tuple[Phase, ...]
 
-    def check_within(self, n_batches: int) -> None:
+    def check_n_batches(self, n_batches: int) -> None:
         """Raise `ValueError` if a phase begins after the last batch."""
         for phase in self.phases:
             if phase.first_batch >= n_batches:
@@ -272,7 +272,7 @@ class BatchNumbers:
     """The batches of a training at which something is done.
 
     - `n_batches`: the number of batches.
-    - `kept`: those after which the trainables are kept.
+    - `recorded_batches`: those after which the trainables are kept.
     - `specs`: those whose trials are kept.
     - `callbacks`: by batch, the functions to call after it.
     - `resets`: those before which the optimizer state is reset.
@@ -282,7 +282,7 @@ class BatchNumbers:
     """
 
     n_batches: int
-    kept: Int[np.ndarray, " kept"]
+    recorded_batches: Int[np.ndarray, " recorded"]
     specs: Int[np.ndarray, " spec"]
     callbacks: Mapping[int, Sequence[Callable[[], None]]]
     resets: list[int]
@@ -302,12 +302,12 @@ def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
     specs = () if training.save_trial_specs is None else training.save_trial_specs
     spec_batches = batch_numbers("save_trial_specs", specs, n_batches)
     phases = training_phases(training.model, training.where_train)
-    phases.check_within(n_batches)
+    phases.check_n_batches(n_batches)
     return BatchNumbers(
         n_batches=n_batches,
-        kept=trainable_batches[trainable_batches >= training.start_batch],
+        recorded_batches=trainable_batches[trainable_batches >= training.start_batch],
         specs=spec_batches[spec_batches >= training.start_batch],
-        callbacks=checked_callbacks(training.batch_callbacks or {}, n_batches),
+        callbacks=as_callbacks(training.batch_callbacks or {}, n_batches),
         resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
         enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
         phases=phases,

@@ -10,17 +10,17 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from popsim._checks import shown
+from popsim._checks import short_repr
 from popsim._compiled import as_array
 from popsim._member_values import check_values_of_members
 from popsim.ensemble import member
-from popsim.evaluation import members_in_a_row
+from popsim.evaluation import merge_member_axis
 from popsim.loss import Loss
 from popsim.model import AbstractModel, simulate
 from popsim.per_member import check_n_members, check_of_one_member
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
-from popsim.task import AbstractTask, check_trials, checked_validation_trials
+from popsim.task import AbstractTask, build_validation_trials, check_trials
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import hyperparameters_of
 from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
@@ -102,9 +102,9 @@ def check_fit(task: AbstractTask, model: Any, trials: Trial, *, ensembled: bool,
     """
     one_model: AbstractModel = member(model, 0) if ensembled else model
     if by_member and isinstance(trials, Trial):
-        trials = members_in_a_row(trials)
+        trials = merge_member_axis(trials)
     check_trials("trial", trials)
-    validation = checked_validation_trials(task)
+    validation = build_validation_trials(task)
     one_model.check(validation)
     one_model.check(trials)
     trial = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
@@ -133,8 +133,8 @@ def check_changes(
     run = eqx.filter_eval_shape(step.batch_run, state, batch=as_array(0, int), member_id=as_array(0, int))
     trained_batch = eqx.filter_eval_shape(BatchRun.__call__, run, state.params)
     like_gradients = state.params
-    for trained_now in trained:
-        step_now = dataclasses.replace(step, trained=trained_now)
+    for trained_params in trained:
+        step_now = dataclasses.replace(step, trained=trained_params)
         _check_gradient(step_now, state, run, trained_batch)
         _check_optimizer(step_now, state, like_gradients, trained_batch, run)
     is_kept = state.is_param
@@ -158,13 +158,13 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
     if type(step.gradient) is BackpropThroughTime:  # whose derivatives the loop alone need trace
         return
     name = type(step.gradient).__name__
-    params = step.trained_now(state.params)
+    params = step.trained_params(state.params)
 
     def gradient(params: PyTree, carry: PyTree, run: BatchRun) -> Any:
         returned = step.gradient(run, params, carry, key=seed_key(0))
         if not isinstance(returned, tuple) or len(returned) != 3:
             raise ValueError(
-                f"`gradient` {name} must return gradients, the batch and its carry, got {shown(returned)}."
+                f"`gradient` {name} must return gradients, batch and carry, got {short_repr(returned)}."
             )
         return returned
 
@@ -180,21 +180,21 @@ def _check_optimizer(
 ) -> None:
     """Raise `ValueError` unless the optimizer can make a step and preserves the structure of its state."""
 
-    def after(opt_state, state, gradients, batch, run):
+    def next_opt_state(opt_state, state, gradients, batch, run):
         stepped = dataclasses.replace(state, opt_state=opt_state)
-        return step.optimized(stepped, gradients, batch.mean_loss, run).opt_state
+        return step.apply_gradients(stepped, gradients, batch.mean_loss, run).opt_state
 
     try:
-        _check_same("optimizer", after, state.opt_state, state, gradients, batch, run)
+        _check_same("optimizer", next_opt_state, state.opt_state, state, gradients, batch, run)
     except (TypeError, ValueError, AttributeError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         phase = "" if step.trained is None else " where `where_train` trains other parts in other batches"
         raise ValueError(
-            f"`optimizer`{_raised_by(error)} cannot train this model{phase}: {reason}"
+            f"`optimizer`{_raising_transformation(error)} cannot train this model{phase}: {reason}"
         ) from error
 
 
-def _raised_by(error: Exception) -> str:
+def _raising_transformation(error: Exception) -> str:
     """Return the name of the optax transformation that raised the error, if any."""
     codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
     optax_names = [code.co_qualname for code in codes if "optax" in code.co_filename]

@@ -14,7 +14,7 @@ from popsim.store.files import is_plain_name
 Named = dict[str, np.ndarray]
 
 
-def checked_arrays(subject: str, arrays: Any, n_members: int) -> Named:
+def as_named_arrays(subject: str, arrays: Any, n_members: int) -> Named:
     """Return arrays by name, in the dtypes of JAX."""
     if not isinstance(arrays, Mapping):
         raise ValueError(f"{subject} must be arrays by name, got {type(arrays).__name__}.")
@@ -72,7 +72,7 @@ def _is_none(node: Any) -> bool:
     return node is None
 
 
-def checked_mask(subject: str, values: Any, n_members: int) -> Bool[np.ndarray, " member"]:
+def as_member_mask(subject: str, values: Any, n_members: int) -> Bool[np.ndarray, " member"]:
     if np.shape(values) != (n_members,) or np.asarray(values).dtype != bool:
         raise ValueError(
             f"{subject} must be True or False for each of the {n_members} members, got {values!r:.200}."
@@ -80,7 +80,7 @@ def checked_mask(subject: str, values: Any, n_members: int) -> Bool[np.ndarray, 
     return np.asarray(values)
 
 
-def checked_like(subject: str, before: Mapping[str, np.ndarray], now: Any) -> Named:
+def cast_like(subject: str, before: Mapping[str, np.ndarray], now: Any) -> Named:
     """Return arrays in the dtypes of those before, whose names and shapes they must have."""
     expected = {name: array.shape for name, array in before.items()}
     is_named = isinstance(now, Mapping)

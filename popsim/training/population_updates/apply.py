@@ -1,4 +1,4 @@
-"""What the population updates of a training do to its state."""
+"""Application of population updates to the state of a training."""
 
 import dataclasses
 import functools
@@ -11,12 +11,12 @@ from jaxtyping import Array, Bool, Key, PyTree
 
 from popsim.randomness import key_stream
 from popsim.training.options import TrainerOptions, Training
-from popsim.training.population_updates._population_view import PopulationView, with_own_stops
-from popsim.training.population_updates._returned import (
+from popsim.training.population_updates._population_view import PopulationView, with_stop_batches
+from popsim.training.population_updates._return_checks import (
     Named,
-    checked_arrays,
-    checked_like,
-    checked_mask,
+    as_member_mask,
+    as_named_arrays,
+    cast_like,
     where_active,
 )
 from popsim.training.population_updates.base import (
@@ -86,7 +86,7 @@ class PopulationUpdates:
         first = (self.start_batch // update.every + 1) * update.every
         return range(first - 1, self.n_batches - update.replaces, update.every)
 
-    def due(self, batch: int, *, replaces: bool) -> dict[str, AbstractPopulationUpdate]:
+    def due_updates(self, batch: int, *, replaces: bool) -> dict[str, AbstractPopulationUpdate]:
         """Return the updates that act after a batch, of those that replace members or of the others."""
         return {
             label: update
@@ -127,11 +127,11 @@ class PopulationUpdates:
 
         **Returns:** the state and the records.
         """
-        active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_held))
+        active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_inactive))
         anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
         stops, freezes = np.zeros((2, active.size), bool)
         update_states, records = self.view.update_states(state), {}
-        for label in self.due(batch, replaces=False):
+        for label in self.due_updates(batch, replaces=False):
             before = self.view.population(label, state)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, active
@@ -139,12 +139,12 @@ class PopulationUpdates:
             self._check_stops(label, before, after)
             state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
             freezes |= active & ~is_finite
-            anew_by[label] = after.began_anew & active
+            anew_by[label] = after.restarted & active
             stops |= after.stopped & active
         state, update_states = self._reset(state, update_states, anew_by)
         state = self.view.with_states(state, update_states)
         anew = np.any([*anew_by.values()], axis=0)
-        state = self.view.hold(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
+        state = self.view.mark_inactive(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
         return state, self._rows(state, records)
 
     def replace(
@@ -154,14 +154,14 @@ class PopulationUpdates:
         batch: int,
         *,
         recorded: PyTree[bool],
-        is_told_to_stop: Callable[[], bool],
+        should_stop: Callable[[], bool],
     ) -> tuple[TrainState, Records]:
         """Apply the update that replaces members, if it is due.
 
         **Arguments:**
 
         - `state`, `results`, `batch`, `recorded`: see `apply`.
-        - `is_told_to_stop`: whether to give up waiting for other trainings.
+        - `should_stop`: whether to give up waiting for other trainings.
 
         **Returns:** the state and the records.
 
@@ -169,17 +169,17 @@ class PopulationUpdates:
         wrote is damaged; `SaveError` if what this one offers cannot be written.
         """
         records: Records = {}
-        for label in self.due(batch, replaces=True):
+        for label in self.due_updates(batch, replaces=True):
             before = self.view.population(label, state)
             exchange = MemberExchange(
                 state=state,
                 recorded=recorded,
-                places=(self.view.places[label][0], self.view.places_that_stay(label)),
+                places=(self.view.places[label][0], self.view.kept_hyperparameters(label)),
                 shared=self.view.shared,
                 before=before,
                 population_of=functools.partial(self.view.population, label),
                 n_done=batch + 1,
-                is_told_to_stop=is_told_to_stop,
+                should_stop=should_stop,
             )
             update_states, stopped_before = self.view.update_states(state), state.loss_fn_state.stops
             before = dataclasses.replace(before, _exchange=exchange)
@@ -191,11 +191,13 @@ class PopulationUpdates:
                 state, before = after._members, self.view.population(label, after._members)
             self._check_stops(label, before, after)
             state, is_finite = self.view.with_changes(state, label, before, after, recorded, everyone)
-            state, update_states = self._reset(state, update_states, {label: after.began_anew})
+            state, update_states = self._reset(state, update_states, {label: after.restarted})
             state = self.view.with_states(state, update_states)
             stops = after.stopped & ~before.stopped
-            state = self.view.hold(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
-            state = with_own_stops(state, self.view.single(after.began_anew), stopped_before, batch + 1)
+            state = self.view.mark_inactive(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
+            state = with_stop_batches(
+                state, self.view.drop_member_axis(after.restarted), stopped_before, batch + 1
+            )
         return state, self._rows(state, records)
 
     def _init(self, label: str, before: Population) -> tuple[Population, Named]:
@@ -206,10 +208,10 @@ class PopulationUpdates:
         after, update_state = returned
         if after.model is not before.model:
             raise ValueError(f"`init` of {label} must leave the model as it is.")
-        values = checked_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
         return (
             dataclasses.replace(after, hyperparameters=values),
-            checked_arrays(f"the state of {label}", update_state, before.n_members),
+            as_named_arrays(f"the state of {label}", update_state, before.n_members),
         )
 
     def _call(
@@ -232,15 +234,15 @@ class PopulationUpdates:
                 f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
             )
         after, now, record = returned
-        values = checked_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
         after = dataclasses.replace(
             after,
             hyperparameters=where_active(active, values, before.hyperparameters),
-            stopped=checked_mask(f"`stopped` of {label}", after.stopped, before.n_members),
-            began_anew=checked_mask(f"`began_anew` of {label}", after.began_anew, before.n_members),
+            stopped=as_member_mask(f"`stopped` of {label}", after.stopped, before.n_members),
+            restarted=as_member_mask(f"`restarted` of {label}", after.restarted, before.n_members),
         )
-        now = where_active(active, checked_like(f"the state of {label}", update_state, now), update_state)
-        return after, now, checked_arrays(f"the record of {label}", record, before.n_members)
+        now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
+        return after, now, as_named_arrays(f"the record of {label}", record, before.n_members)
 
     def _check_stops(self, label: str, before: Population, after: Population) -> None:
         """Raise `ValueError` if an update stops members without saying that it may."""
@@ -263,7 +265,7 @@ class PopulationUpdates:
             before = self.view.population(label, state)
             after, first = self._init(label, before)
             update_states[label] = where_active(
-                anew, checked_like(f"the state of {label}", update_states[label], first), update_states[label]
+                anew, cast_like(f"the state of {label}", update_states[label], first), update_states[label]
             )
             values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
@@ -275,7 +277,7 @@ class PopulationUpdates:
         for label, record in records.items():
             update = self.updates[label]
             prefix, values = prefix_of(label, update), values_at(state, self.view.places[label][0])
-            arrays = {**state.population_update_states[label], **self.view.single(record)}
+            arrays = {**state.population_update_states[label], **self.view.drop_member_axis(record)}
             row = rows.setdefault(axis_of(label, update), {})
             row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
             row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
