@@ -45,7 +45,7 @@ def test_what_fits_is_not_made_again(sound, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("a run was read although the index fits")
 
-    monkeypatch.setattr(popsim.sweeps.entries, "look_at_cell", refuse)
+    monkeypatch.setattr(popsim.sweeps.entries, "inspect_cell", refuse)
     monkeypatch.setattr(popsim.sweeps.index, "read_cell", refuse)
     assert open_sweep(sound[0]).summary().to_csv() == sound[1]["summary"]
 

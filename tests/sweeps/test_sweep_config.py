@@ -17,7 +17,7 @@ from popsim.cli import main
 from popsim.experiments import Recording
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.config import config_text, parse_axes, read_config
+from popsim.sweeps.sweep_config import config_text, parse_axes, read_config
 
 TEXTS = [
     *[

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from popsim._checks import check_instance
 from popsim._text_checks import printable, shorten
 from popsim._text_tables import align
-from popsim.experiments.info import RunInfo
+from popsim.experiments.run_info import RunInfo
 from popsim.store import ListedArray, RunFolder
 from popsim.store.run_folder import READ_ONLY_FORMATS
 
@@ -55,10 +55,10 @@ def _overview(info: RunInfo) -> list[str]:
 
 def _state(info: RunInfo) -> str:
     of = "" if info.n_batches is None else f"of {info.n_batches} "
-    n_until_held = info.n_until_held
+    n_until_inactive = info.n_until_inactive
     how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
     if info.is_finished:
-        how = ", " if n_until_held is None else f": all members {how} after {n_until_held} of "
+        how = ", " if n_until_inactive is None else f": all members {how} after {n_until_inactive} of "
         return f"finished{how}{info.n_batches} batches"
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
@@ -66,8 +66,8 @@ def _state(info: RunInfo) -> str:
     if (version := info.description.get("format")) in READ_ONLY_FORMATS:
         return f"stopped, {saved}; runs of format {version} are only read, not resumed"
     if info.experiment is None:
-        ended = f"ended, as all members were {how} after {n_until_held}"
-        return f"{saved}; {'restore_checkpoint=True continues it' if n_until_held is None else ended}"
+        ended = f"ended, as all members were {how} after {n_until_inactive}"
+        return f"{saved}; {'restore_checkpoint=True continues it' if n_until_inactive is None else ended}"
     return f"stopped, {saved}; to continue: {RunFolder(info.path).resume_command}"
 
 
@@ -109,7 +109,8 @@ def _settings(info: RunInfo) -> list[str]:
         title = "settings (*: not the default)"
     changed = info.changed or frozenset()
     rows = [
-        (f"{'*' if name in changed else ' '} {name}", _short(value)) for name, value in info.in_force.items()
+        (f"{'*' if name in changed else ' '} {name}", _short(value))
+        for name, value in info.effective_settings.items()
     ]
     return [title, *align(rows)]
 

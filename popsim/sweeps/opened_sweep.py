@@ -13,10 +13,10 @@ from popsim._checks import warn_caller
 from popsim._text_checks import as_path, suggestion
 from popsim.ensemble import members_at
 from popsim.experiments import Run
-from popsim.experiments.joined_models import joined
+from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
-from popsim.sweeps._comparison import compare_layouts, compare_results
+from popsim.sweeps._index_comparison import compare_layouts, compare_results
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.entries import DAMAGED, FINISHED, NOT_STARTED, STATES
 from popsim.sweeps.folder import SweepFolder
@@ -110,7 +110,7 @@ class OpenedSweep:
         return np.flatnonzero(np.isin(self.index.state, numbers)).tolist()
 
     @property
-    def unfinished(self) -> list[int]:
+    def unfinished_cells(self) -> list[int]:
         """The numbers of the cells that are not finished."""
         return np.flatnonzero(self.index.state != FINISHED).tolist()
 
@@ -143,7 +143,7 @@ class OpenedSweep:
 
         Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
         of its batches; the batch from which on the member is frozen or stopped (-1 for never), its last
-        losses in training and validation, and its figures of merit, named "result." and as in the table of a
+        losses in training and validation, and its metrics, named "result." and as in the table of a
         run; NaN for what is not known. Damaged cells are named in a warning.
 
         **Arguments:**
@@ -181,7 +181,7 @@ class OpenedSweep:
         "parent" of a selection is the number of a member of the sweep. Damaged cells are NaN, and named in a
         warning, now or when they are read.
         """
-        from popsim.sweeps.history import CellHistories, joined_history
+        from popsim.sweeps.history import CellHistories, join_histories
 
         firsts = self.sweep.first_members()
         cells = np.unique(self.labels["cell"])
@@ -196,7 +196,7 @@ class OpenedSweep:
         named = {f"setting.{name}": values for name, values in self.labels.items() if name in self.sweep.axes}
         named |= {name: self.labels[name] for name in ("seed", "cell")}
         names = functools.partial(_members_at_places, self.sweep, cells)
-        dataset = joined_history(self.index.layouts, layout, open_cell, starts, names)
+        dataset = join_histories(self.index.layouts, layout, open_cell, starts, names)
         if not np.array_equal(rows, np.arange(starts[-1])):
             dataset = dataset.isel(member=rows) if "member" in dataset.dims else dataset
         members = np.arange(self.sweep.n_members)[self._members]
@@ -217,7 +217,7 @@ class OpenedSweep:
     def total_loss(self) -> Any:
         """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
 
-        NaN for batches that a cell has not come to; `history.loss.sum("term")` would give 0 there.
+        NaN for batches that a cell has not reached; `history.loss.sum("term")` would give 0 there.
         """
         return self._total("loss", "batch")
 
@@ -268,7 +268,7 @@ class OpenedSweep:
                 )
             cell_texts.append(f"cell {cell} ({self.sweep.cell(cell)})")
         try:
-            return joined(parts, cell_texts)
+            return join_ensembles(parts, cell_texts)
         except ValueError as error:
             axes = ", ".join(self.sweep.cell_axes)
             difference = str(error).partition("got ")[2].partition(":")[0]
@@ -290,9 +290,9 @@ class OpenedSweep:
     @property
     def is_finished(self) -> bool:
         """Whether all cells are finished."""
-        return not self.unfinished
+        return not self.unfinished_cells
 
-    def examined(self, cells: Collection[int] | None = None) -> "OpenedSweep":
+    def examine(self, cells: Collection[int] | None = None) -> "OpenedSweep":
         """Return the sweep after a look at the files of cells: damaged are those that miss some.
 
         The index alone does not tell. Cells that are being trained are left as they are. Of a cell it takes
@@ -307,7 +307,7 @@ class OpenedSweep:
             if cells is not None and number not in cells:
                 continue
             cell = self.described.cell(number)
-            if not cell.is_held and (damage := cell.visible_damage()):
+            if not cell.is_locked and (damage := cell.visible_damage()):
                 state[number], problems[number] = DAMAGED, damage
         index = dataclasses.replace(self.index, state=state, problems=problems)
         return dataclasses.replace(self, index=index)
@@ -316,7 +316,7 @@ class OpenedSweep:
 def open_sweep(path: str | Path) -> OpenedSweep:
     """Open the folder of a sweep, of which any number of cells may be trained.
 
-    What changed since its index was written is read from the cells, and the index is written anew if the
+    What changed since its index was written is read from the cells, and the index is rewritten if the
     folder can be written.
 
     **Arguments:**

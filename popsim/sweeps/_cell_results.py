@@ -1,4 +1,4 @@
-"""The results of the members of a cell as its run has them, in few files: the log and the summary."""
+"""The results of the members of a cell, read from the log and the summary of its run."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from popsim.store.files import read_plain
 from popsim.store.json_files import LARGEST_BYTES, parse_json
 from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import read_parts
-from popsim.sweeps._derived import RESULT
+from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps.cells import SweepCell
 
 FIRST_BLOCK = 2**14  # bytes of the end of a log, in which its last line mostly is
@@ -23,8 +23,8 @@ FIRST_BLOCK = 2**14  # bytes of the end of a log, in which its last line mostly 
 Members = Mapping[str, Float[np.ndarray, " member"]]
 
 
-def figures_of_merit(experiment: AbstractExperiment, summary: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Return the figures of merit of the members in a summary, by the name of their column.
+def member_metrics(experiment: AbstractExperiment, summary: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the metrics of the members in a summary, by the name of their column.
 
     **Raises:** `CorruptDataError` if it is not a summary of the experiment.
     """
@@ -62,7 +62,7 @@ def agrees(cell: SweepCell, members: Members, seconds: float) -> bool:
     is_frozen = members.get("frozen_from", unknown) >= 0
     if losses.seconds != seconds or line.get("frozen") != is_frozen.tolist():
         return False
-    expected = figures_of_merit(cell.experiment, read_sealed_json(folder.summary))
+    expected = member_metrics(cell.experiment, read_sealed_json(folder.summary))
     results = {name for name in {*members, *expected} if name.startswith(RESULT)}
     return _have_losses(members, losses, unknown) and all(
         _are_same(members.get(name, unknown), expected.get(name, unknown)) for name in results

@@ -1,4 +1,4 @@
-"""Comparison of what the index of a sweep says with the runs of its cells, before it is shown.
+"""Comparison of the index of a sweep with the runs of its cells, before results are shown.
 
 An index that fits the cells in number and time may still say something else, where it was forged or copied.
 """
@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from popsim.sweeps._derived import MISFITS, RESULT
-from popsim.sweeps._results import agrees
+from popsim.sweeps._cell_results import agrees
+from popsim.sweeps._index_checks import MISFITS, RESULT
 from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.entries import FINISHED, STOPPED, read_run, stamp_of
 from popsim.sweeps.index import SweepIndex
 
-MANY_ROWS = 2**16  # of a layout, which is then compared by itself
+MANY_ROWS = 2**16  # of a layout, which is then compared separately
 
 
 def compare_results(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
     """Compare the results of some cells with the log and the summary of each.
 
-    A cell that differs is read anew from its run, and the index is written again. Each cell is compared once;
+    A cell that differs is read again from its run, and the index is rewritten. Each cell is compared once;
     one that was trained since the index was made stays as it was then.
     """
     differ = []
@@ -31,14 +31,14 @@ def compare_results(index: SweepIndex, described: DescribedSweep, cells: Iterabl
             is_same = stamp_of(str(cell.folder.path)) == tuple(index.stamp[number].tolist())
             if is_same and not _agrees(index, cell):
                 differ.append(number)
-    _read_again(index, described, differ)
+    _reread_cells(index, described, differ)
 
 
 def compare_layouts(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
     """Compare the layouts of the histories of some cells with these histories.
 
-    One history is opened of all that are alike, whichever batches they have come to, and each of those with
-    many rows. Where it is another, all that are alike are read anew from their runs.
+    One history is opened of all that are alike, whichever batches they have reached, and each of those with
+    many rows. Where it is another, all that are alike are read again from their runs.
     """
     alike: dict[Any, list[int]] = {}
     without_history = []
@@ -51,11 +51,11 @@ def compare_layouts(index: SweepIndex, described: DescribedSweep, cells: Iterabl
         layout = index.layouts[index.layout[number]]
         has_many_rows = sum(map(len, layout.rows.values())) > MANY_ROWS
         alike.setdefault(number if has_many_rows else layout.form, []).append(number)
-    _read_again(index, described, without_history)
+    _reread_cells(index, described, without_history)
     for numbers in alike.values():
         layout = read_run(described.cell(numbers[0])).layout
         if layout is None or not index.layouts[index.layout[numbers[0]]].is_part_of(layout):
-            _read_again(index, described, numbers)
+            _reread_cells(index, described, numbers)
 
 
 def _agrees(index: SweepIndex, cell: SweepCell) -> bool:
@@ -68,11 +68,11 @@ def _agrees(index: SweepIndex, cell: SweepCell) -> bool:
         return False
 
 
-def _read_again(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
-    """Read cells anew from their runs, and write the index again if there are any."""
+def _reread_cells(index: SweepIndex, described: DescribedSweep, cells: Iterable[int]) -> None:
+    """Read cells again from their runs, and rewrite the index if there are any."""
     numbers = list(cells)
     for number in numbers:
-        index.read_again(described.cell(number))
+        index.reread(described.cell(number))
     if numbers:
         for name, column in [*index.members.items()]:
             if name.startswith(RESULT) and np.isnan(column).all():  # of no cell any more

@@ -61,7 +61,7 @@ class RunInfo:
     - `n_members`: the number of members; None for a single model, or if unknown.
     - `n_trained`: the number of numbers of one member that are trained; None if unknown.
     - `frozen`: by member, the batch from which on it is frozen.
-    - `stopped`: by member, the batch from which on a control has stopped it.
+    - `stopped`: by member, the batch from which on a population update has stopped it.
     - `losses`: the losses of the last logging point; None if there is none.
     - `n_log_lines`: the number of logging points.
     - `checkpoints`: the checkpoints in order.
@@ -99,7 +99,7 @@ class RunInfo:
         return self.description.get("settings", {})
 
     @property
-    def in_force(self) -> Mapping[str, str]:
+    def effective_settings(self) -> Mapping[str, str]:
         """The settings in effect, as text with units."""
         texts = self.description.get("in_force")
         texts = texts if isinstance(texts, dict) else {}
@@ -111,7 +111,7 @@ class RunInfo:
         return self.settings.get("n_batches")
 
     @property
-    def n_until_held(self) -> int | None:
+    def n_until_inactive(self) -> int | None:
         """The number of batches after which all members were frozen or stopped; None if not all are."""
         ends = {member: batch + 1 for member, batch in self.frozen.items()} | dict(self.stopped)
         return max(ends.values()) if ends and len(ends) == (self.n_members or 1) else None

@@ -1,4 +1,4 @@
-"""What can be said of a sweep whose experiment is not known here: nothing of the user's is imported."""
+"""The state of a sweep whose experiment is not registered, without importing a user's module."""
 
 import collections
 import dataclasses
@@ -7,7 +7,7 @@ from typing import Any
 
 from popsim._text_checks import one_line, printable
 from popsim.experiments import verify_run
-from popsim.experiments.info import info_of_run
+from popsim.experiments.run_info import info_of_run
 from popsim.store import CorruptDataError
 from popsim.store.identity import is_run_id
 from popsim.sweeps.cells import read_cell_description
@@ -15,13 +15,13 @@ from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.limits import MOST_CELLS
 from popsim.sweeps.tables import overview
 
-__all__ = ["SweepGlance", "glance_at_sweep"]
+__all__ = ["SweepOverview", "read_sweep_overview"]
 
 MOST_LINES = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class SweepGlance:
+class SweepOverview:
     """The state of the cells of a sweep, from `sweep.json` and the folders of the cells alone.
 
     - `folder`: the folder.
@@ -63,12 +63,12 @@ class SweepGlance:
         return damaged
 
 
-def glance_at_sweep(folder: SweepFolder) -> SweepGlance:
-    """Look at the cells of a sweep without its experiment.
+def read_sweep_overview(folder: SweepFolder) -> SweepOverview:
+    """Read the state of the cells of a sweep without its experiment.
 
-    **Raises:** as `SweepFolder.described`; `CorruptDataError` if the description is not of a sweep.
+    **Raises:** as `SweepFolder.read_plain`; `CorruptDataError` if the description is not of a sweep.
     """
-    described = folder.described()
+    described = folder.read_plain()
     try:
         n_cells, (first, end) = described["n_cells"], described["seeds"]
         is_sound = all(type(number) is int for number in (n_cells, first, end, described["n_members"]))
@@ -87,7 +87,7 @@ def glance_at_sweep(folder: SweepFolder) -> SweepGlance:
         except (ValueError, OSError) as error:
             problems[number] = one_line(error)
             states.append("damaged")
-    return SweepGlance(folder, described, tuple(states), problems)
+    return SweepOverview(folder, described, tuple(states), problems)
 
 
 def _state(folder: SweepFolder, sweep_id: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Sweeps as people write them: axes and seeds as typed, and files of YAML."""
+"""Sweeps as users write them: axes and seeds on the command line, and YAML files."""
 
 import dataclasses
 import re
@@ -12,11 +12,11 @@ from popsim._text_checks import suggestion
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
 from popsim.experiments.settings import setting_types, types_in_words
 from popsim.store.plain_folder import import_option
-from popsim.sweeps.bounded_yaml import quoted, read_yaml, yaml_text
+from popsim.sweeps.bounded_yaml import quote_texts, read_yaml, yaml_text
 from popsim.sweeps.limits import MOST_VALUES
-from popsim.sweeps.modules import named_modules
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
 from popsim.sweeps.typed_values import TRUTHS, typed_value
+from popsim.sweeps.user_modules import named_modules
 
 __all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config"]
 
@@ -115,8 +115,8 @@ def config_text(sweep: Sweep) -> str:
     }
     config: dict[str, Any] = {
         "experiment": sweep.experiment.name,
-        "settings": quoted(settings),
-        "grid": quoted(dict(sweep.axes)),
+        "settings": quote_texts(settings),
+        "grid": quote_texts(dict(sweep.axes)),
         "seeds": f"{sweep.seeds.start}:{sweep.seeds.stop}",
         "members_per_cell": sweep.members_per_cell,
         "member_batch_size": sweep.member_batch_size,

@@ -1,4 +1,4 @@
-"""What the history of a cell holds: its rows and arrays, as text that need not be trusted."""
+"""The layout of the history of a cell: its rows and arrays, as text from an untrusted source."""
 
 import dataclasses
 import functools
@@ -56,7 +56,7 @@ class Batches(Sequence[int]):
         return cls(tuple(parsed))
 
     @property
-    def described(self) -> list[list[int]]:
+    def to_json(self) -> list[list[int]]:
         """The ranges as JSON values."""
         return [[part[0], part[-1], part.step if len(part) > 1 else 0] for part in self.ranges]
 
@@ -94,12 +94,12 @@ class CellLayout:
     @functools.cached_property
     def text(self) -> str:
         """The layout as JSON."""
-        rows = {axis: batches.described for axis, batches in self.rows.items()}
+        rows = {axis: batches.to_json for axis, batches in self.rows.items()}
         return json.dumps({"rows": rows, "arrays": self.arrays, "terms": self.terms}, sort_keys=True)
 
     @functools.cached_property
     def form(self) -> str:
-        """All but the rows, as JSON: what cells that have come to different batches share."""
+        """All but the rows, as JSON: what cells that have reached different batches share."""
         arrays = {name: (axes, shape[1:], dtype) for name, (axes, shape, dtype) in self.arrays.items()}
         return json.dumps({"arrays": arrays, "terms": self.terms}, sort_keys=True)
 

@@ -1,9 +1,9 @@
-"""What may stand in the index of a sweep and in the notes of its cells, checked before it is believed.
+"""Checks of the index of a sweep and of the notes of its cells, which may be damaged or forged.
 
 Both can be made again from the cells, so what does not fit is treated as if it were missing. Types, shapes
 and ranges are checked here, from headers where there are some. What fits may still be stale or forged: a note
 has the digests of the files that it was made from, and results are compared with the run before they are
-shown, see `popsim.sweeps._comparison`. The number of batches of a finished cell, the batch from which on a
+shown, see `_index_comparison`. The number of batches of a finished cell, the batch from which on a
 member is frozen or stopped, and the last training loss of one that is stopped are not.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim.store.json_files import LARGEST_BYTES
-from popsim.sweeps.layouts import CellLayout
+from popsim.sweeps.history_layouts import CellLayout
 from popsim.sweeps.sweep import Sweep
 
 MISFITS = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, OSError)
@@ -74,7 +74,7 @@ def check_results(results: Mapping[str, Float[np.ndarray, " member"]], n_batches
     """
     for name in results:
         if not (name.startswith(RESULT) or name in (*FIRST_BATCHES, *LOSSES)) or len(name) > LONGEST_NAME:
-            raise ValueError(f"results must be losses or figures of merit, got {name!r:.100}.")
+            raise ValueError(f"results must be losses or metrics, got {name!r:.100}.")
     for name in FIRST_BATCHES if results else ():
         check_range(name, results[name], -1, n_batches)
         if np.any(results[name] != np.floor(results[name])):
@@ -82,7 +82,7 @@ def check_results(results: Mapping[str, Float[np.ndarray, " member"]], n_batches
 
 
 def check_layout(layout: CellLayout, n_members: int, n_batches: int) -> None:
-    """Raise `ValueError` if the history of a cell of so many members and batches cannot have a layout."""
+    """Raise `ValueError` unless the history of a cell of this size can have a layout."""
     if layout.n_members not in (None, n_members):
         raise ValueError(f"a layout must be of {n_members} members, got {layout.n_members}.")
     if layout.n_batches > n_batches:

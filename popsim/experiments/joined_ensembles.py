@@ -12,10 +12,10 @@ from jaxtyping import PyTree
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.senses import SensoryChannel
 
-__all__ = ["joined"]
+__all__ = ["join_ensembles"]
 
 
-def joined(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
+def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
     """Join ensembles along the member axis, so that one program trains them.
 
     What numbers alone cannot express is made equal: channels of different delays get buffers for the longest,
@@ -33,7 +33,7 @@ def joined(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
     columns = [leaves]
     for ensemble, label in zip(further, labels[1:], strict=True):
         ensemble_leaves, ensemble_structure = jax.tree.flatten(ensemble)
-        if ensemble_structure != structure or any(map(_differ, leaves, ensemble_leaves)):
+        if ensemble_structure != structure or any(map(_are_incompatible, leaves, ensemble_leaves)):
             raise ValueError(
                 f"the settings of members of one ensemble must change nothing but numbers in arrays, got "
                 f"models of another structure for {labels[0]} and {label}: leave the setting out of "
@@ -43,7 +43,7 @@ def joined(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
     return jax.tree.unflatten(structure, [_concatenate(column) for column in zip(*columns, strict=True)])
 
 
-def _differ(first: Any, second: Any) -> bool:
+def _are_incompatible(first: Any, second: Any) -> bool:
     """Whether two leaves cannot be rows of one array."""
     if eqx.is_array(first) and eqx.is_array(second):
         return first.shape[1:] != second.shape[1:] or first.dtype != second.dtype
@@ -87,13 +87,13 @@ def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
         longest = max(node.delay for node in nodes)
         if all(node.delay == longest and node.own_delay is None for node in nodes):
             return list(nodes)
-        return [_with_room(node, longest, n) for node, n in zip(nodes, counts, strict=True)]
+        return [_extend_delay(node, longest, n) for node, n in zip(nodes, counts, strict=True)]
     if all(isinstance(node, AbstractNoise) for node in nodes):
         return _common_noise(nodes, counts)
     return list(nodes)
 
 
-def _with_room(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
+def _extend_delay(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
     delays = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
 
     def of_member(noise: AbstractNoise, delay: Any) -> SensoryChannel:
