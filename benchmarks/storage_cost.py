@@ -27,7 +27,7 @@ arguments = parser.parse_args()
 
 
 @contextlib.contextmanager
-def counted(waited: list[float]) -> Iterator[None]:
+def count_waiting(waited: list[float]) -> Iterator[None]:
     """Adds to `waited` the seconds that training spends in saving, and in handing rows over."""
     owners = {
         training_store.TrainingStore: ("save", "wait", "log", "begin"),
@@ -82,7 +82,7 @@ def main() -> None:
     memory, disk, waits = [], [], []
     for _ in range(arguments.repeats):
         memory.append(seconds_of(experiment, arguments.batches, None))
-        with tempfile.TemporaryDirectory() as folder, counted(waited := []):
+        with tempfile.TemporaryDirectory() as folder, count_waiting(waited := []):
             disk.append(seconds_of(experiment, arguments.batches, Path(folder)))
         waits.append(sum(waited))
     ratio = statistics.median(

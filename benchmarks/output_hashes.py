@@ -1,9 +1,9 @@
 """What small runs of every part come to, as hashes: equal before and after a step that only moves code.
 
-    python benchmarks/behaviour.py --write FILE
-    python benchmarks/behaviour.py --compare FILE
+    python benchmarks/output_hashes.py --write FILE
+    python benchmarks/output_hashes.py --compare FILE
 
-Hashes are of the bits of weights, losses, records, figures of merit and the numbers in figures. They depend
+Hashes are of the bits of weights, losses, records, metrics and the numbers in figures. They depend
 on the machine and on the version of JAX: write the file with the commit before, and compare in the same
 environment. Ends with 1, and names the parts, if a hash differs. Names of fields do not count; names of
 stored arrays, settings and options do.
@@ -33,7 +33,7 @@ from muscled_bodies import BODIES
 from swept_runs import Swept
 
 import popsim
-from popsim.analysis import dynamics, population, similarity, statistics
+from popsim.analysis import dynamics, neural_activity, similarity, statistics
 from popsim.experiments import CenterOut, Cognitive, Recording, RunStopped, resume_run, run_experiment
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_sweep
 from popsim.tasks.library import TASKS
@@ -109,7 +109,7 @@ def numbers_in(figures: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_run(run: Any) -> dict[str, Any]:
-    """Return what a finished run holds: weights, history, figures of merit, figures, states."""
+    """Return what a finished run holds: weights, history, metrics, figures, states."""
     return {
         "weights": eqx.filter(run.ensemble, eqx.is_array),
         "history": {
@@ -175,7 +175,7 @@ def error(states: Any, trials: Any) -> dict[str, Any]:
 def control() -> Any:
     updates = (
         Curriculum("task.scale", np.array([1.0, 1.5, 2.0]), "error", 2.0, mode="min"),
-        ReduceOnPlateau("learning_rate", 0.5, 1, metric="error", minimum=0.1),
+        ReduceOnPlateau(hyperparameter="learning_rate", factor=0.5, patience=1, metric="error", minimum=0.1),
         EarlyStopping(2, metric="error"),
     )
     scaled = eqx.tree_at(
@@ -287,13 +287,13 @@ def analyses() -> Any:
     ensemble = popsim.make_ensemble(small_training.build, 2, key=KEY)
     search = dynamics.find_fixed_points(ensemble, rng.normal(size=(2, 4, 5)))
     return {
-        "components": tuple(population.principal_components(activity)),
-        "rotations": tuple(population.rotations(activity, dt=0.01)),
-        "decoding": population.decode_condition(activity, side, n_folds=4, key=KEY),
+        "components": tuple(neural_activity.principal_components(activity)),
+        "rotations": tuple(neural_activity.rotations(activity, dt=0.01)),
+        "decoding": neural_activity.decode_condition(activity, side, n_folds=4, key=KEY),
         "interval": tuple(statistics.mean_interval(activity[:, 0, -1])),
         "resampled": tuple(statistics.bootstrap_members(activity[:, 0, -1], key=KEY)),
         "similarity": similarity.linear_cka(activity[0], activity[1]),
-        "fixed points": [search.fixed.of_member(member).state for member in range(2)],
+        "fixed points": [search.fixed.select_member(member).state for member in range(2)],
     }
 
 
