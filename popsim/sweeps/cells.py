@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.described_run import differences_from_plan, differences_text
@@ -35,7 +35,7 @@ class DescribedSweep:
     sweep: Sweep
 
     @classmethod
-    def read(cls, folder: SweepFolder) -> Self:
+    def read(cls, folder: SweepFolder) -> "DescribedSweep":
         """Read the description and rebuild the plan of the sweep.
 
         **Raises:** as `SweepFolder.described`; `ValueError` if its experiment is not registered;
