@@ -175,7 +175,7 @@ def error(states: Any, trials: Any) -> dict[str, Any]:
 def control() -> Any:
     updates = (
         Curriculum("task.scale", np.array([1.0, 1.5, 2.0]), "error", 2.0, mode="min"),
-        ReduceOnPlateau(hyperparameter="learning_rate", factor=0.5, patience=1, metric="error", minimum=0.1),
+        ReduceOnPlateau("learning_rate", 0.5, 1, metric="error", minimum=0.1),
         EarlyStopping(2, metric="error"),
     )
     scaled = eqx.tree_at(

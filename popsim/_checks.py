@@ -258,7 +258,7 @@ def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
     return step_at(seconds, dt)
 
 
-def _check_countable(name: str, seconds: float, dt: float) -> None:
+def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
     """Raise `ValueError` unless a time has few enough time steps to be counted."""
     if abs(seconds) / dt >= LARGEST_INT:
         raise ValueError(

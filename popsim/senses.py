@@ -22,7 +22,6 @@ from popsim.network_input import inputs_by_name
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
-from popsim.per_member import PerMember
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
 from popsim.plants.base import evaluate_rest
 from popsim.states import LoopState
@@ -41,7 +40,7 @@ __all__ = [
 ]
 
 
-def _optional_float_array(value: Any) -> Float[Array, "..."] | PerMember | None:
+def _optional_float_array(value: Any) -> Any:
     return None if value is None else as_float_array(value)
 
 

@@ -5,7 +5,7 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from popsim._text_checks import as_path
 from popsim.store.arrays.inspection import remove_arrays
@@ -208,19 +208,19 @@ class DescribedRun:
     content: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Self:
+    def read(cls, folder: RunFolder) -> "DescribedRun":
         """Read the description of a run or a training; errors as `SealedFormat.read`."""
         path = folder.description if folder.description.is_file() else folder.training
         return cls(folder, path, DESCRIPTION.read(path))
 
     @classmethod
-    def create(cls, folder: RunFolder, entries: Mapping[str, Any]) -> Self:
+    def create(cls, folder: RunFolder, entries: Mapping[str, Any]) -> "DescribedRun":
         """Write the `run.json` of a new run, with an identity; its folder must be locked."""
         content = {"format": FORMAT, RUN_ID: new_run_id(), **entries}
         DESCRIPTION.write(folder.description, content)
         return cls(folder, folder.description, content)
 
-    def reread(self) -> Self:
+    def reread(self) -> "DescribedRun":
         """Return the run as it is described now; raises `MismatchError` if there is another run by now."""
         described = self.read(self.folder)
         check_run_id(described.content.get(RUN_ID), self.run_id, described.path)
@@ -251,7 +251,7 @@ class DescribedRun:
             message = f"{self.path} must have {name!r} as popsim writes it: {error!r}."
             raise CorruptDataError(message) from None
 
-    def write(self, **entries: Any) -> Self:
+    def write(self, **entries: Any) -> "DescribedRun":
         """Write entries into the description, and return the run with them; its folder must be locked."""
         described = dataclasses.replace(self, content={**self.content, **entries})
         DESCRIPTION.write(self.path, described.content)

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.experiments.registry import rebuild_experiment
@@ -35,7 +35,7 @@ class DescribedSweep:
     sweep: Sweep
 
     @classmethod
-    def read(cls, folder: SweepFolder) -> Self:
+    def read(cls, folder: SweepFolder) -> "DescribedSweep":
         """Read the description and rebuild the plan of the sweep.
 
         **Raises:** as `SweepFolder.read_plain`; `ValueError` if its experiment is not registered;

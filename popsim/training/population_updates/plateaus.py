@@ -48,43 +48,32 @@ def metric_of(
     return values.astype(jax.dtypes.canonicalize_dtype(float))
 
 
-class AbstractPatience(AbstractPopulationUpdate):
-    """What acts on a member whose metric has not improved for a number of calls in a row, its patience.
-
-    A subclass has the fields that `EarlyStopping` documents.
-    """
-
-    patience: eqx.AbstractVar[int]
-    min_gain: eqx.AbstractVar[float]
-    metric: eqx.AbstractVar[str | None]
-    mode: eqx.AbstractVar[Mode]
-
-    def __check_init__(self):
-        check_positive_int("patience", self.patience)
-        check_one_number("min_gain", self.min_gain)
-        check_non_negative("min_gain", self.min_gain)
-        _check_metric(self.metric)
-        _check_mode(self.mode)
-
-    def init(self, population: Population) -> tuple[Population, State]:
-        n_members, worst = population.n_members, np.inf if self.mode == "min" else -np.inf
-        return population, {
-            "best": np.full(n_members, worst),
-            "points_without_gain": np.zeros(n_members, np.int32),
-        }
-
-    def update_patience(
-        self, population: Population, results: ValidationResults, state: State
-    ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
-        """Return the best value of each member and for how many calls there was no gain on it, and whether
-        its patience is over."""
-        values, best = metric_of(self, results, population.n_members), state["best"]
-        gains = values < best - self.min_gain if self.mode == "min" else values > best + self.min_gain
-        count = np.where(gains, 0, state["points_without_gain"] + 1)
-        return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= self.patience
+def _check_patience(update: "EarlyStopping | ReduceOnPlateau") -> None:
+    """Raise `ValueError` unless the fields of an update that waits for a gain are in range."""
+    check_positive_int("patience", update.patience)
+    check_one_number("min_gain", update.min_gain)
+    check_non_negative("min_gain", update.min_gain)
+    _check_metric(update.metric)
+    _check_mode(update.mode)
 
 
-class EarlyStopping(AbstractPatience):
+def _initial_best(update: "EarlyStopping | ReduceOnPlateau", n_members: int) -> dict[str, np.ndarray]:
+    """Return the state of an update that waits for a gain before its first call."""
+    worst = np.inf if update.mode == "min" else -np.inf
+    return {"best": np.full(n_members, worst), "points_without_gain": np.zeros(n_members, np.int32)}
+
+
+def _track_best(
+    update: "EarlyStopping | ReduceOnPlateau", results: ValidationResults, state: State, n_members: int
+) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
+    """Return the state after a call, and which members have waited for a gain for all of `patience` calls."""
+    values, best = metric_of(update, results, n_members), state["best"]
+    gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
+    count = np.where(gains, 0, state["points_without_gain"] + 1)
+    return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience
+
+
+class EarlyStopping(AbstractPopulationUpdate):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
@@ -108,6 +97,12 @@ class EarlyStopping(AbstractPatience):
     mode: Mode = eqx.field(static=True, default="min")
     may_stop = True
 
+    def __check_init__(self):
+        _check_patience(self)
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        return population, _initial_best(self, population.n_members)
+
     def __call__(
         self,
         population: Population,
@@ -117,11 +112,11 @@ class EarlyStopping(AbstractPatience):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, is_over = self.update_patience(population, results, state)
+        state, is_over = _track_best(self, results, state, population.n_members)
         return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
 
 
-class ReduceOnPlateau(AbstractPatience):
+class ReduceOnPlateau(AbstractPopulationUpdate):
     """Multiply a hyperparameter of a member by a factor when its metric has not improved for a while.
 
     **Arguments:**
@@ -143,6 +138,7 @@ class ReduceOnPlateau(AbstractPatience):
     minimum: float = eqx.field(static=True, converter=plain_number, default=0.0)
 
     def __check_init__(self):
+        _check_patience(self)
         _check_name(self.hyperparameter)
         check_one_number("factor", self.factor)
         check_finite("factor", self.factor)
@@ -155,6 +151,9 @@ class ReduceOnPlateau(AbstractPatience):
         """The name of the one that it sets."""
         return (self.hyperparameter,)
 
+    def init(self, population: Population) -> tuple[Population, State]:
+        return population, _initial_best(self, population.n_members)
+
     def __call__(
         self,
         population: Population,
@@ -164,7 +163,7 @@ class ReduceOnPlateau(AbstractPatience):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        state, reduced = self.update_patience(population, results, state)
+        state, reduced = _track_best(self, results, state, population.n_members)
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
         # A value that is below the minimum already stays.
@@ -241,7 +240,7 @@ class Curriculum(AbstractPopulationUpdate):
         values = metric_of(self, results, population.n_members)
         reached = values >= self.threshold if self.mode == "max" else values <= self.threshold
         stage = np.minimum(state["stage"] + reached, len(self.stages) - 1)
-        population = dataclasses.replace(population, restarted=stage != state["stage"])
+        population = dataclasses.replace(population, began_anew=stage != state["stage"])
         return *self._at(stage, population), {}
 
     def _at(self, stage: Int[np.ndarray, " member"], population: Population) -> tuple[Population, State]:
