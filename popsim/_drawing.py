@@ -42,8 +42,8 @@ def try_to_draw(
         raise
     except Exception as error:
         _close({*_open_figures()} - {*before})
-        why = one_line(f"{type(error).__name__}: {error}")
-        failed = FailedDrawing(subject, shorten(why, MOST_LETTERS))
+        reason = one_line(f"{type(error).__name__}: {error}")
+        failed = FailedDrawing(subject, shorten(reason, MOST_LETTERS))
         warn_caller(f"{failed}.")
         return failed
 

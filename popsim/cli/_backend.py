@@ -48,8 +48,10 @@ def _of_starting(error: Exception) -> str:
     advice = "JAX_PLATFORMS=cpu uses the processor."
     if not platforms:
         return f"JAX must find a device: {_short(error)}. {advice}"
-    why = f" {_short(error)}." if str(error) else ""
-    return f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}.{why} Unset it, or: {advice}"
+    reason = f" {_short(error)}." if str(error) else ""
+    return (
+        f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}.{reason} Unset it, or: {advice}"
+    )
 
 
 def _short(error: Exception) -> str:

@@ -339,13 +339,13 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
             f"{experiment.seed}{_time_trained(info)}.",
         ),
     ]
-    for members, why in (
+    for members, reason in (
         (info.frozen, "frozen since their numbers were not finite"),
         (info.stopped, "stopped by their performance"),
     ):
         if members:
             named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
-            elements.append(note(f"Members that are {why}: {named}."))
+            elements.append(note(f"Members that are {reason}: {named}."))
     return [*elements, element("h2", "What was trained"), _settings(info)]
 
 

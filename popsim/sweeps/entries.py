@@ -62,7 +62,7 @@ class CellEntry:
     problem: str = ""
 
     def check(self, n_members: int, n_batches: int) -> None:
-        """Raise `ValueError` if it cannot be of a cell of so many members and at most so many batches."""
+        """Raise `ValueError` unless it fits a cell of `n_members` members and up to `n_batches` batches."""
         check_range("batches", np.array([self.n_batches]), 0, n_batches)
         check_range("seconds", np.array([self.seconds]), 0, MOST_SECONDS)
         if any(len(numbers) != n_members for numbers in self.members.values()):

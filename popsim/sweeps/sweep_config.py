@@ -70,9 +70,9 @@ def parse_values(
     if name not in (*settings, *SHARED_SETTINGS):
         options = [setting.replace("_", "-") for setting in settings]
         option = name.replace("_", "-")
-        why = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
+        reason = f": {NOT_AXES[name]}" if name in NOT_AXES else ""
         raise ValueError(
-            f"`{where}` must be of settings of {kind.name}, got {option!r:.100}{why}."
+            f"`{where}` must be of settings of {kind.name}, got {option!r:.100}{reason}."
             f"{suggestion(option[:100], options)}"
         )
     if len(values) > MOST_VALUES:
