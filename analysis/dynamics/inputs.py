@@ -43,7 +43,7 @@ def received_inputs(
 
     **Returns:** the inputs by name, in the order of `popsim.senses.network_input_names`.
     """
-    if not hasattr(ensemble, "received"):
+    if not hasattr(ensemble, "network_inputs"):
         raise ValueError(
             "`ensemble` must be models that say what their networks received, a SensorimotorLoop or a "
             f"NetworkModel, got {type(ensemble).__name__}."

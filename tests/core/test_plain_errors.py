@@ -181,7 +181,7 @@ MISTAKES = {
         "`rest_state` of Cart must compute with jax.numpy",
     ),
     "numpy in what is reachable": (
-        lambda: moved(reachable=lambda self, position: np.isfinite(position).all()),
+        lambda: moved(is_reachable=lambda self, position: np.isfinite(position).all()),
         "`is_reachable` of Cart must compute with jax.numpy",
     ),
     "a position as state at rest": (

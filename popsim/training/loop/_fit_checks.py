@@ -164,7 +164,8 @@ def _check_gradient(step: MemberStep, state: TrainState, run: BatchRun, batch: T
         returned = step.gradient(run, params, carry, key=seed_key(0))
         if not isinstance(returned, tuple) or len(returned) != 3:
             raise ValueError(
-                f"`gradient` {name} must return gradients, batch and carry, got {short_repr(returned)}."
+                f"`gradient` {name} must return gradients, the batch and its carry, "
+                f"got {short_repr(returned)}."
             )
         return returned
 

@@ -239,7 +239,7 @@ def _network_synapses(name: str, zero_diagonal: bool) -> Synapses:
 
 def _projection(model: Any, name: str) -> Projection:
     network = getattr(model, "network", None)
-    if not isinstance(network, AbstractNetwork) or not hasattr(model, "received"):
+    if not isinstance(network, AbstractNetwork) or not hasattr(model, "network_inputs"):
         raise ValueError(
             f"`model` must have `network` and `network_inputs`, as NetworkModel and SensorimotorLoop have, "
             f"got {type(model).__name__}. For other models give the rule `Synapses` of your own."
