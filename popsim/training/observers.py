@@ -283,7 +283,9 @@ def _scalars(entry: LogEntry) -> Iterator[tuple[str, float]]:
         yield from _mean("learning_rate", entry.learning_rate, idle)
 
 
-def _of_loss(name: str, loss: LossValues, left_out: Bool[np.ndarray, "*member"]) -> Iterator[tuple[str, float]]:
+def _of_loss(
+    name: str, loss: LossValues, left_out: Bool[np.ndarray, "*member"]
+) -> Iterator[tuple[str, float]]:
     total = np.asarray(loss.total)
     for term, values in {**loss.terms, "total": total}.items():
         yield from _mean(f"{name}/{term}", values, left_out)

@@ -121,9 +121,7 @@ class Returns(AbstractGradient):
         (Returns(lambda params, batch, carry: (params, batch, jnp.zeros(2))), "carry of Returns"),
     ],
 )
-def test_what_is_no_gradient_is_refused_before_anything_is_written(
-    tmp_path, gradient, message, as_users_run
-):
+def test_what_is_no_gradient_is_refused_before_anything_is_written(tmp_path, gradient, message, as_users_run):
     with pytest.raises(ValueError, match=message):
         train(trainer=TaskTrainer(adam(1e-2), chkpt_dir=tmp_path / "run", gradient=gradient))
     assert not (tmp_path / "run").exists()
