@@ -25,7 +25,6 @@ __all__ = [
     "prepare",
     "intervene",
     "external_load",
-    "kinds_of_load",
 ]
 
 

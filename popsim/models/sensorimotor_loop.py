@@ -34,10 +34,9 @@ from popsim.interventions import (
     check_scheduled,
     external_load,
     intervene,
-    kinds_of_load,
     prepare,
 )
-from popsim.interventions.base import as_interventions
+from popsim.interventions.base import as_interventions, kinds_of_load
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.models.states import LoopState
 from popsim.networks import AbstractNetwork, NetworkState
