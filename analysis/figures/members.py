@@ -21,7 +21,7 @@ __all__ = [
 
 
 def draw_member_values(
-    ax: Axes, values: Sequence[Float[np.ndarray, " member"]], *, names: Sequence[str], label: str
+    ax: Axes, values: Sequence[Float[np.ndarray, " _"]], *, names: Sequence[str], label: str
 ) -> Axes:
     """Draw a strip of points for each ensemble, one point per member, with a bar at the mean.
 

@@ -15,7 +15,7 @@ WIDE = 20  # from this ratio of the largest to the smallest score on, the scale 
 
 
 def draw_setting_scores(
-    ax: Axes, scores: Sequence[Float[np.ndarray, " member"]], *, names: Sequence[str], axis: str, label: str
+    ax: Axes, scores: Sequence[Float[np.ndarray, " _"]], *, names: Sequence[str], axis: str, label: str
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
 

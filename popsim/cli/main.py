@@ -11,7 +11,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO, Union
+from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.formatwarning = formatted
 
 
-def _unfailing_error() -> TextIO:
+def _unfailing_error() -> io.TextIOWrapper:
     descriptor = os.open(os.devnull, os.O_WRONLY) if sys.__stderr__ is None else sys.__stderr__.fileno()
     raw = io.BufferedWriter(_Unfailing(descriptor, "w", closefd=False))
     return io.TextIOWrapper(raw, errors="backslashreplace", line_buffering=True)

@@ -189,9 +189,7 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
     return ResultTable(_columns(runs), rows, caption)
 
 
-def shared_metrics(
-    runs: Sequence[ComparedRun],
-) -> list[tuple[str, Column, list[Float[np.ndarray, " member"]]]]:
+def shared_metrics(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np.ndarray, " _"]]]]:
     """Return the metrics: the name, the column, and the values of the members of each run.
 
     A run that is not finished, or whose experiment lacks the column, has no values.

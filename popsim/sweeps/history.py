@@ -98,9 +98,9 @@ class CellsArray(BackendArray):
         axes: tuple[str, ...],
         shape: tuple[int, ...],
         dtype: str,
-        first_members: Int[np.ndarray, " cell+1"],
+        first_members: Int[np.ndarray, " cell_and_end"],
         rows: Int[np.ndarray, " cell"],
-        places: Sequence[Int[np.ndarray, " row"]],
+        places: Sequence[Int[np.ndarray, " _"]],
         names: Callable[[int], Int[np.ndarray, " place"]] | None = None,
     ):
         self.name, self.open_cell, self.axes = name, open_cell, axes
@@ -176,7 +176,7 @@ def join_histories(
     layouts: Sequence[CellLayout],
     layout: Int[np.ndarray, " cell"],
     open_cell: CellHistories,
-    first_members: Int[np.ndarray, " cell+1"],
+    first_members: Int[np.ndarray, " cell_and_end"],
     names: Callable[[int], Int[np.ndarray, " place"]],
 ) -> Dataset:
     """Return the variables that all cells have in the same shape, over the members of all cells.

@@ -52,7 +52,7 @@ def test_intervals_of_positive_values_are_positive_and_hold_the_mean_as_often(ge
         np.testing.assert_allclose(found, getattr(mean_interval(narrow), end), rtol=1e-3)
     assert (
         interval_method(losses) == interval_method(np.append(losses, np.nan)) == "log t"
-        and interval_method([0.0]) == "t"
+        and interval_method(np.zeros(1)) == "t"
     )
 
 

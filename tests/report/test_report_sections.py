@@ -12,6 +12,8 @@ import xarray
 import popsim
 from popsim.report.run_report import draw_neural_activity, draw_similarity, draw_weights
 
+pytestmark = pytest.mark.usefixtures("as_users_run")  # for stand-ins of runs
+
 N_MEMBERS, N_TRIALS, N_STEPS, N_UNITS = 3, 4, 20, 6
 
 

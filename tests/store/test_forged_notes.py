@@ -4,10 +4,10 @@ import os
 import shutil
 
 import pytest
+from command_ends import ended
 from faults.forged_notes import REFUSED, forgeries, make_small_sweep, shown
 from faults.mixtures import exchange
 from short_form import mostly_in_full
-from test_hostile_files import ended
 
 import popsim.sweeps.entries
 import popsim.sweeps.index

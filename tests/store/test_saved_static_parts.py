@@ -208,7 +208,7 @@ def test_a_file_that_does_not_describe_its_model_gives_one_warning(tmp_path):
     "forged",
     [3, [], {}, {"parts": []}, {"parts": {"model": 3}, "code": {}}, {"parts": {}, "code": {"model": 1}}],
 )
-def test_forged_descriptions_are_damage(forged, tmp_path):
+def test_forged_descriptions_are_damage(forged, tmp_path, as_users_run):
     save_model(tmp_path / "m", rates())
     edited(tmp_path / "m", lambda content: content.update(static=forged))
     with pytest.raises(CorruptDataError, match="must describe a model as popsim writes it"):

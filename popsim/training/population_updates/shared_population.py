@@ -50,7 +50,7 @@ class SharedPopulation:
 
     folder: Path
     part: int
-    places: tuple[Int[np.ndarray, " member"], ...]
+    places: tuple[Int[np.ndarray, " _"], ...]
     run_id: str
     keeps_waiting: Callable[[Sequence[int]], bool] = lambda missing: True
     n_kept: int = 4

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, ScalarLike
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_positive
@@ -202,7 +202,9 @@ def _innermost_name(path: tuple) -> str:
 ScheduleOrRate = float | PerMember | ScaledLearningRate | optax.Schedule
 
 
-def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Schedule | ScaledLearningRate:
+def cosine_decay(
+    learning_rate: ScalarLike | PerMember, n_batches: int
+) -> optax.Schedule | ScaledLearningRate:
     """Return a learning rate that falls to zero along half a cosine (Loshchilov & Hutter 2017,
     arXiv 1608.03983, equation 5).
 
