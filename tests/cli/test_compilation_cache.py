@@ -1,6 +1,7 @@
 """Compiled programs that the commands keep: loaded as they were written, or not at all."""
 
 import contextlib
+import inspect
 import os
 import sys
 import threading
@@ -261,7 +262,7 @@ def test_the_least_recently_used_programs_are_removed(tmp_path):
 def test_the_folder_stays_bounded_and_keeps_what_is_used(tmp_path, monkeypatch):
     home = tmp_path / "cache"
     monkeypatch.setattr(cache, "MOST_BYTES", 4000)
-    monkeypatch.setattr(remove_oldest, "__defaults__", (4000,))
+    monkeypatch.setattr(inspect.unwrap(remove_oldest), "__defaults__", (4000,))
     full = opened(home)
     full.put("used", b"!")
     for i in range(20):
