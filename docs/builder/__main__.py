@@ -11,9 +11,15 @@ import tomllib
 from collections.abc import Collection
 from pathlib import Path
 
+import matplotlib
+import zensical
 from library_files import library_nav, write_library
 from reference_files import reference_nav, write_reference
 from source_files import DOCS, REPOSITORY, copy_sources
+
+from popsim.tasks.library import TASKS
+
+CONFIG = "zensical.json"  # read as YAML, of which JSON is a part
 
 
 def main() -> None:
@@ -23,10 +29,13 @@ def main() -> None:
     parser.add_argument(
         "--draw",
         nargs="*",
+        choices=TASKS,
         metavar="TASK",
-        help="draw and describe only these, or none; all take a minute",
+        help="draw and describe the trials of these tasks only, or of none; all take a minute",
     )
     options = parser.parse_args()
+    if options.out.exists() and any(options.out.iterdir()) and not (options.out / CONFIG).exists():
+        parser.error(f"--out must be a new or empty folder, or that of another build, got {options.out}")
     build_site(options.out, options.draw)
 
 
@@ -35,24 +44,18 @@ def build_site(folder: Path, drawn: Collection[str] | None = None) -> None:
 
     **Arguments:**
 
-    - `folder`: the folder, which is emptied.
+    - `folder`: the folder, which is replaced.
     - `drawn`: the tasks whose trials are drawn and described, by default all.
     """
-    import matplotlib
-    import zensical
-
-    from popsim.tasks.library import TASKS
-
     matplotlib.use("agg")
-
     shutil.rmtree(folder, ignore_errors=True)
     docs = folder / "docs"
     docs.mkdir(parents=True)
+    config = folder / CONFIG
+    config.write_text(json.dumps(_configuration()))
     copy_sources(docs)
     write_library(docs, TASKS if drawn is None else drawn)
     write_reference(docs)
-    config = folder / "zensical.json"  # read as YAML, of which JSON is a part
-    config.write_text(json.dumps(_configuration()))
     zensical.build(str(config.resolve()), {"clean": True, "strict": True})
 
 

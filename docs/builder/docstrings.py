@@ -70,8 +70,10 @@ def _parameter(parameter: inspect.Parameter, bases: list[griffe.Class]) -> griff
 
 def _default(field: griffe.Attribute, value: Any) -> griffe.Expr | str:
     """Return the default of a field; `...` if it is made for each object."""
+    if field.value is None or value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
     if not isinstance(field.value, griffe.ExprCall):
-        return repr(value) if field.value is None else field.value
+        return field.value
     arguments = {
         each.name: each.value for each in field.value.arguments if isinstance(each, griffe.ExprKeyword)
     }

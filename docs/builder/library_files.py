@@ -2,13 +2,29 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
-from public_names import PublicName, reference_pages
+import jax
+import matplotlib.pyplot as plt
+from public_names import PublicName, first_paragraph, reference_pages
 from reference_files import name_rows, table
+
+import popsim
+from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
+from popsim.experiments import PLANTS
+from popsim.muscles import AbstractActivation, AbstractMuscle
+from popsim.muscles.paths import AbstractMusclePath
+from popsim.networks import NETWORKS, AbstractNetwork
+from popsim.plants import AbstractPlant
+from popsim.schedules import LAST_BATCH
+from popsim.task import AbstractTask
+from popsim.task_description import TaskDescription, innermost_task, named_task
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
+from popsim.training import AbstractGradient, AbstractModelUpdate
+from popsim.trial import Trial
 
 N_TRIALS = 3
 """The number of trials that are drawn of each task."""
@@ -24,8 +40,6 @@ def write_library(folder: Path, drawn: Collection[str]) -> None:
     - `folder`: the folder of the sources.
     - `drawn`: the tasks whose trials are drawn and described, which takes about two seconds for each.
     """
-    from popsim.tasks.library import TASKS
-
     (folder / "library" / "tasks").mkdir(parents=True)
     for name in TASKS:
         trials = _draw_and_describe(name, folder / _drawing(name)) if name in drawn else []
@@ -46,8 +60,6 @@ _OVERVIEWS = {
 
 def library_nav() -> list:
     """Return the entries of the navigation."""
-    from popsim.tasks.library import TASKS
-
     nav: list = [{title: file} for title, file in _OVERVIEWS.items()]
     nav[0] = {"Tasks": [_OVERVIEWS["Tasks"], *({name: _task_file(name)} for name in TASKS)]}
     return nav
@@ -62,8 +74,6 @@ def _drawing(name: str) -> str:
 
 
 def _task_parts(name: str, trials: list[str]) -> list[str]:
-    from popsim.tasks.library import TASKS
-
     task = TASKS[name]()
     weights = {term: _number(weight) for term, weight in task.loss.weights.items()}
     terms = [(term.name, weights[term.name], _term_form(term)) for term in task.loss.terms]
@@ -93,36 +103,20 @@ def _term_form(term: Any) -> str:
 
 def _task_title(name: str) -> str:
     """Return the class of a task as a link, with the interventions in its trials."""
-    from popsim.task_description import innermost_task, named_task
-    from popsim.tasks.library import TASKS
-
     task = TASKS[name]()
     kind = type(innermost_task(task)).__name__
     return named_task(task)[0].replace(kind, f"[`{kind}`][popsim.tasks.{kind}]", 1)
 
 
 def _task_summary(name: str) -> str:
-    """Return the first line of the function that builds a task, or else of its class."""
-    from popsim.task_description import named_task
-    from popsim.tasks.library import TASKS
-
+    """Return what the function that builds a task says of it, or else its class."""
     build = TASKS[name]
-    written = _first_line(build) if inspect.isfunction(build) else ""
+    written = first_paragraph(build) if inspect.isfunction(build) else ""
     return written or named_task(build())[1]
-
-
-def _first_line(definition: Any) -> str:
-    return (inspect.getdoc(definition) or "").partition("\n")[0]
 
 
 def _draw_and_describe(name: str, drawing: Path) -> list[str]:
     """Draw trials of a task into a file, and return the parts of the page about these."""
-    import jax
-
-    import popsim
-    from popsim.schedules import LAST_BATCH
-    from popsim.tasks.library import TASKS
-
     task = TASKS[name]()
     description = task.describe()
     drawn = popsim.sample_trials(task, description.n_drawn, batch=LAST_BATCH, key=jax.random.key(0))
@@ -130,11 +124,7 @@ def _draw_and_describe(name: str, drawing: Path) -> list[str]:
     return _trial_parts(name, description)
 
 
-def _draw(trials: Any, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
-
+def _draw(trials: Trial, path: Path) -> None:
     n_rows = len(task_trial_rows(trials))
     with figure_style():
         figure, axes = plt.subplots(
@@ -152,7 +142,7 @@ def _draw(trials: Any, path: Path) -> None:
         plt.close(figure)
 
 
-def _trial_parts(name: str, description: Any) -> list[str]:
+def _trial_parts(name: str, description: TaskDescription) -> list[str]:
     parts = [
         f"![{N_TRIALS} trials of {name}]({Path(_drawing(name)).name}){{ .trials }}",
         f"{description.n_steps} steps of {description.dt:.3g} s make a trial of "
@@ -182,9 +172,6 @@ def _with_columns(rows: Rows, signals: Any) -> Rows:
 
 
 def _task_overview() -> str:
-    from popsim.task import AbstractTask
-    from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS
-
     def rows(tasks: Collection[str]) -> Rows:
         return [(f"[{name}]({name}.md)", _task_summary(name)) for name in tasks]
 
@@ -197,14 +184,17 @@ def _task_overview() -> str:
 
 def _subclasses(page: str, base: type) -> list[PublicName]:
     """Return the public concrete subclasses of a class, of the page of a module."""
-    (names,) = (each.names for each in reference_pages() if each.path == page)
-    kinds = [name for name in names if inspect.isclass(name.value) and issubclass(name.value, base)]
+    kinds = [name for name in _names(page) if inspect.isclass(name.value) and issubclass(name.value, base)]
     return [name for name in kinds if not inspect.isabstract(name.value)]
 
 
-def _functions(page: str, keep: Callable[[str], bool] = lambda name: True) -> list[PublicName]:
-    (names,) = (each.names for each in reference_pages() if each.path == page)
-    return [name for name in names if inspect.isroutine(name.value) and keep(name.name)]
+def _functions(page: str) -> list[PublicName]:
+    return [name for name in _names(page) if inspect.isroutine(name.value)]
+
+
+def _names(path: str) -> list[PublicName]:
+    (names,) = (page.names for page in reference_pages() if page.path == path)
+    return names
 
 
 def _overview(title: str, intro: str, sections: dict[str, list[PublicName]]) -> str:
@@ -215,28 +205,24 @@ def _overview(title: str, intro: str, sections: dict[str, list[PublicName]]) -> 
 
 
 def _body_overview() -> str:
-    from popsim.experiments import PLANTS
-    from popsim.plants import AbstractPlant
-
     rows = []
     for name, choice in PLANTS.items():
-        law = choice.build.args[0] if isinstance(choice.build, functools.partial) else None
-        summary = (
-            f"arm26 with [`{law.__name__}`][popsim.muscles.{law.__name__}]"
-            if law
-            else _first_line(choice.build)
-        )
-        plant = choice.build()
-        rows.append((f"`{name}`", summary, f"{plant.n_commands}, {choice.command_unit}"))
+        commands = f"{choice.build().n_commands}, {choice.command_unit}"
+        rows.append((f"`{name}`", _body_summary(choice.build), commands))
     named = table(("`--plant`", "what it is", "commands"), rows)
     kinds = {"Classes": _subclasses("popsim.plants", AbstractPlant), "Functions": _functions("popsim.plants")}
     return _overview("Bodies", f"The bodies by the names that the command line takes.\n\n{named}", kinds)
 
 
-def _muscle_overview() -> str:
-    from popsim.muscles import AbstractActivation, AbstractMuscle
-    from popsim.muscles.paths import AbstractMusclePath
+def _body_summary(build: Any) -> str:
+    """Return what the function that builds a body says of it, or the muscle law of a variant of arm26."""
+    if not isinstance(build, functools.partial):
+        return first_paragraph(build)
+    law = build.args[0].__name__
+    return f"arm26 with [`{law}`][popsim.muscles.{law}]"
 
+
+def _muscle_overview() -> str:
     sections = {
         "Muscle laws": _subclasses("popsim.muscles", AbstractMuscle),
         "Activation": _subclasses("popsim.muscles", AbstractActivation),
@@ -247,9 +233,7 @@ def _muscle_overview() -> str:
 
 
 def _network_overview() -> str:
-    from popsim.networks import NETWORKS, AbstractNetwork
-
-    rows = [(f"`{name}`", _first_line(build)) for name, build in NETWORKS.items()]
+    rows = [(f"`{name}`", first_paragraph(build)) for name, build in NETWORKS.items()]
     named = table(("`--network`", "what it is"), rows)
     kinds = {
         "Classes": _subclasses("popsim.networks", AbstractNetwork),
@@ -259,12 +243,9 @@ def _network_overview() -> str:
 
 
 def _rule_overview() -> str:
-    from popsim.training import AbstractGradient, AbstractModelUpdate
-
-    updates = _subclasses("popsim.training.rules", AbstractModelUpdate)
-    gradients = [*_subclasses("popsim.training.rules", AbstractGradient)]
-    gradients += _subclasses("popsim.training", AbstractGradient)
-    sections = {"Updates of the model": updates, "Gradients": gradients}
-    return _overview(
-        "Learning rules", "What changes weights: rules that follow from activity, and gradients.", sections
-    )
+    sections = {
+        "Updates of the model": _subclasses("popsim.training.rules", AbstractModelUpdate),
+        "Gradients": _subclasses("popsim.training", AbstractGradient),
+    }
+    intro = "What changes weights: rules that follow from activity, and gradients."
+    return _overview("Learning rules", intro, sections)

@@ -11,6 +11,11 @@ from typing import Any
 ROOT = "popsim"
 
 
+def first_paragraph(definition: Any) -> str:
+    """Return the first paragraph of a docstring, which is mostly a line."""
+    return " ".join((inspect.getdoc(definition) or "").partition("\n\n")[0].split())
+
+
 @dataclasses.dataclass(frozen=True)
 class PublicName:
     """A public name: the path by which Griffe reads it, and the object."""
@@ -21,16 +26,23 @@ class PublicName:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring; empty for a constant."""
-        documented = inspect.isroutine(self.value) or inspect.isclass(self.value)
-        return (inspect.getdoc(self.value) or "").partition("\n")[0] if documented else ""
+        """The first paragraph of the docstring; empty for a constant."""
+        return (
+            first_paragraph(self.value)
+            if inspect.isroutine(self.value) or inspect.isclass(self.value)
+            else ""
+        )
 
 
 @dataclasses.dataclass
 class Page:
-    """The page of a public module: the names that stand on it, and those that it exports from other pages."""
+    """The page of a public module: the names that stand on it, and those that it exports from other pages.
+
+    - `file`: the page in the sources of the site; the pages of modules inside a package are in its folder.
+    """
 
     module: ModuleType
+    file: str
     names: list[PublicName] = dataclasses.field(default_factory=list)
     names_elsewhere: list[PublicName] = dataclasses.field(default_factory=list)
 
@@ -40,14 +52,9 @@ class Page:
         return self.module.__name__
 
     @property
-    def file(self) -> str:
-        """The page in the sources of the site."""
-        return f"reference/{self.path}.md"
-
-    @property
     def summary(self) -> str:
-        """The first line of the docstring of the module."""
-        return (inspect.getdoc(self.module) or "").partition("\n")[0]
+        """The first paragraph of the docstring of the module."""
+        return first_paragraph(self.module)
 
 
 @functools.cache
@@ -56,7 +63,8 @@ def reference_pages() -> list[Page]:
 
     A name that several of them export stands on the page of the innermost one.
     """
-    pages = {path: Page(importlib.import_module(path)) for path in sorted(_public_modules())}
+    paths = sorted(_public_modules())
+    pages = {path: Page(importlib.import_module(path), _page_file(path, paths)) for path in paths}
     exported = {path: _exported_names(page.module) for path, page in pages.items()}
     exported[ROOT] += _names_beside(pages, {_identity(name) for names in exported.values() for name in names})
     homes: dict[tuple[str, int], PublicName] = {}
@@ -66,6 +74,14 @@ def reference_pages() -> list[Page]:
             page = pages[path]
             (page.names if home is name else page.names_elsewhere).append(home)
     return list(pages.values())
+
+
+def _page_file(path: str, paths: list[str]) -> str:
+    package, _, name = path.rpartition(".")
+    if package.count("."):
+        return f"reference/{package}/{name}.md"
+    has_pages_inside = path != ROOT and any(other.startswith(f"{path}.") for other in paths)
+    return f"reference/{path}/index.md" if has_pages_inside else f"reference/{path}.md"
 
 
 def _public_modules() -> set[str]:

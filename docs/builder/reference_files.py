@@ -15,24 +15,25 @@ _FENCE = re.compile(r"^ *(```|~~~)")
 
 def write_reference(folder: Path) -> None:
     """Write the pages into the sources of the site, which are in `folder`."""
-    (folder / "reference").mkdir()
     for page in reference_pages():
+        (folder / page.file).parent.mkdir(parents=True, exist_ok=True)
         (folder / page.file).write_text(_page_text(page))
-    modules = [(f"[`{page.path}`]({page.path}.md)", page.summary) for page in reference_pages()]
+    modules = [(f"[`{page.path}`][{page.path}]", page.summary) for page in reference_pages()]
     intro = "Every public name of popsim, by the module that exports it."
     (folder / INDEX).write_text(f"# Reference\n\n{intro}\n\n{table(('module', 'what it holds'), modules)}\n")
 
 
 def reference_nav() -> list:
-    """Return the entries of the navigation; the modules inside a package are below it."""
-    pages = reference_pages()
-    nav: list = [{"Modules": INDEX}]
-    for page in pages:
-        inner = [each for each in pages if each.path.startswith(f"{page.path}.") and page.path != ROOT]
-        if page.path.count(".") < 2:
-            entries = [page.file, *({each.path.removeprefix(f"{page.path}."): each.file} for each in inner)]
-            nav.append({page.path: entries if inner else page.file})
-    return nav
+    """Return the entries of the navigation; the pages of modules inside a package are below it."""
+    nav: dict[str, list] = {}
+    for page in reference_pages():
+        package, _, name = page.path.rpartition(".")
+        if package in nav and package != ROOT:
+            nav[package].append({name: page.file})
+        else:
+            nav[page.path] = [page.file]
+    entries = [{path: files if len(files) > 1 else files[0]} for path, files in nav.items()]
+    return [{"Modules": INDEX}, *entries]
 
 
 def _page_text(page: Page) -> str:
@@ -46,7 +47,7 @@ def _page_text(page: Page) -> str:
 
 
 def name_rows(names: Iterable[PublicName]) -> list[tuple[str, str]]:
-    """Return a row of a table for each name: a link to it, and the first line of its docstring."""
+    """Return a row of a table for each name: a link to it, and the first paragraph of its docstring."""
     return [(f"[`{name.name}`][{name.path}]", docstring_text(name.summary)) for name in names]
 
 
@@ -63,15 +64,15 @@ def docstring_text(docstring: str) -> str:
         parts = line.split("`")
         return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
 
-    return link_names(_change_prose(docstring, without_tags))
+    return link_names(change_prose(docstring, without_tags))
 
 
 def link_names(text: str) -> str:
     """Link the names of popsim in a text, where it has them as code, to their entries in the reference."""
-    return _change_prose(text, lambda line: _SPAN.sub(_link, line))
+    return change_prose(text, lambda line: _SPAN.sub(_link, line))
 
 
-def _change_prose(text: str, change: Callable[[str], str]) -> str:
+def change_prose(text: str, change: Callable[[str], str]) -> str:
     """Change the lines of a text in Markdown except for headings and blocks of code."""
     lines, in_code = [], False
     for line in text.split("\n"):
@@ -88,15 +89,19 @@ def _link(span: re.Match) -> str:
 
 @functools.cache
 def _linked_paths() -> dict[str, str]:
-    """Return the path that each spelling of a public name stands for.
+    """Return the path that each spelling of a public name, or of a module, stands for.
 
     A name is linked alone if it is that of a class, and no other: words such as `member` mean other things.
     """
     spellings: dict[str, set[str]] = {}
-    for name in (name for page in reference_pages() for name in page.names):
-        path = name.path.split(".")
-        short = [".".join(path[-2:])] if len(path) > 2 else []
-        alone = [name.name] if inspect.isclass(name.value) else []
-        for spelling in {name.path, f"{ROOT}.{name.name}", *short, *alone}:
-            spellings.setdefault(spelling, set()).add(name.path)
+    for page in reference_pages():
+        if page.path != ROOT:
+            spellings[page.path] = {page.path}
+        paths = {name.path: name for name in page.names}
+        paths |= {f"{page.path}.{name.name}": name for name in page.names_elsewhere}
+        for path, name in paths.items():
+            short = ".".join(path.split(".")[-2:])
+            alone = {name.name} if inspect.isclass(name.value) else set()
+            for spelling in {path, short} | alone:
+                spellings.setdefault(spelling, set()).add(name.path)
     return {spelling: paths.pop() for spelling, paths in spellings.items() if len(paths) == 1}

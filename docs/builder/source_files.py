@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from public_names import reference_pages
-from reference_files import link_names
+from reference_files import change_prose, link_names
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -35,7 +35,7 @@ def copy_sources(folder: Path) -> None:
         path = folder / page
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page_text(source, page))
-    glossary = (REPOSITORY / "CONTRIBUTING.md").read_text().partition("\n## Glossary\n")[2]
+    glossary = (REPOSITORY / "CONTRIBUTING.md").read_text().split("\n## Glossary\n")[1]
     (folder / "words.md").write_text(f"# Words\n{link_names(glossary)}")
 
 
@@ -50,7 +50,8 @@ def _page_text(source: str, page: str) -> str:
         target = os.path.normpath(os.path.join(os.path.dirname(source), link[1]))
         return f"]({os.path.relpath(_target_on_site(target, source), os.path.dirname(page))}{link[2] or ''})"
 
-    return link_names(_LINK.sub(relink, (REPOSITORY / source).read_text()))
+    text = (REPOSITORY / source).read_text()
+    return link_names(change_prose(text, lambda line: _LINK.sub(relink, line)))
 
 
 def _target_on_site(target: str, source: str) -> str:

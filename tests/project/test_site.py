@@ -82,7 +82,7 @@ def documents(site) -> dict[Path, Document]:
 
 
 def test_every_public_name_stands_on_one_page_with_its_signature(documents, site):
-    pages = {path: document for path, document in documents.items() if path.parent == site / "reference"}
+    pages = {path: document for path, document in documents.items() if site / "reference" in path.parents}
     for name, value, paths in public_names():
         homes = [document for document in pages.values() if paths & document.texts.keys()]
         assert len(homes) == 1, (name, sorted(paths), len(homes))
@@ -212,7 +212,7 @@ def test_the_search_answers(driver, site, width):
     field = until(lambda: driver.execute_script(SEARCH_INPUT))
     field.send_keys("TaskTrainer")
     results = until(lambda: driver.execute_script(SEARCH_RESULTS, field))
-    assert results[0].endswith("popsim.training.html?h=TaskTrainer#popsim.training.TaskTrainer")
+    assert results[0].endswith("popsim.training/index.html?h=TaskTrainer#popsim.training.TaskTrainer")
     assert driver.get_log("browser") == []
 
 
