@@ -80,8 +80,8 @@ def _task_parts(name: str, trials: list[str]) -> list[str]:
     return [
         f"# {name}",
         _task_summary(name),
-        f'The task is a {_task_title(name)} with its default arguments, `popsim.tasks.TASKS["{name}"]()`. '
-        f"`popsim show-task {name}` draws more trials.",
+        f'`popsim.tasks.TASKS["{name}"]()` makes a {_task_title(name)}; `popsim show-task {name}` draws more '
+        "trials.",
         *trials,
         "## Default loss",
         "The sum of these terms, each times its weight.",
@@ -153,7 +153,10 @@ def _trial_parts(name: str, description: TaskDescription) -> list[str]:
     for (title, *columns), *rows in description.sections():
         if title == "inputs":
             columns, rows = ["columns", *columns], _with_columns(rows, description.inputs)
-            parts += ["## Inputs", "In the order in which a network receives them; those of a body follow."]
+            parts += [
+                "## Inputs",
+                "In the order in which a network receives them; the senses of a body follow.",
+            ]
         elif rows:
             parts += [f"## {title.capitalize()}"]
         parts += [table(("name", *columns), rows)] if rows else []

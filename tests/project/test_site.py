@@ -160,11 +160,11 @@ def driver(request, tmp_path_factory):
         yield opened
 
 
-@pytest.mark.parametrize("n_of_a_folder", [2, pytest.param(None, marks=pytest.mark.full)])
+@pytest.mark.parametrize("n_of_a_folder", [1, pytest.param(None, marks=pytest.mark.full)])
 def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_folder, driver, site, documents):
     """Without a message of the browser, a request to another machine, or a page wider than the window.
 
-    In short the largest pages of each folder.
+    In short the largest page of each folder.
     """
     driver.get((site / "index.html").as_uri())
     selector = "nav.md-nav--primary a.md-nav__link[href]"
