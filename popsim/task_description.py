@@ -143,9 +143,9 @@ class TaskDescription:
             f"{_number(self.n_steps * self.dt)} s. {self.n_validation_trials} trials validate. "
             f"Below are {self.n_drawn} drawn trials; three numbers are the lowest, the mean and the highest."
         ]
-        return "\n".join([*head, *_table([section for section in self._sections() if len(section) > 1])])
+        return "\n".join([*head, *_table([section for section in self.sections() if len(section) > 1])])
 
-    def _sections(self) -> Iterator[list[Row]]:
+    def sections(self) -> Iterator[list[Row]]:
         """Yield the sections of the table; the first row holds its title and the column titles."""
         for title, signals in (("inputs", self.inputs), ("targets", self.targets)):
             rows = [

@@ -1,6 +1,6 @@
 """The engine: how functions of one trial run for all trials at once, and how programs are compiled.
 
-The rest of popsim imports from here, and knows nothing of jaxprs. docs/engine.md tells developers more.
+The rest of popsim imports from here, and knows nothing of jaxprs; see docs/developers/engine.md.
 """
 
 from popsim._compiled import choice, compilation, traces, transformations

@@ -115,7 +115,7 @@ def test_a_command_runs_in_a_thread(tmp_path, capsys):
 
 
 def test_an_ensemble_is_saved_without_pickle(tmp_path):
-    """As docs/runs.md says, `jnp.tanh` and the like cannot be pickled; files need none of that."""
+    """As docs/how_to/runs.md says, `jnp.tanh` and the like cannot be pickled; files need none of that."""
 
     def build(key):
         return popsim.NetworkModel(popsim.networks.LeakyRNN(1, 2, 1, tau=0.05, key=key), dt=0.01)

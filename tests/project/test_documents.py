@@ -30,22 +30,8 @@ from popsim.training import TaskTrainer
 ROOT = Path(popsim.__file__).resolve().parents[1]
 DOCUMENTS = [
     "README.md",
-    *(
-        f"docs/{name}.md"
-        for name in (
-            "extending",
-            "own_experiment",
-            "own_training",
-            "tasks",
-            "bodies",
-            "runs",
-            "scale",
-            "selection",
-            "engine",
-        )
-    ),
-    *(f"docs/analysis/{path.name}" for path in sorted((ROOT / "docs" / "analysis").glob("*.md"))),
     "CONTRIBUTING.md",
+    *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
@@ -59,18 +45,18 @@ def code_blocks(document: str) -> list[str]:
 def test_the_code_about_bodies_runs():
     scope = {}
     with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile("\n".join(code_blocks("docs/bodies.md")), "docs/bodies.md", "exec"), scope)
+        exec(compile("\n".join(code_blocks("docs/how_to/bodies.md")), "docs/how_to/bodies.md", "exec"), scope)
     assert scope["course"].muscles.force.shape == (40, 6) and scope["arm"].n_commands == 7
 
 
 @pytest.mark.full  # in short: test_the_code_fits_together
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/tasks.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"])
 def test_the_code_runs(document):
     """As it stands, but for two batches only, and with smaller trials."""
     assert run_code(document)["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/extending.md", "docs/tasks.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"])
 def test_the_code_fits_together(document, monkeypatch):
     """What is trained or evaluated is traced and not compiled: its numbers are not what they should be."""
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
@@ -80,13 +66,13 @@ def test_the_code_fits_together(document, monkeypatch):
 
 def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
     """The page, with fewer batches; what it trained in two parts is what is trained at once."""
-    code = "\n".join(code_blocks("docs/own_training.md"))
+    code = "\n".join(code_blocks("docs/how_to/own_training.md"))
     for number, fewer in ((200, 8), (120, 5), (100, 5), (25, 2)):
         code = code.replace(f" {number}", f" {fewer}").replace(f"every={number}", f"every={fewer}")
     monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path / str(len([*tmp_path.iterdir()]))))
     scope = {}
     with jax.numpy_dtype_promotion("standard"):  # as users have it
-        exec(compile(code, "docs/own_training.md", "exec"), scope)
+        exec(compile(code, "docs/how_to/own_training.md", "exec"), scope)
         for trained, options in (
             ("evolved", {"gradient": scope["EvolutionStrategy"]()}),
             ("scaled", {"population_updates": [scope["Homeostasis"](every=2)]}),
@@ -153,7 +139,9 @@ def test_the_files_and_names_exist(document):
 
 def test_the_arguments_of_tasks_are_those_of_the_page():
     """Each task has a row with all its arguments but `loss` and `workspace`, and their defaults."""
-    rows = re.findall(r"^\| `(\w+)` \| (.*=.*) \|$", (ROOT / "docs/tasks.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.*=.*) \|$", (ROOT / "docs/how_to/tasks.md").read_text(), re.MULTILINE
+    )
     space = popsim.Workspace.around(jnp.zeros(2), 0.2)
     names = vars(popsim.distributions) | vars(tasks)
     alone = set(tasks.COGNITIVE_TASKS.values()) | {getattr(tasks, name) for name, _ in rows}
@@ -203,11 +191,11 @@ def test_the_code_about_runs_runs(saved_run, monkeypatch):
 
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     scope = {"task": small_training.RunningSum(), "ensemble": ensemble}
-    code = re.sub(r"n_batches=\d+", "n_batches=2", "\n".join(code_blocks("docs/runs.md")))
+    code = re.sub(r"n_batches=\d+", "n_batches=2", "\n".join(code_blocks("docs/how_to/runs.md")))
     code = re.sub(
         r"every_nth_batch\(\d+, ", "every_nth_batch(2, ", re.sub(r"batch_size=\d+", "batch_size=4", code)
     )
-    exec(compile(code, "docs/runs.md", "exec"), scope)
+    exec(compile(code, "docs/how_to/runs.md", "exec"), scope)
     assert scope["norms"].shape == (1, 3) and scope["one"].shape == (12, 4)
     assert scope["kept"].shape == (1, 2, 12, 4)
     assert scope["saved"].sizes["batch"] == scope["history"].batch.size == 2
@@ -218,21 +206,21 @@ def test_the_code_about_selection_runs(tmp_path, monkeypatch):
     """For fewer batches of a small training."""
     monkeypatch.chdir(tmp_path)
     scope = {"task": small_training.RunningSum(), "build": small_training.build}
-    code = re.sub(r"n_batches=\d+", "n_batches=41", "\n".join(code_blocks("docs/selection.md")))
-    exec(compile(code, "docs/selection.md", "exec"), scope)
+    code = re.sub(r"n_batches=\d+", "n_batches=41", "\n".join(code_blocks("docs/how_to/selection.md")))
+    exec(compile(code, "docs/how_to/selection.md", "exec"), scope)
     assert scope["done"]["parent"].shape == (2, 16) and scope["left"].lines and scope["right"].lines
     assert scope["stage"].shape == scope["noise"].shape == (2, 8)
 
 
 def test_an_experiment_of_your_own_is_trained_and_shown(tmp_path, monkeypatch, capsys):
     """The module is found in the current folder, and by nothing but its name on the command line."""
-    (block,) = code_blocks("docs/own_experiment.md")
+    (block,) = code_blocks("docs/how_to/own_experiment.md")
     (tmp_path / "my_experiment.py").write_text(block)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr("popsim.report.run_report.SECTIONS", ())
     size = ["--members", "2", "--n-batches", "2", "--batch-size", "2", "--quiet"]
-    train, show = commands("docs/own_experiment.md")
+    train, show = commands("docs/how_to/own_experiment.md")
     try:
         with jax.numpy_dtype_promotion("standard"):
             main([*train[: train.index("--members")], *size])
@@ -257,7 +245,7 @@ def commands(document: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("popsim ")]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/runs.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/how_to/runs.md"])
 def test_the_commands_run(document, saved_run, monkeypatch):
     """On the saved run; of those that train only whether they are understood."""
     monkeypatch.chdir(saved_run)
@@ -298,7 +286,7 @@ sys.exit(int(os.environ["CODE"]))
 )
 def test_the_job_script_passes_signals_on_and_requeues(signals, code, requeued, tmp_path):
     """With stand-ins for popsim, which answers a signal late, and for the scheduler."""
-    (script,) = re.findall(r"```bash\n(#!.*?)```", (ROOT / "docs/runs.md").read_text(), re.DOTALL)
+    (script,) = re.findall(r"```bash\n(#!.*?)```", (ROOT / "docs/how_to/runs.md").read_text(), re.DOTALL)
     for name, text in (("popsim", FAKE), ("scontrol", '#!/bin/sh\necho "$@" > requeued\n')):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -317,7 +305,7 @@ def test_the_job_script_passes_signals_on_and_requeues(signals, code, requeued, 
 
 @pytest.mark.full  # in short: test_the_code_fits_together, on one device
 def test_the_code_about_devices_runs_on_several():
-    (block,) = (block for block in code_blocks("docs/extending.md") if "make_mesh" in block)
+    (block,) = (block for block in code_blocks("docs/how_to/extending.md") if "make_mesh" in block)
     code = block + "\nassert len(outputs.devices()) == len(state.params.layers[0].weight.devices()) == 4"
     code += "\nassert {shard.data.shape for shard in outputs.addressable_shards} == {(16, 1)}"
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}

@@ -1,0 +1,254 @@
+"""The pages of the library: a page for each task, and overviews of bodies, muscles, networks and rules."""
+
+import functools
+import inspect
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import matplotlib.pyplot as plt
+from public_names import PublicName, first_paragraph, reference_pages
+from reference_files import name_rows, table
+
+import popsim
+from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
+from popsim.experiments import PLANTS
+from popsim.muscles import AbstractActivation, AbstractMuscle
+from popsim.muscles.paths import AbstractMusclePath
+from popsim.networks import NETWORKS, AbstractNetwork
+from popsim.plants import AbstractPlant
+from popsim.schedules import LAST_BATCH
+from popsim.task import AbstractTask
+from popsim.task_description import TaskDescription, innermost_task, named_task
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
+from popsim.training import AbstractGradient, AbstractModelUpdate
+from popsim.trial import Trial
+
+N_TRIALS = 3
+"""The number of trials that are drawn of each task."""
+
+Rows = list[tuple[str, ...]]
+
+
+def write_library(folder: Path, drawn: Collection[str]) -> None:
+    """Write the pages into the sources of the site.
+
+    **Arguments:**
+
+    - `folder`: the folder of the sources.
+    - `drawn`: the tasks whose trials are drawn and described, which takes about two seconds for each.
+    """
+    (folder / "library" / "tasks").mkdir(parents=True)
+    for name in TASKS:
+        trials = _draw_and_describe(name, folder / _drawing(name)) if name in drawn else []
+        (folder / _task_file(name)).write_text("\n\n".join(_task_parts(name, trials)) + "\n")
+    overviews = (_task_overview, _body_overview, _muscle_overview, _network_overview, _rule_overview)
+    for file, make in zip(_OVERVIEWS.values(), overviews, strict=True):
+        (folder / file).write_text(make())
+
+
+_OVERVIEWS = {
+    "Tasks": "library/tasks/index.md",
+    "Bodies": "library/bodies.md",
+    "Muscles": "library/muscles.md",
+    "Networks": "library/networks.md",
+    "Learning rules": "library/rules.md",
+}
+
+
+def library_nav() -> list:
+    """Return the entries of the navigation."""
+    nav: list = [{title: file} for title, file in _OVERVIEWS.items()]
+    nav[0] = {"Tasks": [_OVERVIEWS["Tasks"], *({name: _task_file(name)} for name in TASKS)]}
+    return nav
+
+
+def _task_file(name: str) -> str:
+    return f"library/tasks/{name}.md"
+
+
+def _drawing(name: str) -> str:
+    return f"library/tasks/{name}.svg"
+
+
+def _task_parts(name: str, trials: list[str]) -> list[str]:
+    task = TASKS[name]()
+    weights = {term: _number(weight) for term, weight in task.loss.weights.items()}
+    terms = [(term.name, weights[term.name], _term_form(term)) for term in task.loss.terms]
+    return [
+        f"# {name}",
+        _task_summary(name),
+        f'`popsim.tasks.TASKS["{name}"]()` makes a {_task_title(name)}; `popsim show-task {name}` draws more '
+        "trials.",
+        *trials,
+        "## Default loss",
+        "The sum of these terms, each times its weight.",
+        table(("term", "weight", "made by"), terms),
+    ]
+
+
+def _number(weight: Any) -> str:
+    """Return the weight of a loss term in few digits, or how it changes over batches."""
+    return f"{float(weight):.3g}" if eqx.is_array_like(weight) else f"`{weight!r}`"
+
+
+def _term_form(term: Any) -> str:
+    """Return the class of a loss term as a link, and its arguments."""
+    kind, form = type(term).__name__, " ".join(repr(term).split())
+    arguments = form.removeprefix(kind).removeprefix("()")
+    return f"[`{kind}`][popsim.losses.{kind}]" + (f" `{arguments}`" if arguments else "")
+
+
+def _task_title(name: str) -> str:
+    """Return the class of a task as a link, with the interventions in its trials."""
+    task = TASKS[name]()
+    kind = type(innermost_task(task)).__name__
+    return named_task(task)[0].replace(kind, f"[`{kind}`][popsim.tasks.{kind}]", 1)
+
+
+def _task_summary(name: str) -> str:
+    """Return what the function that builds a task says of it, or else its class."""
+    build = TASKS[name]
+    written = first_paragraph(build) if inspect.isfunction(build) else ""
+    return written or named_task(build())[1]
+
+
+def _draw_and_describe(name: str, drawing: Path) -> list[str]:
+    """Draw trials of a task into a file, and return the parts of the page about these."""
+    task = TASKS[name]()
+    description = task.describe()
+    drawn = popsim.sample_trials(task, description.n_drawn, batch=LAST_BATCH, key=jax.random.key(0))
+    _draw(jax.tree.map(lambda leaf: leaf[:N_TRIALS], drawn), drawing)
+    return _trial_parts(name, description)
+
+
+def _draw(trials: Trial, path: Path) -> None:
+    n_rows = len(task_trial_rows(trials))
+    with figure_style():
+        figure, axes = plt.subplots(
+            n_rows,
+            N_TRIALS,
+            sharex=True,
+            sharey="row",
+            squeeze=False,
+            figsize=(0.9 + 1.9 * N_TRIALS, 0.9 + 0.85 * n_rows),
+            layout="constrained",
+        )
+        draw_task_trials(axes, trials)
+        figure.align_ylabels(axes[:, 0])
+        figure.savefig(path)
+        plt.close(figure)
+
+
+def _trial_parts(name: str, description: TaskDescription) -> list[str]:
+    parts = [
+        f"![{N_TRIALS} trials of {name}]({Path(_drawing(name)).name}){{ .trials }}",
+        f"{description.n_steps} steps of {description.dt:.3g} s make a trial of "
+        f"{description.n_steps * description.dt:.3g} s. {description.n_validation_trials} trials validate. "
+        f"The tables are of {description.n_drawn} drawn trials; three numbers are the lowest, the mean and "
+        "the highest.",
+    ]
+    for (title, *columns), *rows in description.sections():
+        if title == "inputs":
+            columns, rows = ["columns", *columns], _with_columns(rows, description.inputs)
+            parts += [
+                "## Inputs",
+                "In the order in which a network receives them; the senses of a body follow.",
+            ]
+        elif rows:
+            parts += [f"## {title.capitalize()}"]
+        parts += [table(("name", *columns), rows)] if rows else []
+    return parts
+
+
+def _with_columns(rows: Rows, signals: Any) -> Rows:
+    """Add which numbers of the network's input each signal is, counted from 0."""
+    numbered, first = [], 0
+    for (name, *cells), signal in zip(rows, signals, strict=True):
+        size = functools.reduce(int.__mul__, signal.shape, 1)
+        columns = f"{first}" if size == 1 else f"{first} to {first + size - 1}"
+        numbered.append((name, columns, *cells))
+        first += size
+    return numbered
+
+
+def _task_overview() -> str:
+    def rows(tasks: Collection[str]) -> Rows:
+        return [(f"[{name}]({name}.md)", _task_summary(name)) for name in tasks]
+
+    parts = ["# Tasks", "The tasks of the library by the names that the command line takes."]
+    for title, tasks in (("Motor tasks", MOTOR_TASKS), ("Cognitive tasks", COGNITIVE_TASKS)):
+        parts += [f"## {title}", table(("task", "what is asked"), rows(tasks))]
+    kinds = table(("class", "what is asked"), name_rows(_subclasses("popsim.tasks", AbstractTask)))
+    return "\n\n".join([*parts, "## Classes", "Of these, and of tasks made from other tasks:", kinds]) + "\n"
+
+
+def _subclasses(page: str, base: type) -> list[PublicName]:
+    """Return the public concrete subclasses of a class, of the page of a module."""
+    kinds = [name for name in _names(page) if inspect.isclass(name.value) and issubclass(name.value, base)]
+    return [name for name in kinds if not inspect.isabstract(name.value)]
+
+
+def _functions(page: str) -> list[PublicName]:
+    return [name for name in _names(page) if inspect.isroutine(name.value)]
+
+
+def _names(path: str) -> list[PublicName]:
+    (names,) = (page.names for page in reference_pages() if page.path == path)
+    return names
+
+
+def _overview(title: str, intro: str, sections: dict[str, list[PublicName]]) -> str:
+    parts = [f"# {title}", intro]
+    for heading, names in sections.items():
+        parts += [f"## {heading}", table(("name", "what it is"), name_rows(names))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _body_overview() -> str:
+    rows = []
+    for name, choice in PLANTS.items():
+        commands = f"{choice.build().n_commands}, {choice.command_unit}"
+        rows.append((f"`{name}`", _body_summary(choice.build), commands))
+    named = table(("`--plant`", "what it is", "commands"), rows)
+    kinds = {"Classes": _subclasses("popsim.plants", AbstractPlant), "Functions": _functions("popsim.plants")}
+    return _overview("Bodies", f"The bodies by the names that the command line takes.\n\n{named}", kinds)
+
+
+def _body_summary(build: Any) -> str:
+    """Return what the function that builds a body says of it, or the muscle law of a variant of arm26."""
+    if not isinstance(build, functools.partial):
+        return first_paragraph(build)
+    law = build.args[0].__name__
+    return f"arm26 with [`{law}`][popsim.muscles.{law}]"
+
+
+def _muscle_overview() -> str:
+    sections = {
+        "Muscle laws": _subclasses("popsim.muscles", AbstractMuscle),
+        "Activation": _subclasses("popsim.muscles", AbstractActivation),
+        "Paths": _subclasses("popsim.muscles.paths", AbstractMusclePath),
+        "Published parameters": _functions("popsim.muscles"),
+    }
+    return _overview("Muscles", "What turns excitation into force, and where it pulls.", sections)
+
+
+def _network_overview() -> str:
+    rows = [(f"`{name}`", first_paragraph(build)) for name, build in NETWORKS.items()]
+    named = table(("`--network`", "what it is"), rows)
+    kinds = {
+        "Classes": _subclasses("popsim.networks", AbstractNetwork),
+        "Functions": _functions("popsim.networks"),
+    }
+    return _overview("Networks", f"The networks by the names that the command line takes.\n\n{named}", kinds)
+
+
+def _rule_overview() -> str:
+    sections = {
+        "Updates of the model": _subclasses("popsim.training.rules", AbstractModelUpdate),
+        "Gradients": _subclasses("popsim.training", AbstractGradient),
+    }
+    intro = "What changes weights: rules that follow from activity, and gradients."
+    return _overview("Learning rules", intro, sections)

@@ -1,0 +1,249 @@
+"""The site of documentation is built without a warning, is whole, and works in a browser, offline."""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import browser
+import pytest
+
+import popsim
+
+ROOT = Path(popsim.__file__).resolve().parents[1]
+DRAWN = ("center-out", "perceptual-decision")
+WIDTHS = (360, 1280, 1600)
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "docs").exists(), reason="the documents are not part of the installed package"
+)
+
+
+@dataclasses.dataclass
+class Document(HTMLParser):
+    """What a page links to and loads, and the entries of the reference on it."""
+
+    anchors: set[str] = dataclasses.field(default_factory=set)
+    links: list[str] = dataclasses.field(default_factory=list)
+    resources: list[str] = dataclasses.field(default_factory=list)
+    texts: dict[str, int] = dataclasses.field(default_factory=dict)
+    signed: set[str] = dataclasses.field(default_factory=set)
+    entry: str = ""
+
+    def __post_init__(self):
+        super().__init__()
+
+    def handle_starttag(self, tag, attrs):
+        attributes = {name: value or "" for name, value in attrs}
+        kinds = attributes.get("class", "").split()
+        if "id" in attributes:
+            self.anchors.add(attributes["id"])
+        if "doc-heading" in kinds:
+            self.entry = attributes["id"]
+            self.texts[self.entry] = 0
+        if "doc-signature" in kinds:
+            self.signed.add(self.entry)
+        if tag == "a" and "href" in attributes:
+            self.links.append(attributes["href"])
+        loaded = attributes.get("href" if tag == "link" else "src")
+        if loaded is not None and tag in ("link", "script", "img", "iframe", "source", "video"):
+            self.resources.append(loaded)
+
+    def handle_data(self, data):
+        if self.entry:
+            self.texts[self.entry] += len(data.strip())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The folder of the built pages, of which two draw trials."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "docs/builder", "--out", str(folder), "--draw", *DRAWN]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    built = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True)
+    assert built.returncode == 0 and "No issues found" in built.stderr, built.stdout + built.stderr
+    return folder / "html"
+
+
+@pytest.fixture(scope="module")
+def documents(site) -> dict[Path, Document]:
+    read = {}
+    for path in sorted({*site.rglob("*.html")} - {site / "404.html"}):
+        read[path] = Document()
+        read[path].feed(path.read_text())
+    return read
+
+
+def test_every_public_name_stands_on_one_page_with_its_signature(documents, site):
+    pages = {path: document for path, document in documents.items() if site / "reference" in path.parents}
+    for name, value, paths in public_names():
+        homes = [document for document in pages.values() if paths & document.texts.keys()]
+        assert len(homes) == 1, (name, sorted(paths), len(homes))
+        (entry,) = paths & homes[0].texts.keys()
+        if inspect.isroutine(value) or (inspect.isclass(value) and has_constructor(value)):
+            assert entry in homes[0].signed, entry
+        if inspect.isroutine(value) or inspect.isclass(value):
+            assert homes[0].texts[entry] > len(name) + 20, f"{entry} must have a docstring"
+
+
+def public_names() -> list[tuple[str, object, set[str]]]:
+    """Each public name with its value, and all paths by which it can be imported."""
+    exported, waiting, seen = {}, [popsim], set()
+    while waiting:
+        module = waiting.pop()
+        if module.__name__ in seen:
+            continue
+        seen.add(module.__name__)
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if inspect.ismodule(value):
+                waiting.append(value)
+            else:
+                paths = {f"{each}.{name}" for each in (module.__name__, getattr(value, "__module__", None))}
+                exported.setdefault((name, id(value)), (value, set()))[1].update(paths)
+        inside = pkgutil.iter_modules(getattr(module, "__path__", ()), f"{module.__name__}.")
+        waiting += [
+            importlib.import_module(each.name) for each in inside if each.ispkg and "._" not in each.name
+        ]
+    assert len(exported) > 500
+    return [(name, value, paths) for (name, _), (value, paths) in exported.items()]
+
+
+def has_constructor(kind: type) -> bool:
+    """Whether users make objects of a class by calling it with arguments."""
+    return (
+        not (inspect.isabstract(kind) or issubclass(kind, BaseException))
+        and kind.__init__ is not object.__init__
+    )
+
+
+def test_every_task_has_its_page(site):
+    for name in popsim.tasks.TASKS:
+        text = (site / "library" / "tasks" / f"{name}.html").read_text()
+        assert "Default loss" in text and all(
+            term in text for term in popsim.tasks.TASKS[name]().loss.weights
+        )
+    for name in DRAWN:
+        text = (site / "library" / "tasks" / f"{name}.html").read_text()
+        for heading in ("Inputs", "Targets", "Epochs", "Conditions"):
+            assert f'id="{heading.lower()}"' in text, (name, heading)
+        assert "<svg" in (site / "library" / "tasks" / f"{name}.svg").read_text()
+
+
+def test_every_link_leads_to_a_page_and_an_anchor(documents):
+    for path, document in documents.items():
+        for link in document.links + document.resources:
+            parts = urlsplit(link)
+            if parts.scheme in ("https", "mailto") and link in document.links:
+                continue
+            assert not parts.scheme and not parts.netloc, f"{path.name} loads {link}"
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            assert target.is_file(), f"{path.name} links to {link}"
+            if parts.fragment and not parts.fragment.startswith("__"):
+                assert unquote(parts.fragment) in documents[target].anchors, f"{path.name} links to {link}"
+
+
+@pytest.fixture(scope="module")
+def driver(request, tmp_path_factory):
+    if why := browser.missing():
+        assert not request.config.getoption("--require-browser"), why
+        pytest.skip(why)
+    with browser.chromium(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("n_of_a_folder", [1, pytest.param(None, marks=pytest.mark.full)])
+def test_every_entry_of_the_navigation_opens_at_every_width(n_of_a_folder, driver, site, documents):
+    """Without a message of the browser, a request to another machine, or a page wider than the window.
+
+    In short the largest page of each folder.
+    """
+    driver.get((site / "index.html").as_uri())
+    selector = "nav.md-nav--primary a.md-nav__link[href]"
+    entries = driver.execute_script(f"return [...document.querySelectorAll('{selector}')].map(a => a.href)")
+    pages = {Path(unquote(urlsplit(entry).path)) for entry in entries if "#" not in entry}
+    assert pages == documents.keys()
+    driver.get_log("performance")
+    for page in largest_pages(pages, n_of_a_folder):
+        driver.get(page.as_uri())
+        for width in WIDTHS:
+            set_width(driver, width)
+            wide = "const root = document.documentElement; return root.scrollWidth - root.clientWidth"
+            assert driver.execute_script(wide) <= 0, f"{page.name} is wider than {width} px"
+        assert driver.get_log("browser") == [], page.name
+    for line in driver.get_log("performance"):
+        message = json.loads(line["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            assert not message["params"]["request"]["url"].startswith("http"), message
+
+
+def largest_pages(pages: set[Path], n_of_a_folder: int | None) -> list[Path]:
+    """The largest pages of each folder, by their sizes in bytes; all for None."""
+    by_size = sorted(pages, key=lambda page: -page.stat().st_size)
+    folders = [[page for page in by_size if page.parent == folder] for folder in {p.parent for p in pages}]
+    return [page for folder in folders for page in folder[:n_of_a_folder]]
+
+
+def set_width(driver, width: int) -> None:
+    size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+SEARCH_INPUT = """
+document.querySelector(".md-search__button").click();
+const host = [...document.querySelectorAll("*")].find(e => e.shadowRoot?.querySelector("input"));
+return host?.shadowRoot.querySelector("input");
+"""
+SEARCH_RESULTS = "return [...arguments[0].getRootNode().querySelectorAll('a')].map(a => a.href)"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_search_answers(driver, site, width):
+    set_width(driver, width)
+    driver.get((site / "index.html").as_uri())
+    field = until(lambda: driver.execute_script(SEARCH_INPUT))
+    field.send_keys("TaskTrainer")
+    results = until(lambda: driver.execute_script(SEARCH_RESULTS, field))
+    assert results[0].endswith("popsim.training/index.html?h=TaskTrainer#popsim.training.TaskTrainer")
+    assert driver.get_log("browser") == []
+
+
+def until(condition, seconds: float = 30):
+    """Wait for what a page shows after a moment."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "the page shows nothing"
+        time.sleep(0.05)
+    return value
+
+
+def test_formulas_are_set_and_the_palette_switches(driver, site):
+    driver.get((site / "index.html").as_uri())
+    formula = r"""
+    const formula = document.createElement("span");
+    formula.className = "arithmatex";
+    formula.textContent = "\\(\\tau \\dot x = -x\\)";
+    document.querySelector("article").append(formula);
+    setFormulas();
+    """
+    driver.execute_script(formula)
+    assert until(lambda: driver.execute_script("return document.querySelector('.katex-html')?.textContent"))
+    scheme = "return document.body.dataset.mdColorScheme"
+    before = driver.execute_script(scheme)
+    toggle = (
+        "[...document.querySelectorAll('[data-md-component=palette] label')].find(e => !e.hidden).click()"
+    )
+    seen = {before}
+    for _ in range(3):
+        driver.execute_script(toggle)
+        seen.add(driver.execute_script(scheme))
+    assert seen == {"default", "slate"}
+    assert driver.get_log("browser") == []
