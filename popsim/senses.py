@@ -24,7 +24,6 @@ from popsim.models.states import LoopState
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
-from popsim.per_member import PerMember
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
 from popsim.trial import Trial, check_trials
 
@@ -68,7 +67,7 @@ class Scaling(eqx.Module):
         return (value - self.center) / self.scale
 
 
-def _optional_float_array(value: Any) -> Float[Array, "..."] | PerMember | None:
+def _optional_float_array(value: Any) -> Float[Array, "..."] | None:
     return None if value is None else as_float_array(value)
 
 

@@ -234,7 +234,7 @@ def _check_population(trainer: TrainerOptions, training: Training, count: int | 
         raise ValueError(
             f"`population` must have places of the {count} members, got {population.own_places.size}."
         )
-    if len(np.atleast_1d(training.reset_opt_state_at)) and any(
+    if np.asarray(training.reset_opt_state_at).size and any(
         update.replaces or hyperparameters_of(update) != () for update in updates
     ):
         raise ValueError(
