@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-def _optional_float_array(value: Any) -> Any:
+def _optional_float_array(value: Any) -> Float[Array, "..."] | None:
     return None if value is None else as_float_array(value)
 
 
