@@ -139,6 +139,7 @@ def distinct_points(
     rows, counts = [], []
     while remaining.size:
         is_near = np.linalg.norm(states[remaining] - states[remaining[0]], axis=-1) <= radius
+        # Itself, whatever the radius: each turn must remove a point, or the loop would not end.
         is_near[0] = True
         rows.append(remaining[0])
         counts.append(n_starts[remaining[is_near]].sum())
@@ -340,6 +341,7 @@ def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: fl
     n_marginal = np.count_nonzero(np.abs(np.abs(eigenvalues) - 1) <= margin, axis=-1)
     member = np.repeat(np.arange(len(points)), [len(distinct.state) for distinct in points])
     state, speed, n_starts = (np.concatenate(column) for column in zip(*points, strict=True))
+    # `lexsort` sorts by the last key first.
     order = np.lexsort((speed, n_unstable, member))
     columns = (member, state, speed, jacobian, eigenvalues, n_unstable, n_marginal, n_starts)
     return FixedPoints(*(column[order] for column in columns), n_members=len(points))

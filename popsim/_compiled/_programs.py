@@ -108,6 +108,7 @@ class Programs:
         self._options = None if options is None else dict(options)
         self._donates_rest = donates_rest
         self._programs: RecentValues[_Program] = RecentValues(MOST_PROGRAMS)
+        # Weak: an executable lives as long as one of the programs above, or a call, still holds it.
         self._executables: weakref.WeakValueDictionary[Hashable, _Executable] = weakref.WeakValueDictionary()
 
     def call(self, ordinary: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -128,6 +129,7 @@ class Programs:
             hash(key := (structure, n_first, kinds))
         except TypeError:  # raised again by JAX, which names the argument
             return ordinary(*args, **kwargs)
+        # A hit takes no trace. What is no array is a part of the key as it is.
         program = self._programs.get_or_make(key, lambda: self._program(leaves, structure, n_first, kinds))
         if program.executable is None:
             return ordinary(*args, **kwargs)
@@ -144,9 +146,12 @@ class Programs:
             if self._donates_rest:
                 warnings.filterwarnings("ignore", message="Some donated buffers were not usable*")
             lowered = jitted.lower(*_arrays(leaves, n_first))
+        # Two closures are never equal, but what they compute may be: the text tells, as it holds every number
+        # that was read from a closure or a global.
         text = lowered.as_text()
         if "callback" in text:  # it names a place in a list of Python functions, not the function
             return _Program(None, *results[0])
+        # Programs of equal text may take arrays in other trees, from other devices, or under other flags.
         key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _array_kinds(kinds))
         executable = self._executables.get(key)
         if executable is None:

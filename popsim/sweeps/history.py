@@ -51,6 +51,7 @@ class CellHistories:
         number = int(self.cells[place])
         cell = self.described.cell(number)
         history = cell.folder.history
+        # With the times of change, so that a cell that is trained further, or anew, is opened again.
         key = (number, *map(_time_of_change, (history / "zarr.json", cell.folder.description)))
         if key not in self._opened:
             run_id = cell.read().run_id

@@ -120,10 +120,14 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         state = plan.state if store is None else store.begin(plan.state, restore=training.restore_checkpoint)
         if training.on_begin is not None:
             training.on_begin(int(state.step))
+        # Seconds of an earlier process count, so that the log of a resumed training goes on where it stopped.
         began = time.perf_counter() - (0.0 if store is None else store.seconds_before)
         rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
         recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
+        # The recorder comes first: the saver notes how many rows the history has after the batches it saves.
         observers = [recorder, *_observers(plan, store, int(state.step), began)]
+        # The loop donates its state. The caller's model, and `plan.new_state`, which resets need, must
+        # outlive it.
         state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
         loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
         state = HostLoop(plan, loops, observers).run(state, began)
@@ -155,6 +159,8 @@ def _observers(
     )
     return [
         *(BatchCallbacks(plan.batches.callbacks), *saving, bar),
+        # After the saver: if a function of a user raises, the log point is in the log already, and the batch
+        # among those that are saved.
         *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),
     ]
 

@@ -162,6 +162,7 @@ class RowsOnDisk(AbstractHistoryRows):
         - `attributes`: further JSON values stored with the arrays.
         """
         self._attributes |= attributes
+        # Batches are appended as they are made, also those that came after the state to be saved.
         if self._arrays.commit(self._attributes) != n_rows:
             self._arrays.truncate(n_rows)
 
@@ -171,6 +172,7 @@ class RowsOnDisk(AbstractHistoryRows):
             return np.zeros(0, int), None
         arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}
         if axis == TRIALS:
+            # Trainables stay lazy, as the largest part of a history.
             arrays = {name: array.values for name, array in arrays.items()}
         try:
             rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))

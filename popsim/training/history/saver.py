@@ -37,6 +37,7 @@ class Saver(Observer):
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches
+        # Else the batch is finished by a later method, when its log point or updates are in the history, too.
         if not (batches.logs or batches.updates):
             self._finish()
 
@@ -54,6 +55,7 @@ class Saver(Observer):
             self._save()
 
     def on_rendezvous(self) -> None:
+        # What waits for others may wait for hours, or be killed: the checkpoint must be on disk before.
         self._save()
         self._store.wait()
 

@@ -62,6 +62,7 @@ class HostLoop:
         **Raises:** `NonfiniteError` if a member freezes and `nonfinite` is "raise"; what an observer raises.
         """
         with contextlib.ExitStack() as ends:
+            # The stack unwinds backwards: each observer ends in the given order, also after one that raises.
             for observer in reversed(self.observers):
                 ends.push(
                     lambda _, error, __, ending=observer: self._notify([ending], lambda o: o.on_end(error))
@@ -94,11 +95,15 @@ class HostLoop:
         results: Results | None = None
         while not calls.is_finished:
             try:
+                # Replacing comes at the start of a turn, after the pause in which the checkpoint was written:
+                # a training that waits here for others, and is killed, repeats nothing but the wait. A
+                # resumed one arrives here as well.
                 state = self._replace(state, calls.next_batch - 1, results)
             except StoppedWaiting:
                 break
             results = None  # of which the memory is free while the next batches are made
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
+                # Read before the call, which donates the arrays of this state.
                 frozen_from = self._frozen_from(state)
                 state, batches = self._call(state, calls)
                 ends = self._has_ended(state, batches.frozen_from)
@@ -118,6 +123,7 @@ class HostLoop:
 
         **Returns:** the state afterwards, and its results on the validation trials if they are known.
         """
+        # Evaluated only if the log or an update asks, and once for both.
         results = self._results(state)
         entry = self._log_entry(batches, results, began) if batches.logs else None
         after = self._update(state, batches, results)
@@ -199,6 +205,8 @@ class HostLoop:
         self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
         after = plan.layout.spread_state(after)
         frozen_from = self._frozen_from(after)
+        # A frozen state may have been inherited, and was reported when the parent froze. What froze in this
+        # very replacement is marked with the next batch.
         by_parents = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
         self._report_frozen(by_parents, frozen_from, ends=False, subject="what population updates made")
         return after
@@ -213,10 +221,12 @@ class HostLoop:
         trainable_batches = plan.batches.recorded_batches[
             (plan.batches.recorded_batches >= first) & (plan.batches.recorded_batches < first + count)
         ]
+        # A program writes in every step: steps that are not kept write to the spare last row.
         rows = np.full(loop.capacity, loop.n_kept)
         rows[trainable_batches - first] = np.arange(trainable_batches.size)
         enabled = None
         if plan.batches.enabled is not None:
+            # Padded to the capacity, so that one program serves calls of any length.
             enabled = np.zeros((loop.capacity, plan.batches.enabled.shape[1]), bool)
             enabled[:count] = plan.batches.enabled[first : first + count]
             enabled = jnp.asarray(enabled)

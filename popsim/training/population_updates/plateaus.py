@@ -68,6 +68,7 @@ def _track_best(
 ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
     """Return the state after a call, and which members have waited for a gain for all of `patience` calls."""
     values, best = metric_of(update, results, n_members), state["best"]
+    # Comparisons with NaN are False, so a metric that is not a number is no gain, and never the best.
     gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
     count = np.where(gains, 0, state["points_without_gain"] + 1)
     return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience
@@ -164,6 +165,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
         state, reduced = _track_best(self, results, state, population.n_members)
+        # The best stays: after a reduction, the member must improve on what it had reached before.
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
         # A value that is below the minimum already stays.

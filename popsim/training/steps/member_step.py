@@ -147,8 +147,12 @@ def freeze_nonfinite(before: TrainState, after: TrainState, is_finite: Bool[Arra
     is_inactive = was_inactive | ~is_finite
 
     def keep_if_inactive(old: Any, new: Any) -> Any:
+        # Leaves that the step returned as they were need no selection.
         return jnp.where(is_inactive, old, new) if eqx.is_array(new) and new is not old else new
 
+    # Under `jax.vmap` there is no branch that one member could skip: the step of an inactive member is
+    # computed, and discarded here. Its numbers may be NaN, which `jnp.where`, unlike a product with a mask,
+    # keeps out.
     frozen_parts = jax.tree.map(keep_if_inactive, state_parts(before, OWN), state_parts(after, OWN))
     frozen_from = jnp.where(is_inactive & ~was_inactive, before.step, before.loss_fn_state.frozen_from)
     frozen_parts["loss_fn_state"] = eqx.tree_at(
@@ -256,6 +260,8 @@ class MemberStep(eqx.Module):
         - `enabled`: which model updates are applied; None for all.
         """
         carry = state.loss_fn_state
+        # Folded from the root at each step, not split and carried: batch 1000 has the same draws in a
+        # training that was resumed, or cut into other calls.
         key = jax.random.fold_in(jax.random.fold_in(state.root_rng, state.step), member_id)
         run = self.batch_run(state, batch=batch, member_id=member_id)
         gradients, trained_batch, gradient_carry = self.gradient(
@@ -278,13 +284,17 @@ class MemberStep(eqx.Module):
         checked = (after.opt_state, gradient_carry)
         if self.starts_finite is not None:
             checked = eqx.filter(checked, self.starts_finite)
+        # Only what the step replaced is looked at: constants may be infinite.
         is_finite = all_finite((loss, next_loss, checked, _changed_leaves(state.model, model)))
+        # The record is of the state before freezing: the batch that fails shows the loss with which it
+        # failed.
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
 
     def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
         """Return the trials of a batch, ready to be run."""
         rng = jax.random.fold_in(state.root_rng, state.step)
         drawn_for = None if self.shared_trials else member_id
+        # An updated loss is part of the carry, so that it survives a checkpoint.
         loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
         return BatchRun(
             model=state.model,

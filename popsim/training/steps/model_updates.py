@@ -148,6 +148,7 @@ def update_model(
     """
     carried = []
     for index, (update, state) in enumerate(zip(updates, states, strict=True)):
+        # By position: a training resumes with the same draws only if the updates keep their order.
         own_key = key_stream(key, f"model update {index}")
 
         def make(current, state, update=update, own_key=own_key):
@@ -166,6 +167,8 @@ def _make_if(
     is_enabled: Bool[Array, ""], make: Callable, changed: PyTree[bool], model: AbstractModel, state: PyTree
 ) -> tuple[AbstractModel, PyTree]:
     """Return `make(model, state)` if enabled, else both unchanged."""
+    # Both branches of `cond` must return the same arrays. Only what the update changes passes through it, so
+    # that the rest of the model is not copied.
     changed_part, constant_part = eqx.partition(model, changed)
 
     def run_update(changed_part, state):
