@@ -76,7 +76,7 @@ def named_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def code_of(part: Any) -> dict[str, str] | None:
     """Return the module of a part and the SHA-256 of its source; None if its value is all that counts.
 
-    The source of packages is empty, as their versions tell it; that of a dataclass is that of its class.
+    The source of packages is empty, as their versions identify it; that of a dataclass is that of its class.
     """
     module = getattr(part, "__module__", None) or type(part).__module__
     if isinstance(part, (*ARRAYS, *PLAIN)) or (is_instance_of_dataclass(part) and is_installed(module)):

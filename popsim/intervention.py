@@ -238,8 +238,8 @@ def intervene(
         if intervention.name in scheduled and intervention.after_stage == stage:
             schedule = scheduled[intervention.name]
             # By name: draws do not depend on which other interventions a trial schedules.
-            own_key = key_stream(key, f"intervention {intervention.name}")
-            changed = intervention.apply_in(model, schedule.parameters, state, key=own_key)
+            draw_key = key_stream(key, f"intervention {intervention.name}")
+            changed = intervention.apply_in(model, schedule.parameters, state, key=draw_key)
             state = _where(schedule.active, changed, state)
     return state
 

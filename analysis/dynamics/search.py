@@ -83,11 +83,11 @@ def run_searches(
 ) -> tuple[Float[Array, "member start state"], Float[Array, "member start"], Int[Array, "member start"]]:
     """Return the end of the search from each start, the speed there, and the number of iterations."""
 
-    def of_member(model, own_starts, own_inputs):
+    def of_member(model, member_starts, member_inputs):
         def displacement(state):
-            return one_step(dynamics, model, state, own_inputs) - state
+            return one_step(dynamics, model, state, member_inputs) - state
 
-        ends, n_iterations = _search(displacement, own_starts, search, first_damping)
+        ends, n_iterations = _search(displacement, member_starts, search, first_damping)
         return ends, _speed(jax.vmap(displacement)(ends)), n_iterations
 
     return map_members(of_member, ensemble, starts, inputs)

@@ -20,7 +20,7 @@ from jaxtyping import Array, PyTree
 from popsim._compiled.choice import is_plain_jax
 
 MOST_PROGRAMS = 16  # of one function
-# Flags with which JAX does more than to run a program: it runs Python again, or passes constants apart.
+# Flags with which JAX does more than run a program: it runs Python again, or passes constants apart.
 UNUSUAL_FLAGS = (
     "jax_disable_jit",
     "jax_debug_nans",
@@ -79,7 +79,7 @@ class _Program(NamedTuple):
 
 
 class _ArrayKind(NamedTuple):
-    """What a program depends on of an array that it is called with."""
+    """What a program depends on in an array among its arguments."""
 
     type: Any
     sharding: Any
@@ -117,7 +117,7 @@ class Programs:
         **Arguments:**
 
         - `ordinary`: the function compiled by `equinox.filter_jit`, for programs that call back into Python,
-            which only JAX can run, and under flags with which it does more than to run a program.
+            which only JAX can run, and under flags with which it does more than run a program.
         - `args`, `kwargs`: the arguments.
         """
         if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
@@ -225,7 +225,7 @@ def _array_function(
 ) -> tuple[Callable[..., list[Array]], list[tuple[Any, PyTree]]]:
     """Return a function of the arrays among its arguments alone, which returns arrays.
 
-    It is a new object, with which JAX lets go what it keeps for it.
+    It is a new object: when it is dropped, JAX drops what it keeps for it.
 
     **Returns:** the function, and a list that holds, once it is traced, the structure of the arrays
     that it returns, and what else it returns.

@@ -200,23 +200,25 @@ class CompliantTendonHillMuscle(AbstractMuscle):
         """
         # A bisection has no useful derivative: its results are halves of its bounds. Everything in it is
         # constant.
-        still, at, muscle_length = jax.lax.stop_gradient((self, activation, length))
+        muscle, muscle_activation, muscle_length = jax.lax.stop_gradient((self, activation, length))
         none = jnp.zeros_like(muscle_length)
-        longest = jnp.maximum((muscle_length - still.tendon_length) / still.optimal_length, 0.0)
+        longest = jnp.maximum((muscle_length - muscle.tendon_length) / muscle.optimal_length, 0.0)
 
         def halve(_, bounds):
             low, high = bounds
             middle = (low + high) / 2
-            tendon_wins = still.imbalance(at, muscle_length, middle) > 0
+            tendon_wins = muscle.imbalance(muscle_activation, muscle_length, middle) > 0
             return jnp.where(tendon_wins, middle, low), jnp.where(tendon_wins, high, middle)
 
         # More halvings than a double has bits; the bounds meet in any precision.
         low, high = jax.lax.fori_loop(0, N_BISECTIONS, halve, (none, longest + none))
         equilibrium = (low + high) / 2
         _, slope = jax.jvp(
-            lambda x: still.imbalance(at, muscle_length, x), (equilibrium,), (jnp.ones_like(equilibrium),)
+            lambda x: muscle.imbalance(muscle_activation, muscle_length, x),
+            (equilibrium,),
+            (jnp.ones_like(equilibrium),),
         )
-        taut = still.imbalance(at, muscle_length, none) > 0
+        taut = muscle.imbalance(muscle_activation, muscle_length, none) > 0
         # One step of Newton's method from the solution. Its value is almost zero, but its derivative is that
         # of the implicit function theorem, -(d imbalance / d parameter) / slope, because `equilibrium` and
         # `slope` are constants.

@@ -81,7 +81,7 @@ class SweepIndex:
 
     @classmethod
     def read(cls, described: DescribedSweep) -> "SweepIndex":
-        """Read the index of a sweep; one that is missing, damaged, of another sweep or cannot be is empty."""
+        """Read the index of a sweep; return an empty one if that fails, or it is damaged or of another."""
         sweep, path = described.sweep, described.folder.index
         empty = cls.empty(sweep)
         with contextlib.suppress(*MISFITS):

@@ -116,7 +116,7 @@ def cells_in_turn(
 
 
 def _reason_to_wait(described: DescribedSweep, number: int) -> str:
-    """Say for what a cell waits that does not come."""
+    """Return a message on what a cell waits for in vain."""
     folder, cells = described.folder, described.sweep.population_of(number)
     other_cells = [cell for cell in cells if cell != number]
     if not all(folder.cell(cell).is_finished for cell in other_cells):

@@ -162,7 +162,6 @@ def cut(rows: Mapping[str, tuple[Sequence[str], Shape, int]]) -> dict[str, tuple
     shapes = {}
     for name, (axes, shape, itemsize) in rows.items():
         size = sizes[name]
-        # Proportional to one over the square root of the bytes per row, see above.
         n_rows = max(1, min(int(scale / math.sqrt(size)), SHARD_BYTES // size, SHARD_ROWS))
         piece = _piece_of_row(axes, shape, itemsize)
         n_chunk = min(max(1, CHUNK_BYTES // max(1, math.prod(piece) * itemsize)), n_rows, CHUNK_ROWS)

@@ -52,14 +52,14 @@ def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, .
         return named
     if axis == VALIDATION:
         metrics = {METRIC + name: values for name, values in rows.metrics.items()}
-        metric_rows = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
+        metric_rows = {name: _with_named_axes(name, values, member) for name, values in metrics.items()}
         return {"validation_loss": _by_term(rows.loss.terms, member), **metric_rows}
     if axis not in PREFIXES:  # of population updates
-        return {name: _with_own_axes(name, values, member) for name, values in rows.items()}
+        return {name: _with_named_axes(name, values, member) for name, values in rows.items()}
     leaves = jax.tree.leaves(rows)
     names = leaf_names(rows)
     return {
-        PREFIXES[axis] + name: _with_own_axes(name, leaves[index], member) for name, index in names.items()
+        PREFIXES[axis] + name: _with_named_axes(name, leaves[index], member) for name, index in names.items()
     }
 
 
@@ -104,7 +104,7 @@ def _of_terms(values: Any, terms: list[str]) -> dict[str, Any]:
     return {name: values[..., index] for index, name in enumerate(terms)}
 
 
-def _with_own_axes(
+def _with_named_axes(
     name: str, rows: np.ndarray, member: tuple[str, ...]
 ) -> tuple[tuple[str, ...], np.ndarray]:
     further_axes = tuple(f"{name} axis {axis}" for axis in range(rows.ndim - 1 - len(member)))

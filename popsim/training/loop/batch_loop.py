@@ -113,8 +113,8 @@ class BatchLoop(eqx.Module):
                 # Where population updates change hyperparameters, the state has the present ones, and
                 # `member_values` those of the start.
                 values = member_state.hyperparameters
-            own_step = with_member_values(self.member_step, values)
-            member_state, record = own_step(
+            step_of_member = with_member_values(self.member_step, values)
+            member_state, record = step_of_member(
                 member_state, batch=state.step, member_id=member_id, enabled=enabled
             )
             return eqx.filter(state_parts(member_state, OWN), eqx.is_array), record

@@ -93,7 +93,7 @@ class TrainingPlan:
 
     @property
     def n_trained(self) -> int:
-        """The number of numbers of one member that the optimizer trains, in some phase."""
+        """The size of what the optimizer trains of one member, in some phase."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
 
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
@@ -109,8 +109,8 @@ class TrainingPlan:
         capacity, n_kept = _loop_sizes(
             eqx.filter(self.state.model, self.recorded), self.batches.recorded_batches
         )
-        # The values of members travel as arrays beside the step, not in it: the compiled loop maps over them,
-        # and the step itself stays that of any member.
+        # `jax.vmap` maps over arrays, not over `PerMember`: the values of all members go beside the step,
+        # into which the loop puts those of one.
         values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
         loop = BatchLoop(
             self.step,
@@ -285,7 +285,7 @@ def _member_batch_size(
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
-    """Return step and state of one member, the arrays of the latter as their shapes."""
+    """Return the step and the state of one member, with shapes in place of the arrays of the state."""
     if not ensembled:
         return step, state
 

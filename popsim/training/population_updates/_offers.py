@@ -201,7 +201,7 @@ class Offers:
             self.folder.mkdir(parents=True, exist_ok=True)
         noted = self.read_digests()
         digests: Digests = {}
-        # The files are complete, and read back, before the list names them: what it lists exists.
+        # The files are complete, and checked, before the list names them: what it lists exists.
         for kind in reversed(KINDS):
             files = self.files(kind)
             if batch in noted and batch in files.steps():

@@ -29,7 +29,7 @@ Mode = Literal["min", "max"]
 def metric_of(
     update: AbstractPopulationUpdate, results: ValidationResults, n_members: int
 ) -> Float[np.ndarray, " member"]:
-    """Return the metric by which an update goes: that of its name, else the total validation loss."""
+    """Return the metric that an update follows: that of its name, else the total validation loss."""
     metric = metric_name_of(update)
     if metric is None:
         values = results.total_loss
@@ -86,7 +86,7 @@ class EarlyStopping(AbstractPopulationUpdate):
     **Arguments:**
 
     - `patience`: the number of calls in a row without a gain after which a member stops.
-    - `min_gain`: what the metric must improve on the best so far by more than, to count as a gain.
+    - `min_gain`: the improvement on the best so far that a metric must exceed to count as a gain.
     - `metric`: one of `validation_metrics`; None for the total validation loss.
     - `mode`: whether low ("min") or high ("max") values are good.
     - `every`: the number of batches between calls; None for the log points.

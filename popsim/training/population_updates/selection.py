@@ -65,7 +65,7 @@ class AbstractExploit(eqx.Module):
 
     @abc.abstractmethod
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
-        """Return for each member the place of the one whose weights it takes, its own place to keep its own.
+        """Return for each member the place of the one whose weights it takes; its own if it keeps them.
 
         Low scores are good; infinite ones are of members whose numbers are not finite.
         """
@@ -334,11 +334,11 @@ def values_after_selection(
     - `places`: the places of the members in the population; their draws depend on them.
     - `parents`: the places of their parents.
     """
-    of_explore = jax.random.split(as_key(key))[1]
+    explore_key = jax.random.split(as_key(key))[1]
     after = {}
     # By sorted name, so that draws do not depend on the order in which hyperparameters were given.
     for number, (name, values) in enumerate(sorted(of_members.items())):
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(explore_key, number), places)
         change = rule.exploration_rule(name)
         changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
         after[name] = jnp.where(aligned_mask(parents != places, values), changed, values)

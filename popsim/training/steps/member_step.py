@@ -70,19 +70,19 @@ def trials_of_batch(
     """
     batch_key = jax.random.fold_in(as_key(key), batch)
 
-    def drawn_for(member_id, values):
+    def trials_of(member_id, values):
         member_task = with_member_values(task, values)
-        drawn_for = None if shared_trials else member_id
+        draws_of = None if shared_trials else member_id
         check_draws_from_key(
             "`trial` of the task", lambda own_key: member_task.trial(batch=batch, key=own_key), batch_key
         )
-        return training_trials(member_task, batch_size, batch=batch, member_id=drawn_for, key=batch_key)
+        return training_trials(member_task, batch_size, batch=batch, member_id=draws_of, key=batch_key)
 
     if member_ids.ndim == 0:
-        return drawn_for(member_ids, None)
+        return trials_of(member_ids, None)
     if not trials_differ(task, shared_trials=shared_trials):
-        return drawn_for(None, None)
-    return jax.vmap(drawn_for)(member_ids, member_values(task, member_ids.shape[0], "task"))
+        return trials_of(None, None)
+    return jax.vmap(trials_of)(member_ids, member_values(task, member_ids.shape[0], "task"))
 
 
 def trials_differ(task: AbstractTask, *, shared_trials: bool) -> bool:
@@ -293,12 +293,12 @@ class MemberStep(eqx.Module):
     def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
         """Return the trials of a batch, ready to be run."""
         rng = jax.random.fold_in(state.root_rng, state.step)
-        drawn_for = None if self.shared_trials else member_id
+        draws_of = None if self.shared_trials else member_id
         # An updated loss is part of the carry, so that it survives a checkpoint.
         loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
         return BatchRun(
             model=state.model,
-            trials=training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng),
+            trials=training_trials(self.task, self.batch_size, batch=batch, member_id=draws_of, key=rng),
             keys=trial_keys(rng, self.batch_size, member_id=member_id),
             loss=loss.at_batch(batch),
             number=batch,

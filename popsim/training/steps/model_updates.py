@@ -149,10 +149,10 @@ def update_model(
     carried = []
     for index, (update, state) in enumerate(zip(updates, states, strict=True)):
         # By position: a training resumes with the same draws only if the updates keep their order.
-        own_key = key_stream(key, f"model update {index}")
+        update_key = key_stream(key, f"model update {index}")
 
-        def make(current, state, update=update, own_key=own_key):
-            change, next_state = update(current, batch, state, key=own_key)
+        def make(current, state, update=update, update_key=update_key):
+            change, next_state = update(current, batch, state, key=update_key)
             return eqx.apply_updates(current, change), next_state
 
         if enabled is None:
