@@ -76,7 +76,7 @@ def named_parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def code_of(part: Any) -> dict[str, str] | None:
     """Return the module of a part and the SHA-256 of its source; None if its value is all that counts.
 
-    The source of packages is empty, as their versions tell it; that of a dataclass is that of its class.
+    The source of packages is empty, as their versions identify it; that of a dataclass is that of its class.
     """
     module = getattr(part, "__module__", None) or type(part).__module__
     if isinstance(part, (*ARRAYS, *PLAIN)) or (is_instance_of_dataclass(part) and is_installed(module)):
@@ -115,6 +115,7 @@ def _code_text(code: types.CodeType) -> str:
 def _digest(parts: Iterable[bytes]) -> str:
     digest = hashlib.sha256()
     for part in parts:
+        # Else the parts "ab", "c" and "a", "bc" would have one digest.
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.hexdigest()
@@ -125,6 +126,7 @@ def _parts(value: Any, within: tuple[int, ...], path: str | None = None) -> Iter
 
     With a `path`, which is for messages, fields and keys are in the order in which they were written.
     """
+    # The distance to the enclosing object, not its id, which differs between processes.
     if id(value) in within:
         yield f"around {within[::-1].index(id(value))}".encode()
         return
@@ -151,13 +153,16 @@ def _parts(value: Any, within: tuple[int, ...], path: str | None = None) -> Iter
     elif isinstance(value, types.CellType):
         yield from _cell_parts(value, around)
     elif isinstance(value, Mapping):
+        # Sorted, as equal dictionaries have equal fingerprints, in whatever order they were filled.
         for key in sorted(value, key=repr) if path is None else value:
             yield from _parts(key, around)
             yield from _parts(value[key], around, path and f"{path}.{key}")
             yield b"end"
     elif isinstance(value, (set, frozenset)):
+        # The order of a set differs between processes: hashes of strings are salted.
         yield from _all_parts(sorted(value, key=repr), around)
     elif isinstance(value, (tuple, list)):
+        # Named tuples, such as optimizers of optax, by their fields: only for paths in messages.
         names = getattr(value, "_fields", range(len(value)))
         for name, each in zip(names, value, strict=True):
             yield from _parts(each, around, path and f"{path}.{name}")
@@ -216,6 +221,7 @@ def _source(code: types.CodeType) -> str:
         return text
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
+            # `ast` drops comments and layout by itself, but keeps docstrings.
             node.body = node.body[1:]
     return ast.unparse(tree)
 
@@ -256,6 +262,7 @@ def _object_parts(value: Any, within: tuple[int, ...], path: str | None) -> Iter
 
 def _reduction(value: Any) -> Any:
     try:
+        # The reduction depends on the protocol, of which Python's default changes between versions.
         return value.__reduce_ex__(2)
     except TypeError:
         return None

@@ -237,8 +237,9 @@ def intervene(
     for intervention in interventions:
         if intervention.name in scheduled and intervention.after_stage == stage:
             schedule = scheduled[intervention.name]
-            own_key = key_stream(key, f"intervention {intervention.name}")
-            changed = intervention.apply_in(model, schedule.parameters, state, key=own_key)
+            # By name: draws do not depend on which other interventions a trial schedules.
+            draw_key = key_stream(key, f"intervention {intervention.name}")
+            changed = intervention.apply_in(model, schedule.parameters, state, key=draw_key)
             state = _where(schedule.active, changed, state)
     return state
 
@@ -258,6 +259,7 @@ def external_load(
     loads = _scheduled_loads(interventions, scheduled)
     on_hand = [(load.on_hand, active) for load, active in loads if load.on_hand is not None]
     on_joints = [(load.on_coordinates, active) for load, active in loads if load.on_coordinates is not None]
+    # A mass of zero, not an absent one, while inactive: the program must be the same in all time steps.
     masses = [jnp.where(active, load.hand_mass, 0.0) for load, active in loads if load.hand_mass is not None]
 
     def force(hand: HandState) -> Float[Array, " space"]:
@@ -296,5 +298,7 @@ def _sum_of_active(
     """Add the forces that active functions return for a state to a first force."""
     total = first
     for function, active in functions:
+        # A selection rather than a product with `active`: a force that is infinite while inactive would give
+        # NaN.
         total = jnp.where(active, total + function(*state), total)
     return total

@@ -137,7 +137,9 @@ def simulate(model: AbstractModel, trial: Trial, *, remat: bool = False, key: PR
         state = model.step(trial.at_step(inputs, active), state, key=jax.random.fold_in(step_key, t))
         return state, model.record(state)
 
+    # Only what varies over time is a sequence of the scan; parameters of interventions are constants of it.
     active = {name: schedule.active for name, schedule in trial.interventions.items()}
+    # In a scan, `prevent_cse` is not needed, and would foil other optimizations.
     body = jax.checkpoint(step, prevent_cse=False) if remat else step
     steps = (jnp.arange(trial.timeline.n_steps), trial.inputs, active)
     try:

@@ -55,7 +55,7 @@ def mixtures_of_states(
     check_positive_int("n_mixed", n_mixed)
     check_positive("concentration", concentration)
     starts = []
-    for generator, visited in _of_members(states, key):
+    for generator, visited in _generators_and_states(states, key):
         chosen = visited[generator.integers(len(visited), size=(n_starts, n_mixed))]
         weights = generator.dirichlet(np.full(n_mixed, concentration), size=n_starts)
         starts.append(np.einsum("sm,smu->su", weights, chosen))
@@ -76,7 +76,7 @@ def states_with_noise(
     check_positive_int("n_starts", n_starts)
     check_non_negative("noise", noise)
     starts = []
-    for generator, visited in _of_members(states, key):
+    for generator, visited in _generators_and_states(states, key):
         chosen = visited[generator.integers(len(visited), size=n_starts)]
         deviation = noise * float(spread(visited)) / visited.shape[1] ** 0.5
         starts.append(chosen + deviation * generator.standard_normal(chosen.shape))
@@ -88,7 +88,7 @@ def spread(states: Float[np.ndarray, "*axes point state"]) -> Float[np.ndarray, 
     return np.asarray(np.sqrt(np.var(states, axis=-2).sum(axis=-1)))
 
 
-def _of_members(
+def _generators_and_states(
     states: AnyArray, key: Key[Array, ""]
 ) -> list[tuple[np.random.Generator, Float[np.ndarray, "visited state"]]]:
     """Return a random generator and the visited states of each member."""
@@ -139,6 +139,7 @@ def distinct_points(
     rows, counts = [], []
     while remaining.size:
         is_near = np.linalg.norm(states[remaining] - states[remaining[0]], axis=-1) <= radius
+        # Itself, whatever the radius: each turn must remove a point, or the loop would not end.
         is_near[0] = True
         rows.append(remaining[0])
         counts.append(n_starts[remaining[is_near]].sum())
@@ -263,16 +264,18 @@ def find_fixed_points(
     """
     search = FixedPointSearch() if search is None else search
     with jax.enable_x64(True):
-        double, began, constant = to_double_precision(dynamics, ensemble, "starts", starts, inputs)
-        ends = run_searches(dynamics, double, constant, began, search)
-        ended, speed = (np.asarray(values) for values in ends[:2])
+        double, first_states, constant = to_double_precision(dynamics, ensemble, "starts", starts, inputs)
+        ends = run_searches(dynamics, double, constant, first_states, search)
+        end_states, speed = (np.asarray(values) for values in ends[:2])
     is_fixed = speed <= search.tolerance
     is_slow = ~is_fixed & (speed <= search.slow_tolerance)
-    size, tables = spread(np.asarray(began)), []
+    size, tables = spread(np.asarray(first_states)), []
     for is_chosen, radius in ((is_fixed, search.radius * size), (is_slow, search.slow_radius * size)):
         distinct = [
             distinct_points(states[chosen], speeds[chosen], np.ones(np.count_nonzero(chosen), int), near)
-            for states, speeds, chosen, near in zip(ended, speed, is_chosen, radius.tolist(), strict=True)
+            for states, speeds, chosen, near in zip(
+                end_states, speed, is_chosen, radius.tolist(), strict=True
+            )
         ]
         jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         if is_chosen is is_fixed and _some_at_bifurcation(distinct, jacobians):
@@ -340,6 +343,7 @@ def _table(points: list[DistinctPoints], jacobians: list[np.ndarray], margin: fl
     n_marginal = np.count_nonzero(np.abs(np.abs(eigenvalues) - 1) <= margin, axis=-1)
     member = np.repeat(np.arange(len(points)), [len(distinct.state) for distinct in points])
     state, speed, n_starts = (np.concatenate(column) for column in zip(*points, strict=True))
+    # `lexsort` sorts by the last key first.
     order = np.lexsort((speed, n_unstable, member))
     columns = (member, state, speed, jacobian, eigenvalues, n_unstable, n_marginal, n_starts)
     return FixedPoints(*(column[order] for column in columns), n_members=len(points))

@@ -83,11 +83,11 @@ def run_searches(
 ) -> tuple[Float[Array, "member start state"], Float[Array, "member start"], Int[Array, "member start"]]:
     """Return the end of the search from each start, the speed there, and the number of iterations."""
 
-    def of_member(model, own_starts, own_inputs):
+    def of_member(model, member_starts, member_inputs):
         def displacement(state):
-            return one_step(dynamics, model, state, own_inputs) - state
+            return one_step(dynamics, model, state, member_inputs) - state
 
-        ends, n_iterations = _search(displacement, own_starts, search, first_damping)
+        ends, n_iterations = _search(displacement, member_starts, search, first_damping)
         return ends, _speed(jax.vmap(displacement)(ends)), n_iterations
 
     return map_members(of_member, ensemble, starts, inputs)
@@ -113,7 +113,10 @@ def _search(displacement, starts, search, first_damping):
         n_done = old.n_done + 1
         is_minimum = (slope <= LEAST_SLOPE) | (damping >= MOST_DAMPING)
         is_over = (speed <= search.tolerance) | is_minimum | (n_done >= search.n_iterations)
+        # Unfinished searches write to the spare row, as the program writes for all of them.
         row = jnp.where(is_over, old.start, n_starts)
+        # A place that becomes free takes the next start at once. Under `jax.vmap` over all starts, every
+        # search would run for as long as the slowest one.
         following = jnp.minimum(old.next_start + jnp.cumsum(is_over) - 1, n_starts)
         start = jnp.where(is_over, following, old.start)
         return _Searches(
@@ -145,13 +148,16 @@ def _improve(displacement, state, damping):
         value = displacement(at)
         return value, value
 
+    # Forward mode: as many outputs as inputs, and nothing to store; the value comes with it.
     jacobian, value = jax.jacfwd(value_and_aux, has_aux=True)(state)
     normal = jacobian.T @ jacobian + damping * jnp.eye(state.shape[0], dtype=state.dtype)
     gradient = jacobian.T @ value
+    # The damping makes the matrix positive definite, also where J is singular.
     step = -jax.scipy.linalg.solve(normal, gradient, assume_a="pos")
     new_value = displacement(state + step)
     old_speed, new_speed = _speed(value), _speed(new_value)
     predicted = old_speed - _speed(value + jacobian @ step)
+    # At a minimum rounding may predict an increase: the gain is then zero, and the step is not taken.
     gain = (old_speed - new_speed) / jnp.where(predicted > 0, predicted, jnp.inf)
     is_better = (gain > LEAST_GAIN) & jnp.isfinite(new_speed)
     factor = jnp.where(gain > GOOD_GAIN, 1 / DAMPING_CHANGE, 1.0)

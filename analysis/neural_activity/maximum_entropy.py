@@ -94,6 +94,8 @@ def _fit(
     for axis in range(3):
         rows = np.moveaxis(residual, axis, 0).reshape(residual.shape[axis], -1)
         eigenvalues, eigenvectors = np.linalg.eigh(rows @ rows.T)
+        # In units of the mean over directions, so that `_SMALLEST` does not depend on the scale of the
+        # activity.
         fraction = eigenvalues[::-1] * residual.shape[axis] / max(total, np.finfo(float).tiny)
         spectrum = fraction[fraction > _SMALLEST]
         if spectrum.size == 0:
@@ -110,6 +112,8 @@ def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
     sizes = [target.size for target in targets]
     target_sums = np.concatenate(targets)
     multipliers = np.concatenate(
+        # What each multiplier would be if the other two were zero. All are positive, so every sum is one of
+        # which the logarithm exists.
         [np.prod(sizes) / size / target for size, target in zip(sizes, targets, strict=True)]
     )
     for _ in range(_MOST_STEPS):
@@ -119,6 +123,8 @@ def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
             return variance
         step = _newton_step(gradient, variance**2, sizes)
         decrement = np.sqrt(max(gradient @ step, 0.0))
+        # The function is self-concordant: a step of this length decreases it and leaves no sum negative. A
+        # full one does so too once the decrement is small, and then converges quadratically.
         multipliers = multipliers - step / (1 + decrement if decrement > 0.25 else 1)
     raise RuntimeError(f"the covariances were not matched after {_MOST_STEPS} steps of Newton's method.")
 

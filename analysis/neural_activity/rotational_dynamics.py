@@ -82,6 +82,8 @@ def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotati
     return Rotations(
         axes=planes @ reduced.components[:, None],
         projections=projections,
+        # A rotation by an angle w per step changes the state by 2 tan(w / 2) times its midpoint, turned by 90
+        # degrees: `speed` is that factor, exact at any frequency.
         frequency=2 * np.arctan(speed / 2) / (2 * np.pi * dt),
         explained=np.mean(np.sum(projections**2, axis=-1), axis=(1, 2)) / total[:, None],
         r2_skew=_r_squared(states @ skew, changes),
@@ -102,6 +104,7 @@ def _skew_symmetric_fit(states: Samples, changes: Samples) -> Float[np.ndarray, 
     """Return the skew-symmetric M that minimises |changes - states M|^2, per step."""
     power, basis = np.linalg.eigh(states.mT @ states)
     across = states.mT @ changes
+    # In the eigenbasis of S, the equation S M + M S = A - A^T is solved entry by entry.
     inner = basis.mT @ (across - across.mT) @ basis / (power[:, :, None] + power[:, None, :])
     return basis @ inner @ basis.mT
 
@@ -111,9 +114,12 @@ def _planes(
     first_states: Float[np.ndarray, "member trial component"],
 ) -> tuple[Float[np.ndarray, "member plane 2 component"], Float[np.ndarray, "member plane"]]:
     """Return the planes of a rotation and its speed in each, in rad per step."""
+    # Times i, a skew-symmetric matrix is Hermitian: its eigenvalues are real, in pairs of either sign, of
+    # which one is kept per plane.
     frequency, vectors = np.linalg.eigh(1j * skew)
     n_planes = skew.shape[-1] // 2
     speed = frequency[:, ::-1][:, :n_planes]
+    # Real and imaginary part of a unit eigenvector are orthogonal, each of length 1 / sqrt(2).
     fastest = np.sqrt(2) * vectors[:, :, ::-1][:, :, :n_planes].mT
     planes = np.stack([fastest.real, fastest.imag], axis=2)
     turning = np.einsum("mpc,mcd,mpd->mp", planes[:, :, 0], skew, planes[:, :, 1])
@@ -121,6 +127,7 @@ def _planes(
     projections = np.einsum("mrc,mpac->mpra", first_states, planes)
     if projections.shape[2] > 1:
         projections = projections - projections.mean(axis=2, keepdims=True)
+    # The axes within a plane are arbitrary too; the first states choose them.
     first = np.linalg.svd(projections, full_matrices=False)[2][:, :, 0]
     turned = np.stack([first, np.stack([-first[..., 1], first[..., 0]], axis=-1)], axis=2)
     return turned @ planes, np.maximum(speed, 0.0)
@@ -189,4 +196,5 @@ def _squared_distances(
     points: Float[np.ndarray, "some component"], centers: Float[np.ndarray, "other component"]
 ) -> Float[np.ndarray, "some other"]:
     squares = np.sum(points**2, axis=1)[:, None] + np.sum(centers**2, axis=1)
+    # One matrix product in place of all differences; of equal points, rounding may leave less than zero.
     return np.maximum(squares - 2 * points @ centers.T, 0.0)

@@ -29,6 +29,7 @@ def apply(function: Callable[..., PyTree[Array]], args: tuple[Any, ...]) -> PyTr
     program, struct = jax.make_jaxpr(flat, return_shape=True)(*leaves)
     shape = np.broadcast_shapes(*(leaf.shape for leaf in leaves))
     results = {leaf.shape for leaf in jax.tree.leaves(struct)}
+    # A sum or a loop in it: its derivative is not one factor for each index.
     if results != {shape} or not _is_elementwise(program.jaxpr, shape):
         values = jaxpr_as_fun(program)(*leaves)
     else:
@@ -96,16 +97,19 @@ def _differentiate(primals: Sequence[Any], tangents: Sequence[Any], *, program: 
         for place in places:
             operand = operands[place]
             of_operand = functools.partial(_call_with_operand, program, operands, place)
+            # At each index, a tangent of one gives the derivative there: nothing crosses between indices.
             values += jax.jvp(of_operand, (operand,), (jnp.ones_like(operand),))[1]
         return values
 
     avals = [variable.aval for variable in (*program.constvars, *program.invars)]
     longer = jax.make_jaxpr(with_factors)(*(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals))
+    # The longer program is elementwise as well, so that second derivatives come here again.
     outputs = elementwise_p.bind(*longer.consts, *primals, program=longer.jaxpr)
     results, factors = outputs[:n_results], outputs[n_results:]
     zero = _zero_results(longer.jaxpr)[n_results:]
     changes = [ad.Zero(jax.typeof(result).to_tangent_aval()) for result in results]
     for index, (factor, is_zero) in enumerate(zip(factors, zero, strict=True)):
+        # A zero factor that is known stays symbolic: no product, and nothing to store for the backward pass.
         if not is_zero:
             change = factor * tangents[places[index // n_results]]
             total = changes[index % n_results]

@@ -73,6 +73,7 @@ class Operations:
         """Return the part that makes some of the values, with the same inputs."""
         outputs = tuple(outputs)
         needed, operations = set(outputs), []
+        # Backwards, so that all users of a value are known before the operation that makes it is judged.
         for operation in reversed(self.operations):
             if operation.equation.effects or not needed.isdisjoint(operation.outputs):
                 needed.update(operation.inputs)
@@ -100,6 +101,7 @@ def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
 def _derivative_has_effects(equation: Any) -> bool:
     """Whether the derivative that a user gave to a function has effects, which are seen only there."""
     structs = [jax.ShapeDtypeStruct(each.aval.shape, each.aval.dtype) for each in equation.invars]
+    # A program shows a custom derivative as a function that is yet to be traced; only its trace has effects.
     forward = jax.make_jaxpr(lambda *arrays: jax.vjp(functools.partial(bind, equation), *arrays)[0])
     return bool(forward(*structs).effects)
 
@@ -191,6 +193,7 @@ def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations
     for operation in body.operations:
         name = operation.equation.primitive.name
         stays = operation.equation.effects or name in CONTROL_FLOW
+        # What has effects must happen once in each turn, so it counts as if it depended on the state.
         if stays or not depends.isdisjoint(operation.inputs):
             depends.update(operation.outputs)
         elif name in RANDOM or not from_draws.isdisjoint(operation.inputs):

@@ -20,7 +20,7 @@ from jaxtyping import Array, PyTree
 from popsim._compiled.choice import is_plain_jax
 
 MOST_PROGRAMS = 16  # of one function
-# Flags with which JAX does more than to run a program: it runs Python again, or passes constants apart.
+# Flags with which JAX does more than run a program: it runs Python again, or passes constants apart.
 UNUSUAL_FLAGS = (
     "jax_disable_jit",
     "jax_debug_nans",
@@ -79,7 +79,7 @@ class _Program(NamedTuple):
 
 
 class _ArrayKind(NamedTuple):
-    """What a program depends on of an array that it is called with."""
+    """What a program depends on in an array among its arguments."""
 
     type: Any
     sharding: Any
@@ -108,6 +108,7 @@ class Programs:
         self._options = None if options is None else dict(options)
         self._donates_rest = donates_rest
         self._programs: RecentValues[_Program] = RecentValues(MOST_PROGRAMS)
+        # Weak: an executable lives as long as one of the programs above, or a call, still holds it.
         self._executables: weakref.WeakValueDictionary[Hashable, _Executable] = weakref.WeakValueDictionary()
 
     def call(self, ordinary: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -116,7 +117,7 @@ class Programs:
         **Arguments:**
 
         - `ordinary`: the function compiled by `equinox.filter_jit`, for programs that call back into Python,
-            which only JAX can run, and under flags with which it does more than to run a program.
+            which only JAX can run, and under flags with which it does more than run a program.
         - `args`, `kwargs`: the arguments.
         """
         if any(getattr(jax.config, flag, False) for flag in UNUSUAL_FLAGS):
@@ -128,6 +129,7 @@ class Programs:
             hash(key := (structure, n_first, kinds))
         except TypeError:  # raised again by JAX, which names the argument
             return ordinary(*args, **kwargs)
+        # A hit takes no trace. What is no array is a part of the key as it is.
         program = self._programs.get_or_make(key, lambda: self._program(leaves, structure, n_first, kinds))
         if program.executable is None:
             return ordinary(*args, **kwargs)
@@ -144,9 +146,12 @@ class Programs:
             if self._donates_rest:
                 warnings.filterwarnings("ignore", message="Some donated buffers were not usable*")
             lowered = jitted.lower(*_arrays(leaves, n_first))
+        # Two closures are never equal, but what they compute may be: the text tells, as it holds every number
+        # that was read from a closure or a global.
         text = lowered.as_text()
         if "callback" in text:  # it names a place in a list of Python functions, not the function
             return _Program(None, *results[0])
+        # Programs of equal text may take arrays in other trees, from other devices, or under other flags.
         key = (hashlib.sha256(text.encode()).digest(), lowered.in_tree, _array_kinds(kinds))
         executable = self._executables.get(key)
         if executable is None:
@@ -220,7 +225,7 @@ def _array_function(
 ) -> tuple[Callable[..., list[Array]], list[tuple[Any, PyTree]]]:
     """Return a function of the arrays among its arguments alone, which returns arrays.
 
-    It is a new object, with which JAX lets go what it keeps for it.
+    It is a new object: when it is dropped, JAX drops what it keeps for it.
 
     **Returns:** the function, and a list that holds, once it is traced, the structure of the arrays
     that it returns, and what else it returns.

@@ -65,6 +65,7 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
     """
     leaves, structure = jax.tree.flatten(stacked)
     n_trials = leaves[0].shape[0]
+    # The trace is of one trial: its program knows no trial axis, which `run` adds to each operation.
     of_trial = [jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in leaves]
     program, struct = jax.make_jaxpr(
         lambda *leaves: function(*jax.tree.unflatten(structure, leaves)), return_shape=True
@@ -224,6 +225,7 @@ def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
     is_few = n_products <= FEW_PRODUCTS
     if is_few and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact):
         return [Value(_few_products(equation, inputs, n_trials))]
+    # Each trial has a matrix of its own: a batched product, for which `jax.vmap` has the rule.
     if left_batch or (lhs.has_trials and rhs.has_trials):
         return None
     how = {key: equation.params[key] for key in ("precision", "preferred_element_type")}
@@ -290,13 +292,17 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
     params = equation.params
     n_constants, n_state = sizes_of_scan(params)
     constants, sequences = inputs[:n_constants], list(inputs[n_constants + n_state :])
+    # A state that is alike in all trials at first may differ after a step, and a loop cannot change its
+    # shapes.
     start = [Value(all_trials(value, n_trials)) for value in inputs[n_constants : n_constants + n_state]]
     body = operations_of(params["jaxpr"])
     equations = [operation.equation for operation in body.operations]
     is_recomputed = len(equations) == 1 and equations[0].primitive.name in RECOMPUTED
     if is_recomputed:
+        # A body under `remat` is a single operation. It is opened, to find its draws, and closed again below.
         body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
     record_places = itertools.compress(body.outputs[n_state:], needed[n_state:])
+    # What nobody reads is not computed in each step, nor stacked over time.
     body = body.restrict_to((*body.outputs[:n_state], *record_places))
     draws, body = split_draws(body, body.inputs[n_constants : n_constants + n_state])
 
@@ -307,10 +313,13 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
         outputs = run(body, (*constants, *state, *received), n_trials)
         return [Value(all_trials(value, n_trials)) for value in outputs[:n_state]], outputs[n_state:]
 
+    # One operation over all time steps, in place of one in every turn of the loop.
     draws_of_steps = jax.vmap(draw, axis_size=params["length"])(sequences) if draws.outputs else []
     if is_recomputed:
         step = jax.checkpoint(step, prevent_cse=False, policy=equations[0].params["policy"])
     elif can_repeat(params["jaxpr"]):
+        # The loop itself keeps XLA from merging what is repeated with the forward pass; `prevent_cse` would
+        # foil other optimizations.
         step = jax.checkpoint(step, prevent_cse=False, policy=_is_stored)
     options = {name: params[name] for name in ("length", "reverse", "unroll")}
     last, stacked_records = lax.scan(step, start, sequences + draws_of_steps, **options)

@@ -44,6 +44,7 @@ def is_tracing() -> bool:
 @functools.cache
 def _untraced_state() -> Any:
     """Return the state in which nothing is traced, that of a new thread."""
+    # The state belongs to a thread, and this call may be within a trace: a new thread is in none.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(jax.extend.core.get_opaque_trace_state).result()
 
@@ -82,6 +83,7 @@ def trace_function(
 
     A call of the program does not run the function again.
     """
+    # From shapes, so that no value, and no tracer of an enclosing trace, becomes a constant of the program.
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), arguments)
     traced, out = jax.make_jaxpr(function, return_shape=True)(*shapes)
     program = jax.extend.core.jaxpr_as_fun(traced)
@@ -101,6 +103,7 @@ def ignores_key(function: Callable[..., PyTree[Array]], key: Array, *arguments: 
     - `key`, `arguments`: what it is traced with.
     """
     closed, _, _ = eqx.filter_make_jaxpr(function)(key, *arguments)
+    # Without what the result does not need: a key that is split and dropped is not used.
     needed, used = partial_eval.dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     return _draws(needed) and not used[0]
 
@@ -151,6 +154,7 @@ def has_equal_traces(function: Callable[..., Any], *arguments: Any) -> bool:
     known: dict[int, list[Any]] = {}  # inner programs, which JAX keeps for functions that are traced again
 
     def trace() -> tuple[ClosedJaxpr, list[Any]]:
+        # A new lambda each time, as JAX returns the trace that it remembers for a function it has seen.
         closed, _, static = eqx.filter_make_jaxpr(lambda *received: function(*received))(*arguments)
         return closed, [*map(_bits, _static_values(static))]
 
@@ -181,6 +185,7 @@ def _program_values(program: ClosedJaxpr | Jaxpr, known: dict[int, list[Any]]) -
 
     def place(variable: Any) -> Any:
         is_number = isinstance(variable, Literal)
+        # Variables count by the order in which they appear: as objects they differ between any two traces.
         return _bits(variable.val) if is_number else places.setdefault(variable, len(places))
 
     values = [*map(_bits, consts), *map(place, (*jaxpr.constvars, *jaxpr.invars))]

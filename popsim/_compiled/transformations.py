@@ -1,4 +1,4 @@
-"""The transformations of functions, over trials and of elementwise ones, by the engine or by plain JAX.
+"""Maps over trials, and elementwise functions, run by the engine or by plain JAX.
 
 The engine is imported when it is first used: a release of JAX that lacks something it needs is then one that
 it does not know, and everything runs by plain JAX.

@@ -126,6 +126,8 @@ class SensorimotorLoop(AbstractModel):
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
         network = NetworkState.initial_state(self.network, key=key)
+        # The state of a scan cannot change its structure: what some step will fill has its arrays from the
+        # start.
         state = LoopState.at_rest(*evaluate_rest(self.plant, trial.init.position), network)
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
@@ -150,6 +152,7 @@ class SensorimotorLoop(AbstractModel):
         }
         for name, stage in stages.items():
             state = stage(step_input, state, key)
+            # After each stage, not at the end: the next stage must see what the intervention changed.
             state = intervene(self.interventions, name, scheduled, state, model=self, key=key)
         return state
 
@@ -162,8 +165,10 @@ class SensorimotorLoop(AbstractModel):
                 channel_delay = channel.own_delay
                 n_back = None if channel_delay is None else step_at(channel_delay, self.dt)
                 arriving, buffer = buffer.push(arriving, n_back)
+            # After the delay: the buffer holds what the body did, and starts from rest without noise.
             feedback[name] = channel.noise(arriving, key=key_stream(key, f"channel {name}"))
             delays[name] = buffer
+        # Cleared before the interventions of this step, which add to it.
         no_force = jnp.zeros_like(state.external_force)
         state = dataclasses.replace(state, feedback=feedback, delays=delays, external_force=no_force)
         no_input = jax.tree.map(jnp.zeros_like, state.unit_input)  # stays None if no trial schedules one
@@ -182,12 +187,16 @@ class SensorimotorLoop(AbstractModel):
 
     def _move(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         load = external_load(self.interventions, step_input.interventions, state.external_force)
+        # The load is a function of the body, evaluated at each stage of the solver: a force that depends on
+        # velocity, held over a step, would lag by it.
         body = advance(self.plant, state.plant, state.command, load, dt=self.dt)
         hand = self.plant.hand(body)
+        # Recorded at the start of the step, before the hand moves below.
         state = dataclasses.replace(state, external_force=load.hand_force(state.hand))
         if load.on_coordinates is not None:
             torque = load.on_coordinates(*self.plant.coordinates(state.plant))
             state = dataclasses.replace(state, external_torque=torque)
+        # The cursor follows the hand until an intervention after this stage, such as a rotation, moves it.
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
     def network_inputs(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:

@@ -208,6 +208,7 @@ class FirstOrderActivation(AbstractRiseAndFall):
         rises = gap > 0
         rate = 0.5 + 1.5 * excitation
 
+        # Both solutions are evaluated; each is given a harmless gap where the other one applies.
         up = jnp.where(rises, gap, 0.0)
         shrinkage = _shrinkage(rate, up, t / self.rise_time)
         risen = excitation - up * jnp.exp(-shrinkage)

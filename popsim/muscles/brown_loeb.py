@@ -160,6 +160,7 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         sigmoid = jnp.maximum(sigmoid, LEAST_SIGMOID)
         curved = jnp.maximum(activation, LEAST_CURVED) / (FREQUENCY * sigmoid)
         straight = jnp.minimum(activation / LEAST_CURVED, 1.0)
+        # `expm1` keeps the digits that 1 - exp(-x) loses at low activations.
         return -jnp.expm1(-(curved**sigmoid)) * straight
 
     def force_velocity(self, length: Muscles, velocity: Muscles) -> Muscles:

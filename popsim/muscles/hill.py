@@ -98,10 +98,13 @@ class HillCurves(eqx.Module):
         **Returns:** the velocity in optimal lengths per second.
         """
         hill_a, hill_b, isometric, half_speed = self._hyperbolas(activation, length)
+        # Each branch gets an argument within its range, and their results are added. A `jnp.where` over both
+        # would evaluate the wrong one too, whose infinite slope makes its gradient NaN.
         weaker = jnp.clip(active_force, 0.0, isometric)
         shortening = hill_b * (weaker - isometric) / (weaker + activation * hill_a)
         way = jnp.maximum(active_force - isometric, 0.0) / ((self.plateau - 1) * isometric)
         curved = jnp.minimum(way, STEEPEST)
+        # The slope of c / (1 - c) at c = STEEPEST, so that the tangent continues the curve.
         straight = (way - curved) / (1 - STEEPEST) ** 2
         lengthening = half_speed * (curved / (1 - curved) + straight)
         return shortening + jnp.minimum(lengthening, self.speed / self.curvature)
@@ -195,23 +198,33 @@ class CompliantTendonHillMuscle(AbstractMuscle):
         It is zero if the tendon is slack at any fibre length. The gradient is that of the equilibrium, by the
         implicit function theorem, not that of the bisection.
         """
-        still, at, muscle_length = jax.lax.stop_gradient((self, activation, length))
+        # A bisection has no useful derivative: its results are halves of its bounds. Everything in it is
+        # constant.
+        muscle, muscle_activation, muscle_length = jax.lax.stop_gradient((self, activation, length))
         none = jnp.zeros_like(muscle_length)
-        longest = jnp.maximum((muscle_length - still.tendon_length) / still.optimal_length, 0.0)
+        longest = jnp.maximum((muscle_length - muscle.tendon_length) / muscle.optimal_length, 0.0)
 
         def halve(_, bounds):
             low, high = bounds
             middle = (low + high) / 2
-            tendon_wins = still.imbalance(at, muscle_length, middle) > 0
+            tendon_wins = muscle.imbalance(muscle_activation, muscle_length, middle) > 0
             return jnp.where(tendon_wins, middle, low), jnp.where(tendon_wins, high, middle)
 
+        # More halvings than a double has bits; the bounds meet in any precision.
         low, high = jax.lax.fori_loop(0, N_BISECTIONS, halve, (none, longest + none))
         equilibrium = (low + high) / 2
         _, slope = jax.jvp(
-            lambda x: still.imbalance(at, muscle_length, x), (equilibrium,), (jnp.ones_like(equilibrium),)
+            lambda x: muscle.imbalance(muscle_activation, muscle_length, x),
+            (equilibrium,),
+            (jnp.ones_like(equilibrium),),
         )
-        taut = still.imbalance(at, muscle_length, none) > 0
+        taut = muscle.imbalance(muscle_activation, muscle_length, none) > 0
+        # One step of Newton's method from the solution. Its value is almost zero, but its derivative is that
+        # of the implicit function theorem, -(d imbalance / d parameter) / slope, because `equilibrium` and
+        # `slope` are constants.
         correction = self.imbalance(activation, length, equilibrium) / jnp.where(taut, slope, 1.0)
+        # Of a slack tendon the slope is replaced above as well: dividing by zero in the branch that is not
+        # taken would make the gradient NaN.
         return jnp.where(taut, equilibrium - correction, 0.0) * self.optimal_length
 
     def rate(self, state: Muscles, activation: Muscles, length: Muscles, velocity: Muscles) -> Muscles:

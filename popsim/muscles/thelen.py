@@ -66,6 +66,8 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
     def force_velocity(self, activation: Muscles, velocity: Muscles) -> Muscles:
         """Return V, the active force as a fraction of the isometric force."""
         relative = velocity / ((0.25 + 0.75 * activation) * self.max_velocity)
+        # One of the two is zero, so the branches add up. In each, the denominator stays away from zero, also
+        # where the other one applies: neither value nor gradient becomes NaN.
         shortening = jnp.minimum(relative, 0.0)
         lengthening = jnp.maximum(relative, 0.0) * (2 + 2 / self.curvature)
         shortened = jnp.maximum(1 + shortening, 0.0) / (1 - shortening / self.curvature)
@@ -75,6 +77,8 @@ class ThelenMuscle(AbstractRigidTendonMuscle):
         """Return P, in maximal isometric forces."""
         steepness = self.passive_steepness / self.passive_strain
         stretch = jnp.maximum(length - 1, 0.0)
+        # The argument of the exponential is clipped, not its result: an overflow in a branch that is not
+        # taken still reaches the gradient.
         curved = jnp.minimum(stretch, LONGEST_CURVED - 1)
         growth = jnp.exp(steepness * curved) * (1 + steepness * (stretch - curved))
         return (growth - 1) / jnp.expm1(self.passive_steepness)

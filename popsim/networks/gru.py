@@ -88,6 +88,7 @@ class GRUNetwork(AbstractNetwork):
         - `inputs`: u, the inputs at the step.
         - `hidden`: h, the units before the step.
         """
+        # Repeats what Equinox's cell computes, which returns only the mixture.
         cell: Any = self.cell
         reset_input, _, candidate_input = jnp.split(cell.weight_ih @ inputs + cell.bias, 3)
         reset_hidden, _, candidate_hidden = jnp.split(cell.weight_hh @ hidden, 3)
@@ -100,6 +101,7 @@ class GRUNetwork(AbstractNetwork):
         The bias of the recurrent weights is inside the reset gate, like the recurrent product.
         """
         n_units = self.cell.hidden_size
+        # Equinox stacks the weights of reset gate, update gate and candidate in this order.
         candidate = slice(2 * n_units, 3 * n_units)
         recurrent = Projection(
             where=lambda network: network.cell.weight_hh,

@@ -84,14 +84,15 @@ def dale_weights(
     n_units = len(values)
     sizes = jnp.abs(jax.random.normal(key_stream(key, "sizes"), (n_units, n_units)))
     order = jax.random.uniform(key_stream(key, "connections"), (n_units, n_units))
-    excitatory, inhibitory = (_some(sizes, order, values == sign, density) for sign in (1, -1))
+    excitatory, inhibitory = (_choose_connections(sizes, order, values == sign, density) for sign in (1, -1))
+    # Scaled by row: a mean that is not zero in each row adds an eigenvalue far outside of the others.
     sums = [jnp.sum(part, axis=1, keepdims=True) for part in (excitatory, inhibitory)]
     weights = excitatory - inhibitory * (sums[0] / sums[1])
     radius = jnp.max(jnp.abs(jnp.linalg.eigvals(weights)))
     return weights * spectral_radius / radius
 
 
-def _some(
+def _choose_connections(
     sizes: Float[Array, "units units"],
     order: Float[Array, "units units"],
     is_of_kind: np.ndarray,
@@ -100,6 +101,7 @@ def _some(
     """Keep the same number of connections from units of one kind in each row, and set the rest to zero."""
     count = int(is_of_kind.sum())
     n_inputs = min(count, max(2, round(density * count)))
+    # Sorting twice gives the rank of each entry in its row. Units of the other kind rank last.
     ranks = jnp.argsort(jnp.argsort(jnp.where(is_of_kind, order, jnp.inf), axis=1), axis=1)
     return jnp.where(ranks < n_inputs, sizes, 0)
 
@@ -178,8 +180,9 @@ class LeakyRNN(AbstractNetwork):
         if not is_traced(tau) and np.any(dt > np.asarray(tau)):
             raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")
         normal = jax.random.normal
-        own_key = key_stream(key, "recurrent")
-        self.recurrent_weights = _recurrent_weights(n_units, gain, signs, density, own_key)
+        self.recurrent_weights = _recurrent_weights(
+            n_units, gain, signs, density, key_stream(key, "recurrent")
+        )
         self.input_weights = normal(key_stream(key, "input"), (n_units, n_inputs)) / n_inputs**0.5
         self.bias = jnp.zeros(n_units)
         self.readout = linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
@@ -266,6 +269,7 @@ class LeakyRNN(AbstractNetwork):
             self.n_inputs,
             self.bias.shape[0],
             self.n_outputs,
+            # Passes the check that tau is at least dt; replaced below.
             tau=dt,
             dt=dt,
             nonlinearity=self.nonlinearity,

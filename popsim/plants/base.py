@@ -239,12 +239,16 @@ class AbstractSkeleton(AbstractPlant):
         rate, push = jax.linearize(
             lambda hand_load: self._evaluate_dynamics(state, force, hand_load), hand_force
         )
+        # The acceleration of the hand is its velocity differentiated along the rate of the state. So no
+        # skeleton needs to supply its inertia: the mobility W is found column by column, from unit forces.
         _, acceleration = jax.linearize(lambda body: self.hand(body).velocity, state)
         directions = jnp.eye(hand_force.shape[0], dtype=hand_force.dtype)
-        yielding = jax.vmap(lambda direction: acceleration(push(direction)), out_axes=1)(directions)
-        carried = directions + load.hand_mass * yielding
-        of_mass = -load.hand_mass * jnp.linalg.solve(carried, acceleration(rate))
-        return jax.tree.map(jnp.add, rate, push(of_mass))
+        mobility = jax.vmap(lambda direction: acceleration(push(direction)), out_axes=1)(directions)
+        # I + m W is solved, not W inverted: W is singular where the arm is stretched out, and m may be zero.
+        mass_force = -load.hand_mass * jnp.linalg.solve(
+            directions + load.hand_mass * mobility, acceleration(rate)
+        )
+        return jax.tree.map(jnp.add, rate, push(mass_force))
 
     def _evaluate_dynamics(
         self, state: PyTree[Array], force: Coordinates, external_force: Position

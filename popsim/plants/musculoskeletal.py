@@ -186,10 +186,13 @@ class MusculoskeletalPlant(AbstractPlant):
     ) -> tuple[RateFn, EndFn]:
         """Return functions that evaluate the activation once for each time at which they are called."""
         cls, base = type(self), MusculoskeletalPlant
+        # A subclass that overrides one of them must be asked; the shortcut below would bypass it.
         if cls.vector_field is not base.vector_field or cls.end_step is not base.end_step:
             return super().step_functions(state, command, load, dt=dt)
         activation_at = memoize_in_trace(
             lambda t: _activation_after(self.muscle.activation, t, state.activation, command),
+            # After zero seconds the activation is what it was: the first stage of a solver costs no
+            # evaluation.
             {0.0: state.activation},
         )
 

@@ -124,6 +124,7 @@ def write_array_file(
     """
     from safetensors.numpy import save
 
+    # safetensors has no checksums: a flipped bit would be another number, and no error.
     described = {name: {**forms[name], "sha256": _digest(array)} for name, array in arrays.items()}
     content = {**content, "arrays": described}
     data = save(dict(arrays), {_METADATA: json.dumps({**content, "sha256": content_digest(content)})})
@@ -149,6 +150,7 @@ def open_array_file(path: Path, expected_format: int, kind: str) -> Iterator[tup
 
     if not path.is_file():
         raise missing_file(path)
+    # Its first eight bytes are the length of the header; read here, as `safe_open` parses all of it.
     with path.open("rb") as raw:
         if int.from_bytes(raw.read(8), "little") > MAX_HEADER_BYTES:
             raise CorruptDataError(f"{path} must be {kind}; it is none, or damaged: its header is too long.")
@@ -170,6 +172,7 @@ def _content(path: Path, metadata: str, expected_format: int) -> dict[str, Any]:
     try:
         content = json.loads(metadata)
         version, digest = content.get("format"), content.pop("sha256", None)
+        # Another format may have had another digest: a file of one is told by its format alone.
         if version == expected_format and digest == content_digest(content) and _is_described(content):
             return content
     except (AttributeError, RecursionError, ValueError):

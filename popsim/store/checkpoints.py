@@ -137,6 +137,7 @@ class Checkpoints:
             "details": plain_json("details", details),
         }
         copies = _copy_to_host(arrays)
+        # The caller may donate its arrays from here on: the thread has copies.
         self._background.start(lambda: self._write(int(step), copies, forms, content))
 
     @property
@@ -178,6 +179,7 @@ class Checkpoints:
         if step is not None:
             return self._read(self._existing_step(step), expected, subset)
         damages: dict[tuple[int, int], CorruptDataError] = {}
+        # A damaged file is remembered with its inode: one that was replaced meanwhile is tried again.
         while places := self._places() - damages.keys():  # listed anew, as another process may save meanwhile
             place = max(places)
             if damages:
@@ -186,6 +188,7 @@ class Checkpoints:
             try:
                 return self._read(place[0], expected, subset)
             except CorruptDataError as error:
+                # Else it was deleted or replaced while it was read, which is no damage.
                 if place in self._places():
                     damages[place] = error
         if damages:
@@ -218,6 +221,7 @@ class Checkpoints:
 
         **Raises:** as `verify`.
         """
+        # The header has the digest of each array, so that its own digest stands for these as well.
         with self._open_file(self._existing_step(step)) as (_, content):
             return _digest(content)
 
@@ -305,6 +309,7 @@ class Checkpoints:
             self.path.mkdir(exist_ok=True)
             self._clear_leftovers()
             write_array_file(self._file(step), copies, forms, content)
+            # `os.fsync` of a file does not save its name: a crash of the machine could undo the rename.
             _sync_folder(self.path)
         except Exception as error:
             raise SaveError(
@@ -312,6 +317,7 @@ class Checkpoints:
                 f"they were: {error}"
             ) from error
         try:
+            # Old ones are deleted last, so that at no time there are fewer complete ones than before.
             for old in [number for number in self.steps() if number <= step][: -self.n_kept]:
                 self._file(old).unlink()
         except OSError as error:
@@ -328,17 +334,20 @@ class Checkpoints:
 def _step(name: str) -> int | None:
     """Return the step in the name of a checkpoint; None for other names."""
     match = _OWN_FILE.fullmatch(name)
+    # Only the name that `_file` would give: one with more zeros would be listed, and then not found.
     return int(match["step"]) if match and name == f"{int(match['step']):09d}.safetensors" else None
 
 
 def _digest(content: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the content of a checkpoint, whichever versions of packages wrote it."""
+    # What is computed again under another version, and is the same, must have the same digest.
     return content_digest({name: value for name, value in content.items() if name != "versions"})
 
 
 def _copy_to_host(arrays: Mapping[str, AnyArray]) -> dict[str, np.ndarray]:
     """Copy arrays, or the data of typed keys, to the host, so that the originals may be donated."""
     for array in arrays.values():
+        # All copies are started before the first is waited for.
         if isinstance(array, jax.Array):
             array.copy_to_host_async()
     return {name: np.array(as_numpy(array), order="C") for name, array in arrays.items()}

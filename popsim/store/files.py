@@ -108,6 +108,7 @@ def _descriptor(path: Path, flags: int) -> int:
         check_plain_file(path)  # before opening, which alone has effects on some devices
     descriptor = os.open(path, flags | _CAREFULLY, 0o666)
     try:
+        # Again, of what was opened: between the first check and here, another file may have taken its name.
         _check(path, os.fstat(descriptor).st_mode, stat.S_IFREG)
     except BaseException:
         os.close(descriptor)
@@ -211,6 +212,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
     with saving(path):
         try:
             yield partial
+            # Before the rename: else, after a crash of the machine, the name may lead to a file without its
+            # bytes.
             with partial.open("rb") as written:
                 os.fsync(written.fileno())
             partial.replace(path)

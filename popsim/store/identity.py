@@ -88,7 +88,9 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     lock = filelock.FileLock(
         folder / LOCK, timeout=0, thread_local=False, is_singleton=True, fallback_to_soft=False
     )
+    # Reentrant: an inner `with` of the same process must not remove the note of the holder on leaving.
     is_first = not lock.is_locked
+    # On a disk without locks, opening leaves an empty file, which is removed if this call made it.
     is_new = not os.path.lexists(folder / LOCK)
     with contextlib.suppress(FileNotFoundError):
         check_plain_file(folder / LOCK)

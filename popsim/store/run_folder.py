@@ -165,6 +165,7 @@ class RunFolder(PlainFolder):
         folder = cls(as_path("path", path))
         folder.check_plain()
         if not folder.description.is_file():
+            # Without `run.json`, only this entry tells a run that lost it from the training of a script.
             if folder.training.is_file() and description_or_empty(folder.training).get("of_experiment"):
                 raise missing_file(folder.description)
             script = (
@@ -210,6 +211,7 @@ class DescribedRun:
     @classmethod
     def read(cls, folder: RunFolder) -> "DescribedRun":
         """Read the description of a run or a training; errors as `SealedFormat.read`."""
+        # `run.json` is written before `training.json`, and is there in every run of an experiment.
         path = folder.description if folder.description.is_file() else folder.training
         return cls(folder, path, DESCRIPTION.read(path))
 
@@ -223,6 +225,7 @@ class DescribedRun:
     def reread(self) -> "DescribedRun":
         """Return the run as it is described now; raises `MismatchError` if there is another run by now."""
         described = self.read(self.folder)
+        # The folder may have been overwritten by another run between the two reads.
         check_run_id(described.content.get(RUN_ID), self.run_id, described.path)
         return described
 

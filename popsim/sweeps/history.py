@@ -24,7 +24,7 @@ PARENT = "parent"  # which is a place in a population in the history of a cell, 
 
 
 class CellHistories:
-    """Opens the histories of cells, each after a check that it is of the run which the plan says.
+    """Opens the histories of cells, each after a check that it is of the run that the plan names.
 
     It can be sent to another process, which may have another working directory.
 
@@ -51,6 +51,7 @@ class CellHistories:
         number = int(self.cells[place])
         cell = self.described.cell(number)
         history = cell.folder.history
+        # With the times of change, so that a cell that is trained further, or anew, is opened again.
         key = (number, *map(_time_of_change, (history / "zarr.json", cell.folder.description)))
         if key not in self._opened:
             run_id = cell.read().run_id
@@ -77,7 +78,7 @@ class CellsArray(BackendArray):
 
     - `name`: the variable.
     - `open_cell`: opens the history of a cell, by its place among them.
-    - `has_some`: which cells have a history.
+    - `has_history`: which cells have a history.
     - `damaged`: the cells that were named in a warning; those named now are added.
     - `axes`: the axes, rows first, members second.
     - `shape`, `dtype`: of all.
@@ -93,7 +94,7 @@ class CellsArray(BackendArray):
         name: str,
         open_cell: CellHistories,
         *,
-        has_some: Sequence[bool],
+        has_history: Sequence[bool],
         damaged: set[int],
         axes: tuple[str, ...],
         shape: tuple[int, ...],
@@ -104,7 +105,7 @@ class CellsArray(BackendArray):
         names: Callable[[int], Int[np.ndarray, " place"]] | None = None,
     ):
         self.name, self.open_cell, self.axes = name, open_cell, axes
-        self.has_some, self.damaged = has_some, damaged
+        self.has_history, self.damaged = has_history, damaged
         self.shape, self.dtype = shape, np.dtype(dtype)
         self.first_members, self.rows, self.places, self.names = first_members, rows, places, names
 
@@ -132,7 +133,7 @@ class CellsArray(BackendArray):
             of_cell = cells == cell
             place = self.places[int(self.rows[cell])][rows]
             is_stored = place >= 0
-            if not self.has_some[cell] or not is_stored.any():
+            if not self.has_history[cell] or not is_stored.any():
                 continue
             within = members[of_cell] - self.first_members[cell]
             shape = (int(is_stored.sum()), within.size, *entries.shape[2:])
@@ -202,20 +203,20 @@ def join_histories(
     for name in sorted({name for each in used for name in each.arrays}):
         described = {each.arrays[name] for each in used if name in each.arrays}
         forms = {(axes, shape[2:], dtype) for axes, shape, dtype in described}
-        own_axes, trailing, dtype = next(iter(forms))
-        if own_axes[1:2] != ("member",) or not dtype.startswith(("float", "int")):
+        array_axes, trailing, dtype = next(iter(forms))
+        if array_axes[1:2] != ("member",) or not dtype.startswith(("float", "int")):
             continue
-        if len(forms) > 1 or ("term" in own_axes and len({each.terms for each in used}) > 1):
+        if len(forms) > 1 or ("term" in array_axes and len({each.terms for each in used}) > 1):
             left_out.append(name)
             continue
-        rows = own_axes[0]
+        rows = array_axes[0]
         n_rows = len(batches[rows])
         array = CellsArray(
             name,
             open_cell,
-            has_some=(layout >= 0).tolist(),
+            has_history=(layout >= 0).tolist(),
             damaged=damaged,
-            axes=own_axes,
+            axes=array_axes,
             shape=(n_rows, int(first_members[-1]), *trailing),
             dtype=dtype if dtype.startswith("float") else "float64",  # whole numbers have no NaN
             first_members=first_members,
@@ -223,7 +224,7 @@ def join_histories(
             places=[*places[rows], np.full(n_rows, -1)],  # the last one, at -1, of cells without a history
             names=names if name == PARENT else None,
         )
-        variables[name] = Variable(own_axes, indexing.LazilyIndexedArray(array))
+        variables[name] = Variable(array_axes, indexing.LazilyIndexedArray(array))
     labels = {axis: (axis, np.array(numbers, int)) for axis, numbers in batches.items()}
     terms = {each.terms for each in used}
     if len(terms) == 1 and any("term" in variable.dims for variable in variables.values()):

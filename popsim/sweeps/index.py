@@ -81,7 +81,7 @@ class SweepIndex:
 
     @classmethod
     def read(cls, described: DescribedSweep) -> "SweepIndex":
-        """Read the index of a sweep; one that is missing, damaged, of another sweep or cannot be is empty."""
+        """Read the index of a sweep; return an empty one if that fails, or it is damaged or of another."""
         sweep, path = described.sweep, described.folder.index
         empty = cls.empty(sweep)
         with contextlib.suppress(*MISFITS):
@@ -129,6 +129,7 @@ class SweepIndex:
         }
         content = {"format": INDEX_FORMAT, "kind": KIND, "details": details}
         folder = described.folder
+        # The index can always be made again from the cells, so failing to write it costs only time.
         with contextlib.suppress(FolderLockedError, ValueError, SaveError), lock_folder(folder.path):
             forms = {name: describe(array) for name, array in arrays.items()}
             write_array_file(folder.index, arrays, forms, content)
@@ -136,12 +137,14 @@ class SweepIndex:
     def refresh(self, described: DescribedSweep) -> int:
         """Look at every cell, read those that changed, and return their number."""
         folder = described.folder
+        # One listing: a look at each of many cells that have not begun would take a call of the system each.
         present = set(os.listdir(folder.cells)) if folder.cells.is_dir() else set()
         numbers = {layout: number for number, layout in enumerate(self.layouts)}
         n_changed = 0
         for number, old_stamp in enumerate(map(tuple, self.stamp.tolist())):
             path = folder.cell(number).path
             stamp = stamp_of(str(path)) if path.name in present else (0, 0)
+            # The stamp is a few calls of the system; reading a cell is several files.
             if stamp == old_stamp and _is_state(self.state[number], stamp[0]):
                 continue
             n_changed += 1
@@ -183,6 +186,7 @@ class SweepIndex:
         n = members.stop - members.start
         for name in {*self.members, *entry.members}:
             column = self.members.setdefault(name, np.full(self.n_members, np.nan))
+            # Every known column is written, so that a cell which was trained anew keeps no old number.
             values = np.asarray(entry.members.get(name, []), float)
             column[members] = values if values.shape == (n,) else np.nan
 

@@ -62,6 +62,7 @@ class Waiting:
         """Whether to keep waiting for the trainings of these numbers."""
         before, now = self._untended_since, time.monotonic()
         untended = [self.cells[part] for part in missing if not self.folder.holder(self.cells[part])]
+        # A cell that somebody began to train is dropped, so its time counts anew if that process ends.
         self._untended_since = {cell: before.get(cell, now) for cell in untended}
         self.given_up = tuple(
             cell for cell, since in self._untended_since.items() if now - since > self.patience
@@ -95,10 +96,12 @@ def cells_in_turn(
     while unfinished := [
         cell for cell in numbers if cell not in failed and not folder.cell(cell).is_finished
     ]:
+        # Asked first: a cell that is let go before the search below counts as trained for one more look.
         is_one_tended = any(map(folder.holder, needed))
         number = next(_ready_cells(opened.described, unfinished), None)
         if number is not None:
             n_looks_in_vain = 0
+            # The caller trains the cell while this generator is suspended, and adds it here if it was locked.
             locked_cells.clear()
             yield number
             if not locked_cells:
@@ -113,7 +116,7 @@ def cells_in_turn(
 
 
 def _reason_to_wait(described: DescribedSweep, number: int) -> str:
-    """Say for what a cell waits that does not come."""
+    """Return a message on what a cell waits for in vain."""
     folder, cells = described.folder, described.sweep.population_of(number)
     other_cells = [cell for cell in cells if cell != number]
     if not all(folder.cell(cell).is_finished for cell in other_cells):
@@ -131,10 +134,13 @@ def _ready_cells(described: DescribedSweep, unfinished: Iterable[int]) -> Iterat
     for number in unfinished:
         of_populations.setdefault(described.sweep.population_of(number), []).append(number)
     for cells, candidates in of_populations.items():
+        # Only to look: it never waits.
         population = described.cell(cells[0]).shared_population(lambda missing: False)
         newest = [_newest_of(population, part) for part in range(len(cells))]
         furthest_behind = min((batch for batch in newest if batch is not None), default=None)
         for number in candidates:
+            # Those ahead wait for these. Damaged ones (None) are tried as well, so that their error is
+            # reported.
             if newest[number - cells[0]] in (None, furthest_behind) and not described.cell(number).is_locked:
                 yield number
 

@@ -118,6 +118,8 @@ def _record_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
     try:
         yield
     except RunStopped as stopped:
+        # The run says only that it was stopped; whether that was by the caller or for lack of others is known
+        # here.
         if waiting.given_up:
             command = folder.command("sweep run")
             raise SelectionPending(stopped.path, stopped.n_batches, waiting.given_up, command) from None
@@ -129,6 +131,7 @@ def _record_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
             folder.failures.mkdir(exist_ok=True)
             write_json(folder.failure(cell.number), failure)
         raise
+    # Of an earlier attempt.
     folder.failure(cell.number).unlink(missing_ok=True)
 
 
@@ -166,6 +169,7 @@ def run_sweep(
     _repair(opened)
     together = opened.sweep.selects_across_cells
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
+    # No patience: while this process waits for a cell, it could train that cell itself.
     options |= {"without_lock": without_lock, "quiet": quiet or together, "patience": 0.0}
     attempts = _Attempts(opened, options, tell)
     announced = set()
@@ -224,6 +228,7 @@ class _Attempts:
             self.failed[number] = one_line(error) or type(error).__name__
             self.first_error = self.first_error or error
             self.tell(f"cell {number} failed: {self.failed[number]}")
+            # Every other cell would fail as well.
             if _disk_is_full(error):
                 raise CellsFailed(failure_text(open_sweep(folder.path), self.failed)) from error
 
@@ -235,6 +240,7 @@ def _repair(opened: OpenedSweep) -> None:
     """
     folder = opened.folder
     if not folder.config.exists() or any(finished_name(path.name) for path, _ in folder.existing_paths()):
+        # What another process is writing need not be repaired here.
         with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
             folder.remove_left_overs()
             complete_folder(folder, opened.sweep)
@@ -252,6 +258,7 @@ def _disk_is_full(error: BaseException | None) -> bool:
     while error is not None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return True
+        # A `SaveError` wraps the error of the system.
         error = error.__cause__ or error.__context__
     return False
 

@@ -120,13 +120,18 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         state = plan.state if store is None else store.begin(plan.state, restore=training.restore_checkpoint)
         if training.on_begin is not None:
             training.on_begin(int(state.step))
-        began = time.perf_counter() - (0.0 if store is None else store.seconds_before)
+        # Seconds of an earlier process count, so that the log of a resumed training continues where it
+        # stopped.
+        start_time = time.perf_counter() - (0.0 if store is None else store.seconds_before)
         rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
         recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
-        observers = [recorder, *_observers(plan, store, int(state.step), began)]
-        state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
+        # The recorder comes first: the saver notes how many rows the history has after the batches it saves.
+        observers = [recorder, *_observers(plan, store, int(state.step), start_time)]
+        # The loop donates its state. The caller's model, and `plan.new_state`, which resets need, must
+        # outlive it.
+        state = plan.layout.spread_state(jax.tree.map(_donatable_copy, state))
         loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
-        state = HostLoop(plan, loops, observers).run(state, began)
+        state = HostLoop(plan, loops, observers).run(state, start_time)
         model = plan.layout.gather(state.model)
         return model, recorder.history(
             trials_like=plan.first_trials,
@@ -139,13 +144,13 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
 
 
 def _observers(
-    plan: TrainingPlan, store: TrainingStore | None, first_batch: int, began: float
+    plan: TrainingPlan, store: TrainingStore | None, first_batch: int, start_time: float
 ) -> list[Observer]:
     """Return the observers of a training, in the order in which they are called."""
     trainer, events, writers = plan.trainer, plan.trainer.tensorboard_logdir, []
     if events is not None:
         writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
-    saving = [] if store is None else [Saver(store, plan.layout, began)]
+    saving = [] if store is None else [Saver(store, plan.layout, start_time)]
     of_members = "" if plan.count is None else f" in each of {plan.count} members"
     bar = ProgressBar(
         plan.training.n_batches,
@@ -155,11 +160,13 @@ def _observers(
     )
     return [
         *(BatchCallbacks(plan.batches.callbacks), *saving, bar),
+        # After the saver: if a function of a user raises, the log point is in the log already, and the batch
+        # among those that are saved.
         *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),
     ]
 
 
-def _own_copy(leaf: Any) -> Any:
+def _donatable_copy(leaf: Any) -> Any:
     """Return a copy that may be donated, without JAX's weak type, which would compile again."""
     if not eqx.is_array(leaf):
         return leaf

@@ -46,6 +46,7 @@ class CommitRecord:
     def write(self, folder: Path) -> None:
         """Write the record into `folder`, in one atomic step."""
         metadata = {name: layout.metadata() for name, layout in self.layouts.items()}
+        # The group comes last, as it is what popsim reads: after a crash before that, the old commit stands.
         for name, array_metadata in metadata.items():
             write_json(folder / name / "zarr.json", array_metadata)
         fixed = [name for name, layout in self.layouts.items() if not layout.grows]

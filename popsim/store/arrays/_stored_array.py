@@ -60,6 +60,7 @@ class StoredArray:
             store[block].write(
                 rows[(slice(None), *block[1:])], can_reference_source_data_indefinitely=True
             ).result()
+            # Encoded in memory, as tensorstore would write the file itself, and not with a seal.
             content = store.kvstore[name]
             del store.kvstore[name]
             write_file(self.folder / name, [content, self._seal(name, len(rows))])
@@ -99,6 +100,7 @@ class StoredArray:
             if (size := files[name].stat().st_size) < SEAL_BYTES:
                 raise CorruptDataError(f"{path} must hold a part of the array; it is damaged.")
             n_bytes += size
+        # A forged shape could make a reader allocate any amount: there must be some bytes on disk for it.
         if (declared := self.layout.n_bytes) > LARGEST_COMPRESSION * n_bytes:
             raise CorruptDataError(f"{self.folder} must hold {declared} bytes, got {n_bytes} bytes on disk.")
         return n_bytes
@@ -130,6 +132,8 @@ class StoredArray:
     def _check_seal(self, seal: bytes, path: Path, n_rows: int) -> None:
         run_id, count = seal[:16].hex(), int.from_bytes(seal[16:24], "little")
         damage = ""
+        # Checked against the run and count that it names itself: so damage is told from a file of another
+        # run.
         if len(seal) < SEAL_BYTES or seal != dataclasses.replace(self, run_id=run_id)._seal(path.name, count):
             damage = "its end is not as it was written, or it has the place of another part"
         elif run_id != self.run_id:
@@ -152,6 +156,7 @@ class StoredArray:
         values = self._empty(tuple(n for _, n, _ in parts if n is not None))
         if not values.size:
             return values
+        # Before tensorstore opens anything: a link or a pipe in place of a file is refused here.
         files = self.check_seals(itertools.product(*(shards for _, _, shards in parts)))
         folder = {"driver": "file", "path": f"{self.location}/"}
         try:

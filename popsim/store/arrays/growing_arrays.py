@@ -56,6 +56,8 @@ class RowBuffer:
             self.length += n_added
             rows = rows[n_added:]
             if begin + n_added == n_shard:
+                # Forgotten, as the array is handed to the thread that writes it: the next rows need another
+                # one.
                 self._rows, self._n_written = None, self.length
                 yield self.length // n_shard - 1, shard
 
@@ -254,6 +256,7 @@ class GrowingArrays:
         for buffer in self._buffers.values():
             if (unwritten := buffer.unwritten_rows()) is not None:
                 self._write(buffer.array, *unwritten)
+        # Every shard is on disk before the record says so: the record is what makes rows exist.
         self._wait(0)
         layouts = {name: buffer.layout for name, buffer in self._buffers.items()}
         record = CommitRecord({**self._record.layouts, **layouts}, attributes, self.run_id)
@@ -284,6 +287,8 @@ class GrowingArrays:
         record = dataclasses.replace(self._record, layouts=layouts)
         self._interrupted = True
         with saving(self._path):
+            # The record first: files that it does not mention do no harm, rows without their files would be
+            # damage.
             record.write(self._path)
             self._begin_after(record)
             remove_stale(self._path, layouts)
@@ -310,6 +315,7 @@ class GrowingArrays:
 
     def _write(self, array: StoredArray, number: int, rows: np.ndarray) -> None:
         """Write rows in the background, once what waits leaves room for them."""
+        # Training that is faster than the disk waits here, rather than fill the memory.
         self._wait(max(0, BUFFERED_BYTES - rows.nbytes))
         self._waiting.append((rows.nbytes, self._thread.submit(array.write, number, rows)))
 
@@ -321,5 +327,6 @@ class GrowingArrays:
         while self._waiting:
             if not self._waiting[0][1].done() and sum(size for size, _ in self._waiting) <= n_bytes:
                 return
+            # Left in the queue if it failed, so that every later call raises as well.
             self._waiting[0][1].result()
             self._waiting.popleft()

@@ -52,14 +52,14 @@ def named_rows(axis: str, rows: PyTree, members_of: Callable[[str], tuple[str, .
         return named
     if axis == VALIDATION:
         metrics = {METRIC + name: values for name, values in rows.metrics.items()}
-        metric_rows = {name: _with_own_axes(name, values, member) for name, values in metrics.items()}
+        metric_rows = {name: _with_named_axes(name, values, member) for name, values in metrics.items()}
         return {"validation_loss": _by_term(rows.loss.terms, member), **metric_rows}
     if axis not in PREFIXES:  # of population updates
-        return {name: _with_own_axes(name, values, member) for name, values in rows.items()}
+        return {name: _with_named_axes(name, values, member) for name, values in rows.items()}
     leaves = jax.tree.leaves(rows)
     names = leaf_names(rows)
     return {
-        PREFIXES[axis] + name: _with_own_axes(name, leaves[index], member) for name, index in names.items()
+        PREFIXES[axis] + name: _with_named_axes(name, leaves[index], member) for name, index in names.items()
     }
 
 
@@ -104,7 +104,7 @@ def _of_terms(values: Any, terms: list[str]) -> dict[str, Any]:
     return {name: values[..., index] for index, name in enumerate(terms)}
 
 
-def _with_own_axes(
+def _with_named_axes(
     name: str, rows: np.ndarray, member: tuple[str, ...]
 ) -> tuple[tuple[str, ...], np.ndarray]:
     further_axes = tuple(f"{name} axis {axis}" for axis in range(rows.ndim - 1 - len(member)))
@@ -162,6 +162,7 @@ class RowsOnDisk(AbstractHistoryRows):
         - `attributes`: further JSON values stored with the arrays.
         """
         self._attributes |= attributes
+        # Batches are appended as they are made, also those that came after the state to be saved.
         if self._arrays.commit(self._attributes) != n_rows:
             self._arrays.truncate(n_rows)
 
@@ -171,6 +172,7 @@ class RowsOnDisk(AbstractHistoryRows):
             return np.zeros(0, int), None
         arrays = {str(name): array for name, array in dataset.data_vars.items() if array.dims[0] == axis}
         if axis == TRIALS:
+            # Trainables stay lazy, as the largest part of a history.
             arrays = {name: array.values for name, array in arrays.items()}
         try:
             rows = rows_of_names(axis, arrays, dataset.attrs["terms"], self._like.get(axis))

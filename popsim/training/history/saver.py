@@ -23,20 +23,21 @@ class Saver(Observer):
 
     - `store`: the store.
     - `layout`: the layout of the members on the devices.
-    - `began`: when the training began, on the clock of `time.perf_counter`.
+    - `start_time`: when the training began, on the clock of `time.perf_counter`.
     """
 
     is_recording = True
 
-    def __init__(self, store: TrainingStore, layout: MemberLayout, began: float):
+    def __init__(self, store: TrainingStore, layout: MemberLayout, start_time: float):
         self._store = store
         self._layout = layout
-        self._began = began
+        self._start_time = start_time
         self._batches: FinishedBatches
         self._finished: _Finished | None = None
 
     def on_batches(self, batches: FinishedBatches) -> None:
         self._batches = batches
+        # Else the batch is finished by a later method, when its log point or updates are in the history, too.
         if not (batches.logs or batches.updates):
             self._finish()
 
@@ -54,6 +55,7 @@ class Saver(Observer):
             self._save()
 
     def on_rendezvous(self) -> None:
+        # What waits for others may wait for hours, or be killed: the checkpoint must be on disk before.
         self._save()
         self._store.wait()
 
@@ -71,7 +73,7 @@ class Saver(Observer):
     def _finish(self) -> None:
         """Keep what to save, copied: the next call of the compiled loop donates the arrays of the state."""
         state = copy_arrays(self._batches.state)
-        self._finished = _Finished(state, time.perf_counter() - self._began, self._store.rows.n_rows)
+        self._finished = _Finished(state, time.perf_counter() - self._start_time, self._store.rows.n_rows)
 
     def _save(self) -> None:
         if (finished := self._finished) is not None:

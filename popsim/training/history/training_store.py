@@ -205,6 +205,8 @@ class TrainingStore:
             return
         carry = state.loss_fn_state
         end_batches = {"frozen_from": carry.frozen_from, "stopped_from": carry.stops}
+        # The history first: a checkpoint says how many rows it has, and they must be on disk by then. Rows
+        # without a checkpoint, after a crash between the two, are cut when the training is resumed.
         self.rows.commit(
             n_rows, **{name: np.asarray(batches).tolist() for name, batches in end_batches.items()}
         )
@@ -214,6 +216,7 @@ class TrainingStore:
             "made_by": self._configuration.made_by,
             "parts": self._configuration.parts,
             "history": n_rows,
+            # The log may be ahead of the state that is saved.
             "n_log_lines": bisect.bisect_left(self._logged, step),
             "seconds": seconds,
             "member_batch_size": self.member_batch_size,
@@ -222,6 +225,7 @@ class TrainingStore:
         self._checkpoints.save(step, named_state(state), details)
         self._saved_at = time.monotonic()
         parts = {"history": details["history"], "n_log_lines": details["n_log_lines"]}
+        # Only noted: `training.json` lists what must exist, and the checkpoint is still being written.
         self._pending = step, dataclasses.replace(self._parts, **parts)
 
     def wait(self) -> None:

@@ -110,9 +110,11 @@ class BatchLoop(eqx.Module):
             arrays, member_id, values = of_member
             member_state = dataclasses.replace(state, **eqx.combine(arrays, static))
             if member_state.hyperparameters is not None:
+                # Where population updates change hyperparameters, the state has the present ones, and
+                # `member_values` those of the start.
                 values = member_state.hyperparameters
-            own_step = with_member_values(self.member_step, values)
-            member_state, record = own_step(
+            step_of_member = with_member_values(self.member_step, values)
+            member_state, record = step_of_member(
                 member_state, batch=state.step, member_id=member_id, enabled=enabled
             )
             return eqx.filter(state_parts(member_state, OWN), eqx.is_array), record
@@ -142,6 +144,8 @@ class BatchLoop(eqx.Module):
             return eqx.filter(state, eqx.is_array), record
 
         first_enabled = None if plan.enabled is None else plan.enabled[0]
+        # The buffers need the shapes of a record before the loop is built. This gives them and the body at
+        # once; `jax.eval_shape` would trace the step a second time.
         step, (_, record) = trace_function(step_of, arrays, first_enabled)
         trainables = jax.eval_shape(trainables_of_arrays, arrays)
         buffers = LoopBuffers(_rows_like(record, self.capacity), _rows_like(trainables, self.n_kept + 1))
@@ -156,6 +160,8 @@ class BatchLoop(eqx.Module):
             )
             return arrays, buffers
 
+        # The number of steps is an argument of the program, not a constant in it: one program makes any
+        # number of them. Such a loop has no reverse mode, which is needed only within a step.
         arrays, buffers = jax.lax.fori_loop(0, plan.n_steps, body, (arrays, buffers))
         return eqx.combine(arrays, static), buffers
 
@@ -179,12 +185,15 @@ def _map_blocks_with_active(
     - `block`: the number of members in a block.
     """
     n_members = is_inactive.shape[0]
+    # XLA has no arrays of variable length: the members that train are sorted to the front, and the loop runs
+    # over as many blocks as they fill. Within a block, `jax.vmap` makes all steps whether needed or not.
     order = jnp.argsort(is_inactive, stable=True)
     places = jnp.pad(order, (0, -n_members % block), constant_values=n_members)  # which are dropped below
     n_blocks = (jnp.sum(~is_inactive) + block - 1) // block
     arrays, *constants = members
 
     def members_at(block_places: Int[Array, " block"], arrays: PyTree[Array]) -> tuple[PyTree[Array], ...]:
+        # Padding reads the last member ("clip"), and what is computed from it is not written ("drop").
         return jax.tree.map(lambda leaf: leaf.at[block_places].get(mode="clip"), (arrays, *constants))
 
     first = jax.eval_shape(members_at, order[:block], arrays)
@@ -219,6 +228,8 @@ def members_at_a_time(n_members: int, weight_bytes: int, state_bytes: int) -> in
     most = max(1, CACHE_BYTES // (weight_bytes + STORED_PER_STATE * state_bytes))
     if 2 * n_members <= 3 * most:
         return n_members
+    # A divisor of the number of members leaves no smaller last block; it is taken unless it is less than half
+    # of what the caches hold.
     even = max(size for size in range(1, most + 1) if n_members % size == 0)
     return even if 2 * even >= most else most
 

@@ -86,6 +86,7 @@ class CallDivision:
         capacity: int,
         seconds: float = 1.0,
     ):
+        # One past each batch that ends a call; the last batch always does, so a search below finds something.
         self._ends = np.asarray(sorted({*stops_after, n_batches - 1}), int) + 1
         self._intervals = intervals  # not listed: a long training has millions of logging points
         self._capacity = capacity
@@ -112,6 +113,8 @@ class CallDivision:
         self.next_batch += count
         self._n_calls += 1
         if self._n_calls > 1:
+            # From the last call alone, which follows a machine that gets slower or faster; the division of a
+            # training into calls changes none of its numbers.
             fitting = self._seconds / max(seconds / count, 1e-9)
             self._paced = int(np.clip(fitting, 1, self._capacity))
 
@@ -201,6 +204,8 @@ def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
         )
     first_batches = sorted(where_train)
     selected = [select_trainables(model, where_train[batch])[0] for batch in first_batches]
+    # The union of all phases: the optimizer has slots for it from the start, so its state keeps its
+    # structure.
     union = eqx.combine(*selected)
     is_leaf = _is_none
     masks = [

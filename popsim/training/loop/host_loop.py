@@ -42,39 +42,40 @@ class HostLoop:
 
     - `plan`: the plan of the training.
     - `loops`: the compiled loop of each phase, by first batch.
-    - `observers`: the observers, told in this order.
+    - `observers`: the observers, called in this order.
     """
 
     plan: TrainingPlan
     loops: Mapping[int, BatchLoop]
     observers: Sequence[Observer]
 
-    def run(self, state: TrainState, began: float) -> TrainState:
+    def run(self, state: TrainState, start_time: float) -> TrainState:
         """Train from `state` to the last batch, or until `stop` returns True or no member trains any more.
 
         **Arguments:**
 
         - `state`: the initial state; its arrays are donated.
-        - `began`: when the training began, on the clock of `time.perf_counter`.
+        - `start_time`: when the training began, on the clock of `time.perf_counter`.
 
         **Returns:** the last state.
 
         **Raises:** `NonfiniteError` if a member freezes and `nonfinite` is "raise"; what an observer raises.
         """
-        with contextlib.ExitStack() as ends:
+        with contextlib.ExitStack() as stack:
+            # The stack unwinds backwards: each observer ends in the given order, also after one that raises.
             for observer in reversed(self.observers):
-                ends.push(
+                stack.push(
                     lambda _, error, __, ending=observer: self._notify([ending], lambda o: o.on_end(error))
                 )
-            return self._train_batches(state, began)
+            return self._train_batches(state, start_time)
 
-    def _notify(self, observers: Sequence[Observer], tell: Callable[[Observer], None]) -> None:
+    def _notify(self, observers: Sequence[Observer], call: Callable[[Observer], None]) -> None:
         """Call a method of each observer; Ctrl-C waits for those that record."""
         for observer in observers:
             with _interrupts_wait() if observer.is_recording else contextlib.nullcontext():
-                tell(observer)
+                call(observer)
 
-    def _train_batches(self, state: TrainState, began: float) -> TrainState:
+    def _train_batches(self, state: TrainState, start_time: float) -> TrainState:
         plan, updates = self.plan, self.plan.population_updates
         calls = CallDivision(
             int(state.step),
@@ -94,11 +95,15 @@ class HostLoop:
         results: Results | None = None
         while not calls.is_finished:
             try:
+                # Replacing comes at the start of a turn, after the pause in which the checkpoint was written:
+                # a training that waits here for others, and is killed, repeats nothing but the wait. A
+                # resumed one arrives here as well.
                 state = self._replace(state, calls.next_batch - 1, results)
             except StoppedWaiting:
                 break
             results = None  # of which the memory is free while the next batches are made
             with _interrupts_wait() if finishes_calls else contextlib.nullcontext():
+                # Read before the call, which donates the arrays of this state.
                 frozen_from = self._frozen_from(state)
                 state, batches = self._call(state, calls)
                 ends = self._has_ended(state, batches.frozen_from)
@@ -106,24 +111,25 @@ class HostLoop:
                 for observer in self.observers:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
-            state, results = self._pause(state, batches, began)
+            state, results = self._pause(state, batches, start_time)
             if self._has_ended(state, self._frozen_from(state)) or self._should_stop():
                 break
         return state
 
     def _pause(
-        self, state: TrainState, batches: FinishedBatches, began: float
+        self, state: TrainState, batches: FinishedBatches, start_time: float
     ) -> tuple[TrainState, Results | None]:
         """Do what is due after the batches of a call, except replacing members.
 
         **Returns:** the state afterwards, and its results on the validation trials if they are known.
         """
+        # Evaluated only if the log or an update asks, and once for both.
         results = self._results(state)
-        entry = self._log_entry(batches, results, began) if batches.logs else None
+        entry = self._log_entry(batches, results, start_time) if batches.logs else None
         after = self._update(state, batches, results)
         has_changed = after is not state
         if entry is None and has_changed and self._has_ended(after, self._frozen_from(after)):
-            entry = self._log_entry(batches, results, began)  # the last batch has a log point
+            entry = self._log_entry(batches, results, start_time)  # the last batch has a log point
         if entry is not None:
             self._notify(self.observers, lambda observer: observer.on_log_point(entry))
         self._notify(self.observers, lambda observer: observer.on_pause(batches.last))
@@ -157,7 +163,7 @@ class HostLoop:
 
         return results
 
-    def _of_members(self, results: Results) -> ValidationResults:
+    def _validation_results(self, results: Results) -> ValidationResults:
         return ValidationResults(lambda: results()[1:], is_single=self.plan.count is None)
 
     def _update(self, state: TrainState, batches: FinishedBatches, results: Results) -> TrainState:
@@ -167,7 +173,7 @@ class HostLoop:
             return state
         after, records = updates.apply(
             plan.layout.gather_state(state),
-            self._of_members(results),
+            self._validation_results(results),
             batches.last,
             recorded=plan.recorded,
         )
@@ -191,7 +197,7 @@ class HostLoop:
             self._notify(self.observers, lambda observer: observer.on_rendezvous())
         after, records = updates.replace(
             plan.layout.gather_state(state),
-            self._of_members(results or self._results(state)),
+            self._validation_results(results or self._results(state)),
             last,
             recorded=plan.recorded,
             should_stop=self._should_stop,
@@ -199,13 +205,15 @@ class HostLoop:
         self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
         after = plan.layout.spread_state(after)
         frozen_from = self._frozen_from(after)
-        by_parents = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
-        self._report_frozen(by_parents, frozen_from, ends=False, subject="what population updates made")
+        # A frozen state may have been inherited, and was reported when the parent froze. What froze in this
+        # very replacement is marked with the next batch.
+        frozen_before = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
+        self._report_frozen(frozen_before, frozen_from, ends=False, subject="what population updates made")
         return after
 
     def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:
         """Call the compiled loop for the next batches."""
-        plan, began = self.plan, time.perf_counter()
+        plan, start_time = self.plan, time.perf_counter()
         first, count = calls.next_batch, calls.next_count()
         if first in plan.batches.resets:
             state = with_fresh_optimizer(state, plan.layout.spread(plan.new_state.opt_state))
@@ -213,10 +221,12 @@ class HostLoop:
         trainable_batches = plan.batches.recorded_batches[
             (plan.batches.recorded_batches >= first) & (plan.batches.recorded_batches < first + count)
         ]
+        # A program writes in every step: steps that are not kept write to the spare last row.
         rows = np.full(loop.capacity, loop.n_kept)
         rows[trainable_batches - first] = np.arange(trainable_batches.size)
         enabled = None
         if plan.batches.enabled is not None:
+            # Padded to the capacity, so that one program serves calls of any length.
             enabled = np.zeros((loop.capacity, plan.batches.enabled.shape[1]), bool)
             enabled[:count] = plan.batches.enabled[first : first + count]
             enabled = jnp.asarray(enabled)
@@ -238,7 +248,7 @@ class HostLoop:
             logs=ended or plan.batches.is_logged(first + count - 1),
             updates=bool(plan.population_updates.due_updates(first + count - 1, replaces=False)),
         )
-        calls.record_call(count, time.perf_counter() - began)
+        calls.record_call(count, time.perf_counter() - start_time)
         return state, batches
 
     def _filled_rows(self, buffer: PyTree, n_rows: int) -> PyTree:
@@ -270,7 +280,7 @@ class HostLoop:
         end = f"; training ends, as every member is {no_other}" if ends else ""
         warn_caller(f"{failure}: from then on it is kept as it was before{end}.")
 
-    def _log_entry(self, batches: FinishedBatches, results: Results, began: float) -> LogEntry:
+    def _log_entry(self, batches: FinishedBatches, results: Results, start_time: float) -> LogEntry:
         """Return the log point after these batches, with the results of the validation trials."""
         model, validation, trials, metrics = results()
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
@@ -285,7 +295,7 @@ class HostLoop:
             frozen=np.asarray(batches.frozen_from != NOT_FROZEN),
             stopped=self._is_stopped(batches.state),
             learning_rate=last.learning_rate,
-            seconds=time.perf_counter() - began,
+            seconds=time.perf_counter() - start_time,
         )
 
 

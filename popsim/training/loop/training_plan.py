@@ -93,7 +93,7 @@ class TrainingPlan:
 
     @property
     def n_trained(self) -> int:
-        """The number of numbers of one member that the optimizer trains, in some phase."""
+        """The size of what the optimizer trains of one member, in some phase."""
         return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
 
     def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
@@ -109,6 +109,8 @@ class TrainingPlan:
         capacity, n_kept = _loop_sizes(
             eqx.filter(self.state.model, self.recorded), self.batches.recorded_batches
         )
+        # `jax.vmap` maps over arrays, not over `PerMember`: the values of all members go beside the step,
+        # into which the loop puts those of one.
         values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
         loop = BatchLoop(
             self.step,
@@ -123,6 +125,8 @@ class TrainingPlan:
             mesh=layout.mesh,
         )
         return {
+            # Each phase has a program of its own: what is not trained then is left out of the gradient, not
+            # masked.
             phase.first_batch: dataclasses.replace(
                 loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=phase.trained))
             )
@@ -144,6 +148,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     step = _member_step(trainer, training)
     new_state = _new_state(trainer, training, step, batches.phases.where_train, count)
     finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
+    # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
     step = dataclasses.replace(step, starts_finite=finite)
     updates = plan_population_updates(
         trainer, training, step, new_state, log_batches=batches.logged, count=count
@@ -153,6 +158,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     first_trials = _trials_of_batch(
         training.task, training, member_ids, training.start_batch, shared=step.shared_trials
     )
+    # Tasks that differ give different trials even where all members draw the same numbers.
     by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
     task = select_member(training.task, 0)
     check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
@@ -279,13 +285,14 @@ def _member_batch_size(
 
 
 def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
-    """Return step and state of one member, the arrays of the latter as their shapes."""
+    """Return the step and the state of one member, with shapes in place of the arrays of the state."""
     if not ensembled:
         return step, state
 
     def first(tree: PyTree) -> PyTree:
         return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
+    # Shapes suffice to see what changes: slicing the first member would copy all of its state.
     return select_member(step, 0), dataclasses.replace(
         state, **eqx.filter_eval_shape(first, state_parts(state, OWN))
     )
@@ -295,6 +302,7 @@ def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) 
     """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
     n_bytes = bytes_of(recorded)
     capacity = CAPACITY
+    # The rows of a call are allocated on the device for its whole capacity, whether or not they are filled.
     while (n_kept := max_kept_per_call(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
         capacity //= 2
     return capacity, n_kept

@@ -201,6 +201,7 @@ class Offers:
             self.folder.mkdir(parents=True, exist_ok=True)
         noted = self.read_digests()
         digests: Digests = {}
+        # The files are complete, and checked, before the list names them: what it lists exists.
         for kind in reversed(KINDS):
             files = self.files(kind)
             if batch in noted and batch in files.steps():
@@ -221,6 +222,8 @@ class Offers:
     def _note(self, offers: Mapping[int, Digests], newest: int) -> None:
         """Write the list of the selections whose files are kept."""
         before = [batch for batch in sorted(offers) if batch <= newest][-self.n_kept :]
+        # Later ones are of a training that was resumed from an earlier checkpoint; it will come to them
+        # again, and must offer the same.
         listed = [*before, *(batch for batch in sorted(offers) if batch > newest)]
         described: dict[str, Any] = {"run_id": self.run_id, **self.owner}
         write_sealed_json(self.note, {**described, OFFERS: {str(batch): offers[batch] for batch in listed}})

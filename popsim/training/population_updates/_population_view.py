@@ -102,6 +102,8 @@ class PopulationView:
         changed = changed_leaves(label, before.model, after.model, recorded)
         is_finite = np.ones(active.size, bool)
         for new in (*changed.values(), *after.hyperparameters.values()):
+            # Checked here, on the host: the compiled step sees only what the next batch makes of it, and
+            # would freeze the member with the bad values inside.
             is_finite &= np.isfinite(np.asarray(new, float)).reshape(active.size, -1).all(axis=1)
         active = active & is_finite
         values = where_active(active, dict(after.hyperparameters), before.hyperparameters)
@@ -146,6 +148,7 @@ def with_stop_batches(
     carry = state.loss_fn_state
     if carry.stopped_from is None:
         return state
+    # The inherited date is that of the parent, which may lie before batches that this member did train.
     since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
     is_stopped = jnp.asarray(restarted) & (carry.stopped_from != NOT_FROZEN)
     carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))

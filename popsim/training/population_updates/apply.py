@@ -81,8 +81,11 @@ class PopulationUpdates:
         """
         update = self.updates[label]
         if update.every is None:
+            # Rounded up: the log points before the start were those of another training.
             skipped = -(-(self.start_batch - self.log_batches.start) // self.log_batches.step)
             return self.log_batches[max(0, skipped) :]
+        # Counted from batch 0, not from the start: a training that continues another acts at the same
+        # batches.
         first = (self.start_batch // update.every + 1) * update.every
         return range(first - 1, self.n_batches - update.replaces, update.every)
 
@@ -127,8 +130,9 @@ class PopulationUpdates:
 
         **Returns:** the state and the records.
         """
+        # Taken once: a member that one update stops takes part in the others of this call.
         active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_inactive))
-        anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
+        restarts_by_label = {label: np.zeros(active.size, bool) for label in self.updates}
         stops, freezes = np.zeros((2, active.size), bool)
         update_states, records = self.view.update_states(state), {}
         for label in self.due_updates(batch, replaces=False):
@@ -139,12 +143,14 @@ class PopulationUpdates:
             self._check_stops(label, before, after)
             state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
             freezes |= active & ~is_finite
-            anew_by[label] = after.restarted & active
+            restarts_by_label[label] = after.restarted & active
             stops |= after.stopped & active
-        state, update_states = self._reset(state, update_states, anew_by)
+        state, update_states = self._reset(state, update_states, restarts_by_label)
         state = self.view.with_states(state, update_states)
-        anew = np.any([*anew_by.values()], axis=0)
-        state = self.view.mark_inactive(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
+        restarts = np.any([*restarts_by_label.values()], axis=0)
+        # A member that begins anew, because a curriculum moved it on, is not stopped by a count of the stage
+        # before.
+        state = self.view.mark_inactive(state, stops=stops & ~restarts, freezes=freezes, from_batch=batch + 1)
         return state, self._rows(state, records)
 
     def replace(
@@ -181,13 +187,17 @@ class PopulationUpdates:
                 n_done=batch + 1,
                 should_stop=should_stop,
             )
+            # From before the exchange: a member that was stopped keeps its date, whatever its parent's is.
             update_states, stopped_before = self.view.update_states(state), state.loss_fn_state.stops
             before = dataclasses.replace(before, _exchange=exchange)
+            # Frozen and stopped members take part: to be replaced is how they train again.
             everyone = np.ones(before.n_members, bool)
             after, update_states[label], records[label] = self._call(
                 label, before, results, update_states[label], batch, everyone
             )
             if after._members is not None:
+                # Compared with the members that arrived: a stop that was inherited is not one that this
+                # update decided.
                 state, before = after._members, self.view.population(label, after._members)
             self._check_stops(label, before, after)
             state, is_finite = self.view.with_changes(state, label, before, after, recorded, everyone)
@@ -253,21 +263,26 @@ class PopulationUpdates:
         self,
         state: TrainState,
         update_states: dict[str, Named],
-        anew_by: Mapping[str, Bool[np.ndarray, " member"]],
+        restarts_by_label: Mapping[str, Bool[np.ndarray, " member"]],
     ) -> tuple[TrainState, dict[str, Named]]:
-        """Reset what updates keep of members that another update lets begin anew, and what they set first."""
+        """Reset the states and hyperparameters of updates for members that another update has restarted."""
         update_states = dict(update_states)
         for label, update in self.updates.items():
-            by_others = [anew for other_label, anew in anew_by.items() if other_label != label]
-            anew = np.any(by_others, axis=0) if by_others else np.zeros(self.view.count or 1, bool)
-            if not update.restarts or not anew.any():
+            # An update knows what it did itself, so only what others began anew resets its counts.
+            by_others = [
+                restarts for other_label, restarts in restarts_by_label.items() if other_label != label
+            ]
+            restarts = np.any(by_others, axis=0) if by_others else np.zeros(self.view.count or 1, bool)
+            if not update.restarts or not restarts.any():
                 continue
             before = self.view.population(label, state)
             after, first = self._init(label, before)
             update_states[label] = where_active(
-                anew, cast_like(f"the state of {label}", update_states[label], first), update_states[label]
+                restarts,
+                cast_like(f"the state of {label}", update_states[label], first),
+                update_states[label],
             )
-            values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
+            values = where_active(restarts, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
         return state, update_states
 

@@ -73,9 +73,12 @@ class MemberExchange:
         self.was_asked = True
         if shared is None:
             return jnp.asarray(scores)
+        # A training that was resumed may come here a second time. Its first offer stands, as others may have
+        # used it.
         if not shared.has_offered(self.n_done):
             shared.offer(self.n_done, scores, self.rows)
         missing = None
+        # Only those that were missing are looked at again, as an offer is never withdrawn.
         while missing := shared.missing_trainings(self.n_done, missing):
             if self.should_stop() or not shared.keeps_waiting(missing):
                 raise StoppedWaiting

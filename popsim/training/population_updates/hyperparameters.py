@@ -146,6 +146,7 @@ def with_present_values(tree: Any, hyperparameters: PyTree, step: Any) -> Any:
     """
     if hyperparameters is None:
         return tree
+    # By identity: `tree` is a part of `step`, and holds the same `PerMember` objects.
     now = dict(zip(map(id, per_member_nodes(step).values()), jax.tree.leaves(hyperparameters), strict=True))
     return jax.tree.map(
         lambda node: PerMember(now[id(node)]) if is_per_member(node) else node, tree, is_leaf=is_per_member

@@ -29,7 +29,7 @@ Mode = Literal["min", "max"]
 def metric_of(
     update: AbstractPopulationUpdate, results: ValidationResults, n_members: int
 ) -> Float[np.ndarray, " member"]:
-    """Return the metric by which an update goes: that of its name, else the total validation loss."""
+    """Return the metric that an update follows: that of its name, else the total validation loss."""
     metric = metric_name_of(update)
     if metric is None:
         values = results.total_loss
@@ -68,6 +68,7 @@ def _track_best(
 ) -> tuple[dict[str, np.ndarray], Bool[np.ndarray, " member"]]:
     """Return the state after a call, and which members have waited for a gain for all of `patience` calls."""
     values, best = metric_of(update, results, n_members), state["best"]
+    # Comparisons with NaN are False, so a metric that is not a number is no gain, and never the best.
     gains = values < best - update.min_gain if update.mode == "min" else values > best + update.min_gain
     count = np.where(gains, 0, state["points_without_gain"] + 1)
     return {"best": np.where(gains, values, best), "points_without_gain": count}, count >= update.patience
@@ -85,7 +86,7 @@ class EarlyStopping(AbstractPopulationUpdate):
     **Arguments:**
 
     - `patience`: the number of calls in a row without a gain after which a member stops.
-    - `min_gain`: what the metric must improve on the best so far by more than, to count as a gain.
+    - `min_gain`: the improvement on the best so far that a metric must exceed to count as a gain.
     - `metric`: one of `validation_metrics`; None for the total validation loss.
     - `mode`: whether low ("min") or high ("max") values are good.
     - `every`: the number of batches between calls; None for the log points.
@@ -164,6 +165,7 @@ class ReduceOnPlateau(AbstractPopulationUpdate):
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
         state, reduced = _track_best(self, results, state, population.n_members)
+        # The best stays: after a reduction, the member must improve on what it had reached before.
         count = np.where(reduced, 0, state["points_without_gain"])
         values = population.hyperparameters[self.hyperparameter]
         # A value that is below the minimum already stays.

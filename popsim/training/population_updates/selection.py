@@ -65,7 +65,7 @@ class AbstractExploit(eqx.Module):
 
     @abc.abstractmethod
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
-        """Return for each member the place of the one whose weights it takes, its own place to keep its own.
+        """Return for each member the place of the one whose weights it takes; its own if it keeps them.
 
         Low scores are good; infinite ones are of members whose numbers are not finite.
         """
@@ -91,6 +91,7 @@ class Truncation(AbstractExploit):
         n_members = scores.shape[0]
         n_replaced = max(1, int(self.fraction * n_members + 1e-9))  # 0.29 x 100 is a little less than 29
         order = jnp.argsort(scores)
+        # Infinite scores sort last: with fewer finite ones than places, the best are all that are finite.
         n_best = jnp.clip(jnp.isfinite(scores).sum(), 1, n_replaced)
         parent_places = order[jax.random.randint(as_key(key), (n_members,), 0, n_best)]
         worst = jnp.zeros(n_members, bool).at[order[n_members - n_replaced :]].set(True)
@@ -103,6 +104,8 @@ class BinaryTournament(AbstractExploit):
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
         members = jnp.arange(scores.shape[0])
+        # An offset from 1 to n - 1 draws each of the others with equal probability, and never the member
+        # itself.
         opponents = (
             members + jax.random.randint(as_key(key), members.shape, 1, scores.shape[0])
         ) % scores.shape[0]
@@ -269,6 +272,8 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
                 "weights."
             )
         places = jnp.asarray(population.places)
+        # Each training of a divided population computes the parents of all members, from the same scores and
+        # key, and takes those of its own: only scores need to be exchanged for that.
         parents = select_parents(self, scores, key=key)[places]
         after = population.take(parents)
         values = values_after_selection(
@@ -304,6 +309,7 @@ def select_parents(
     - `scores`: of each member, low for good ones.
     - `key`: for all draws of the selection.
     """
+    # A NaN would compare as neither better nor worse, and minus infinity as best of all.
     comparable = jnp.where(jnp.isfinite(scores), scores, jnp.inf)
     parents = rule.exploit.parents(comparable, key=jax.random.split(as_key(key))[0])
     return jnp.where(jnp.any(jnp.isfinite(scores)), parents, jnp.arange(scores.shape[0]))
@@ -328,10 +334,11 @@ def values_after_selection(
     - `places`: the places of the members in the population; their draws depend on them.
     - `parents`: the places of their parents.
     """
-    of_explore = jax.random.split(as_key(key))[1]
+    explore_key = jax.random.split(as_key(key))[1]
     after = {}
+    # By sorted name, so that draws do not depend on the order in which hyperparameters were given.
     for number, (name, values) in enumerate(sorted(of_members.items())):
-        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(explore_key, number), places)
         change = rule.exploration_rule(name)
         changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
         after[name] = jnp.where(aligned_mask(parents != places, values), changed, values)
@@ -355,6 +362,7 @@ def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "s
     parent = parent.astype(int)
     lines = np.empty_like(parent)
     place = np.arange(parent.shape[1])
+    # Backwards from the members at the end: of most members at the start, nothing is left.
     for row in range(len(parent) - 1, -1, -1):
         place = parent[row][place]
         lines[row] = place

@@ -172,6 +172,7 @@ class SharedPopulation:
             (rows_here,) = np.nonzero(np.isin(members, places))
             if not rows_here.size:
                 continue
+            # Where in its training each of these members is; the places of a training need not be sorted.
             at = np.argsort(places)[np.searchsorted(np.sort(places), members[rows_here])]
             forms = {
                 name: jax.ShapeDtypeStruct((places.size, *leaf.shape[1:]), leaf.dtype)
@@ -179,6 +180,7 @@ class SharedPopulation:
             }
             arrays = mine if part == self.part else self._offers_of(part).read(batch, MEMBERS, forms)
             rows_of_parts.append({name: jnp.asarray(arrays[name])[at] for name in mine})
+            # Rows are gathered training by training; `order` puts them back into that of `members`.
             order[rows_here] = n_found + np.arange(rows_here.size)
             n_found += rows_here.size
         rows = {name: jnp.concatenate([arrays[name] for arrays in rows_of_parts])[order] for name in mine}

@@ -87,10 +87,14 @@ class BatchRun(eqx.Module):
             return jax.tree.map(jnp.add, sums, means), outcome
 
         parts = split_batch((self.trials, self.keys), self.n_minibatches)
+        # A scan needs its sums before the first part; only shapes are evaluated here.
         shapes, _ = jax.eval_shape(of_part, jax.tree.map(lambda leaf: leaf[0], parts))
         zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
+        # `function` differentiates within a turn of the scan, so that what one part stores for its derivative
+        # is gone before the next one runs. A derivative of the whole scan would store all of them.
         sums, outcomes = jax.lax.scan(add_part, zeros, parts)
         states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), outcomes)
+        # Equal parts: the mean over the batch is the mean of their means.
         means = jax.tree.map(lambda leaf: leaf / self.n_minibatches, sums)
         return means, self._batch(self.model, states, losses)
 
@@ -104,6 +108,8 @@ class BatchRun(eqx.Module):
             return dataclasses.replace(self, trials=trials, keys=keys)(params).mean_loss
 
         parts = split_batch((self.trials, self.keys), self.n_minibatches)
+        # A line search differentiates this from outside, where the loop would store every part: each is
+        # recomputed in the backward pass instead.
         return jnp.mean(jax.lax.map(jax.checkpoint(of_part), parts))
 
     def _batch(self, model: AbstractModel, states: PyTree[Array], losses: Any) -> TrainedBatch:

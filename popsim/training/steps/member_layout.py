@@ -52,6 +52,8 @@ class MemberLayout:
         """Return arrays with a leading member axis, padded and laid out."""
         if self.mesh is None:
             return tree
+        # JAX divides an axis over devices only evenly. A copy of a member does nothing that the member does
+        # not do itself.
         n_extra = -self.n_members % self.mesh.size
         sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec("member"))
 

@@ -70,19 +70,19 @@ def trials_of_batch(
     """
     batch_key = jax.random.fold_in(as_key(key), batch)
 
-    def drawn_for(member_id, values):
+    def trials_of(member_id, values):
         member_task = with_member_values(task, values)
-        drawn_for = None if shared_trials else member_id
+        draws_of = None if shared_trials else member_id
         check_draws_from_key(
             "`trial` of the task", lambda own_key: member_task.trial(batch=batch, key=own_key), batch_key
         )
-        return training_trials(member_task, batch_size, batch=batch, member_id=drawn_for, key=batch_key)
+        return training_trials(member_task, batch_size, batch=batch, member_id=draws_of, key=batch_key)
 
     if member_ids.ndim == 0:
-        return drawn_for(member_ids, None)
+        return trials_of(member_ids, None)
     if not trials_differ(task, shared_trials=shared_trials):
-        return drawn_for(None, None)
-    return jax.vmap(drawn_for)(member_ids, member_values(task, member_ids.shape[0], "task"))
+        return trials_of(None, None)
+    return jax.vmap(trials_of)(member_ids, member_values(task, member_ids.shape[0], "task"))
 
 
 def trials_differ(task: AbstractTask, *, shared_trials: bool) -> bool:
@@ -147,8 +147,12 @@ def freeze_nonfinite(before: TrainState, after: TrainState, is_finite: Bool[Arra
     is_inactive = was_inactive | ~is_finite
 
     def keep_if_inactive(old: Any, new: Any) -> Any:
+        # Leaves that the step returned as they were need no selection.
         return jnp.where(is_inactive, old, new) if eqx.is_array(new) and new is not old else new
 
+    # Under `jax.vmap` there is no branch that one member could skip: the step of an inactive member is
+    # computed, and discarded here. Its numbers may be NaN, which `jnp.where`, unlike a product with a mask,
+    # keeps out.
     frozen_parts = jax.tree.map(keep_if_inactive, state_parts(before, OWN), state_parts(after, OWN))
     frozen_from = jnp.where(is_inactive & ~was_inactive, before.step, before.loss_fn_state.frozen_from)
     frozen_parts["loss_fn_state"] = eqx.tree_at(
@@ -256,6 +260,8 @@ class MemberStep(eqx.Module):
         - `enabled`: which model updates are applied; None for all.
         """
         carry = state.loss_fn_state
+        # Folded from the root at each step, not split and carried: batch 1000 has the same draws in a
+        # training that was resumed, or cut into other calls.
         key = jax.random.fold_in(jax.random.fold_in(state.root_rng, state.step), member_id)
         run = self.batch_run(state, batch=batch, member_id=member_id)
         gradients, trained_batch, gradient_carry = self.gradient(
@@ -278,17 +284,21 @@ class MemberStep(eqx.Module):
         checked = (after.opt_state, gradient_carry)
         if self.starts_finite is not None:
             checked = eqx.filter(checked, self.starts_finite)
+        # Only what the step replaced is looked at: constants may be infinite.
         is_finite = all_finite((loss, next_loss, checked, _changed_leaves(state.model, model)))
+        # The record is of the state before freezing: the batch that fails shows the loss with which it
+        # failed.
         return freeze_nonfinite(state, after, is_finite), self._record(state, after, loss)
 
     def batch_run(self, state: TrainState, *, batch: Int[Array, ""], member_id: Int[Array, ""]) -> BatchRun:
         """Return the trials of a batch, ready to be run."""
         rng = jax.random.fold_in(state.root_rng, state.step)
-        drawn_for = None if self.shared_trials else member_id
+        draws_of = None if self.shared_trials else member_id
+        # An updated loss is part of the carry, so that it survives a checkpoint.
         loss = self.task.loss if self.loss_update_func is None else state.loss_fn_state.loss
         return BatchRun(
             model=state.model,
-            trials=training_trials(self.task, self.batch_size, batch=batch, member_id=drawn_for, key=rng),
+            trials=training_trials(self.task, self.batch_size, batch=batch, member_id=draws_of, key=rng),
             keys=trial_keys(rng, self.batch_size, member_id=member_id),
             loss=loss.at_batch(batch),
             number=batch,

@@ -148,10 +148,11 @@ def update_model(
     """
     carried = []
     for index, (update, state) in enumerate(zip(updates, states, strict=True)):
-        own_key = key_stream(key, f"model update {index}")
+        # By position: a training resumes with the same draws only if the updates keep their order.
+        update_key = key_stream(key, f"model update {index}")
 
-        def make(current, state, update=update, own_key=own_key):
-            change, next_state = update(current, batch, state, key=own_key)
+        def make(current, state, update=update, update_key=update_key):
+            change, next_state = update(current, batch, state, key=update_key)
             return eqx.apply_updates(current, change), next_state
 
         if enabled is None:
@@ -166,6 +167,8 @@ def _make_if(
     is_enabled: Bool[Array, ""], make: Callable, changed: PyTree[bool], model: AbstractModel, state: PyTree
 ) -> tuple[AbstractModel, PyTree]:
     """Return `make(model, state)` if enabled, else both unchanged."""
+    # Both branches of `cond` must return the same arrays. Only what the update changes passes through it, so
+    # that the rest of the model is not copied.
     changed_part, constant_part = eqx.partition(model, changed)
 
     def run_update(changed_part, state):

@@ -174,6 +174,7 @@ def optimizer_step(
     _check_shapes(updates, state.params)
     params = optax.apply_updates(state.params, updates)
     if trained is not None:
+        # A gradient of zero is not enough to leave a parameter alone: momentum and weight decay move it.
         params = eqx.combine(eqx.filter(params, trained), state.params)
         opt_state = _keep_where_idle(optimizer, trained, opt_state, state.opt_state)
     return dataclasses.replace(state, params=params, opt_state=opt_state)
@@ -210,6 +211,7 @@ def _keep_where_idle(
 ) -> PyTree:
     """Return the new optimizer state, with the old state of parameters that are not trained."""
     with jax.numpy_dtype_promotion("standard"):
+        # Counts and other states that belong to no parameter advance in every phase.
         is_new = optax.tree_utils.tree_map_params(
             lambda params: without_member_axes(optimizer.init(params)),
             lambda _, is_trained: is_trained,
