@@ -1,4 +1,4 @@
-"""Draw the pictures of the concept pages, into `drawings/` beside this script: `python docs/concepts/draw.py`.
+"""Draw the pictures of the concept pages: `python docs/concepts/draw.py` writes them into `drawings/` here.
 
 Lines and text are mid-grey on a transparent background, so that they can be read on light and dark pages.
 """

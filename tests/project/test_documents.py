@@ -147,13 +147,13 @@ TRAIN = inspect.signature(TaskTrainer.__call__)
 
 
 def traced_training(*arguments, **options):
-    """The given ensemble and a history of zeros, if a training can be called so."""
+    """The given ensemble and a history of ones, if a training can be called so."""
     given = TRAIN.bind(*arguments, **options).arguments
     task, ensemble, n_batches = given["task"], given["model"], given["n_batches"]
     assert jax.tree.leaves(given["where_train"](ensemble))
     trials = popsim.sample_trials(task, given["batch_size"], batch=0, key=given["key"])
     evaluation = traced_evaluation(ensemble, task, trials=trials, key=given["key"])
-    loss = types.SimpleNamespace(total=jnp.zeros((n_batches, len(evaluation.losses.total))))
+    loss = types.SimpleNamespace(total=jnp.ones((n_batches, len(evaluation.losses.total))))
     return ensemble, types.SimpleNamespace(loss=loss, members=given.get("members"))
 
 
