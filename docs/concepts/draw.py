@@ -13,6 +13,7 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from popsim.analysis.figures import STYLE_SHEET
 
@@ -24,7 +25,7 @@ BLUE, ORANGE, GREEN = "#2e8bc9", "#d98500", "#1f9e77"  # those of the style, for
 def box(axes: Axes, center: tuple[float, float], text: str, *, color: str = GREY, width: float = 1.7) -> None:
     """Draw a framed word; `width` is in the units of the axes."""
     x, y = center
-    frame = matplotlib.patches.FancyBboxPatch(
+    frame = FancyBboxPatch(
         (x - width / 2, y - 0.21), width, 0.42, boxstyle="round,pad=0.02", fill=False, ec=color, lw=1.2
     )
     axes.add_patch(frame)
@@ -102,7 +103,7 @@ def draw_ensemble(axes: Axes) -> None:
         arrow(axes, (3.3, y), (4.35, 1.5 - 0.16 * member))
     for member in reversed(range(5)):
         x, y = 4.6 + 0.16 * member, 0.55 + 0.16 * member
-        sheet = plt.Rectangle((x, y), 1.3, 0.8, fc="none", ec=BLUE, lw=1.2)
+        sheet = Rectangle((x, y), 1.3, 0.8, fc="none", ec=BLUE, lw=1.2)
         axes.add_patch(sheet)
     note(axes, 5.25, 2.2, "one array: (member, 3 × unit, unit)", color=BLUE)
     note(axes, 5.25, 0.35, "ensemble.network.cell.weight_hh", color=BLUE)
