@@ -31,7 +31,7 @@ NOT_PURE = {
         modes assign_basins received_inputs slow_directions state_jacobians states_with_noise time_constants
         analysis.learning: finite_members fit_exponential fit_two_states learning_curve savings_in_rate
         savings_in_time moving_average simulate_two_states time_to_criterion
-        analysis.population: alignment_index average_by_factors chance_level subtract_condition_mean
+        analysis.neural_activity: alignment_index average_by_factors chance_level subtract_condition_mean
         cosine_tuning decode_condition decode_condition_across_times decode_kinematics
         decode_shuffled_condition demixed_components marginalize maximum_entropy_activity mean_in_time_bins
         n_components_for participation_ratio preferred_direction_change principal_components random_alignment
