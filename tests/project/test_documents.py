@@ -1,5 +1,6 @@
 """The code in the documents runs, and what they name exists."""
 
+import contextlib
 import functools
 import inspect
 import os
@@ -49,16 +50,26 @@ def test_the_code_about_bodies_runs():
     assert scope["course"].muscles.force.shape == (40, 6) and scope["arm"].n_commands == 7
 
 
+TRAINING_PAGES = [
+    "README.md",
+    "docs/start/ten_minutes.md",
+    "docs/how_to/extending.md",
+    "docs/how_to/tasks.md",
+]
+
+
 @pytest.mark.full  # in short: test_the_code_fits_together
-@pytest.mark.parametrize("document", ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"])
-def test_the_code_runs(document):
+@pytest.mark.parametrize("document", TRAINING_PAGES)
+def test_the_code_runs(document, monkeypatch, tmp_path):
     """As it stands, but for two batches only, and with smaller trials."""
+    monkeypatch.chdir(tmp_path)
     assert run_code(document)["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"])
-def test_the_code_fits_together(document, monkeypatch):
+@pytest.mark.parametrize("document", TRAINING_PAGES)
+def test_the_code_fits_together(document, monkeypatch, tmp_path):
     """What is trained or evaluated is traced and not compiled: its numbers are not what they should be."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
     monkeypatch.setattr(popsim, "evaluate_ensemble", traced_evaluation)
     run_code(document)
@@ -82,6 +93,24 @@ def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
     assert history.updates["Homeostasis"]["batch"].tolist() == [1, 3, 5, 7]
     np.testing.assert_array_equal(history.updates["Homeostasis"]["Homeostasis.rate"], scope["unit_rates"])
     assert scope["rates"].shape == (4, 3) and np.all(np.diff(scope["rates"], axis=0) <= 0)
+
+
+def test_the_setting_of_cores_exists():
+    (block,) = code_blocks("docs/start/install.md")
+    with contextlib.suppress(RuntimeError):  # JAX has begun; it knows the setting
+        exec(compile(block, "install.md", "exec"), {})
+
+
+@pytest.mark.parametrize(
+    "page", sorted((ROOT / "docs" / "concepts").glob("*.md")), ids=lambda page: page.stem
+)
+def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
+    (block,) = code_blocks(str(page.relative_to(ROOT)))
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        exec(compile(block, page.name, "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    for expected in re.findall(r"print\(.*\)  # ([(\[][^a-z]*?[)\]])", block):
+        assert expected in printed, expected
 
 
 def run_code(document):
@@ -118,13 +147,13 @@ TRAIN = inspect.signature(TaskTrainer.__call__)
 
 
 def traced_training(*arguments, **options):
-    """The given ensemble and a history of zeros, if a training can be called so."""
+    """The given ensemble and a history of ones, if a training can be called so."""
     given = TRAIN.bind(*arguments, **options).arguments
     task, ensemble, n_batches = given["task"], given["model"], given["n_batches"]
     assert jax.tree.leaves(given["where_train"](ensemble))
     trials = popsim.sample_trials(task, given["batch_size"], batch=0, key=given["key"])
     evaluation = traced_evaluation(ensemble, task, trials=trials, key=given["key"])
-    loss = types.SimpleNamespace(total=jnp.zeros((n_batches, len(evaluation.losses.total))))
+    loss = types.SimpleNamespace(total=jnp.ones((n_batches, len(evaluation.losses.total))))
     return ensemble, types.SimpleNamespace(loss=loss, members=given.get("members"))
 
 
@@ -174,9 +203,9 @@ def saved_run(tmp_path_factory):
 
 def test_the_code_about_a_saved_run_runs(saved_run, monkeypatch):
     monkeypatch.chdir(saved_run)
-    (block,) = (block for block in code_blocks("README.md") if "open_run" in block)
+    (block,) = (block for block in code_blocks("docs/start/ten_minutes.md") if "open_run" in block)
     scope = {}
-    exec(compile(block, "README.md", "exec"), scope)
+    exec(compile(block, "ten_minutes.md", "exec"), scope)
     assert scope["curve"].shape == (100,) and scope["weights"].shape == (3, 12, 4)
     assert scope["left"].lines and scope["right"].lines
     assert scope["onset"].shape == scope["speed"].shape[:2]
@@ -245,7 +274,7 @@ def commands(document: str) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in lines if line.startswith("popsim ")]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/how_to/runs.md"])
+@pytest.mark.parametrize("document", ["docs/start/ten_minutes.md", "docs/how_to/runs.md"])
 def test_the_commands_run(document, saved_run, monkeypatch):
     """On the saved run; of those that train only whether they are understood."""
     monkeypatch.chdir(saved_run)
