@@ -16,6 +16,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -276,7 +277,9 @@ def recipe_code(recipe: str) -> str:
     code = "\n".join(code_blocks(f"docs/how_to/recipes/{recipe}.md"))
     code = re.sub(r"\b32\b", "8", code)
     code = re.sub(r"\blog_step=\d+", "log_step=2", code)
-    return re.sub(r"(n_batches=|\"n_batches\": )(\d\d+)", lambda few: f"{few[1]}{int(few[2]) // 100 + 1}", code)
+    return re.sub(
+        r"(n_batches=|\"n_batches\": )(\d\d+)", lambda few: f"{few[1]}{int(few[2]) // 100 + 1}", code
+    )
 
 
 @pytest.fixture(scope="module")
@@ -284,6 +287,7 @@ def recipes_begin(tmp_path_factory):
     """A folder with two small runs, and the names that recipes begin with."""
     folder = tmp_path_factory.mktemp("recipes")
     with tiny_runs(tmp_path_factory) as folder_of_runs, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in the tests below
         for name in ("center-out-0", "slower"):
             shutil.copytree(folder_of_runs("center-out-0") / "runs" / "center-out-0", folder / "runs" / name)
         patch.chdir(folder)
@@ -291,19 +295,19 @@ def recipes_begin(tmp_path_factory):
         with jax.numpy_dtype_promotion("standard"):  # as users have it
             exec(compile(recipe_code("index"), "docs/how_to/recipes/index.md", "exec"), scope)
         assert scope["history"].batch.size == 4
+        patch.undo()
         yield folder, scope
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.usefixtures("as_users_run")
 def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     """Its code, then its commands; packages that are not installed, and several devices, have stand-ins."""
     folder, scope = recipes_begin
     monkeypatch.chdir(folder)
     logged = stand_in_for_loggers(monkeypatch)
     update = jax.config.update
-    monkeypatch.setattr(
-        jax.config, "update", lambda name, value: "jax_num" in name or update(name, value)
-    )
+    monkeypatch.setattr(jax.config, "update", lambda name, value: "jax_num" in name or update(name, value))
     after = dict(scope)
     with jax.numpy_dtype_promotion("standard"):
         exec(compile(recipe_code(recipe), f"docs/how_to/recipes/{recipe}.md", "exec"), after)
@@ -319,9 +323,10 @@ def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
             continue
         main(_small_sweep(arguments) if arguments[:2] == ["sweep", "center-out"] else arguments)
     if recipe == "wandb_mlflow":
-        assert [(run, step) for run, step, _ in logged] == [("first-decisions", 1), ("first-decisions", 2)] + [
-            ("run-0", 3)
-        ]
+        assert [(run, step) for run, step, _ in logged] == [
+            ("first-decisions", 1),
+            ("first-decisions", 2),
+        ] + [("run-0", 3)]
         assert all(values.keys() == {f"loss/member {index}" for index in range(3)} for *_, values in logged)
 
 
