@@ -17,10 +17,12 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
-from tiny_runs import spare_center_out
+from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
 from popsim import tasks, training
@@ -271,7 +273,8 @@ def commands(document: str) -> list[list[str]]:
     """The arguments of the popsim commands in the blocks of bash that are no scripts."""
     blocks = re.findall(r"```bash\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
     lines = [line for block in blocks if not block.startswith("#!") for line in block.splitlines()]
-    return [shlex.split(line)[1:] for line in lines if line.startswith("popsim ")]
+    found = (re.match(r"(?:[A-Z_0-9]+=\S+ )*popsim (.*)", line) for line in lines)
+    return [shlex.split(each[1], comments=True) for each in found if each]
 
 
 @pytest.mark.parametrize("document", ["docs/start/ten_minutes.md", "docs/how_to/runs.md"])
@@ -293,6 +296,99 @@ def _small_sweep(arguments: list[str]) -> list[str]:
     fewer = {"n-units=32,64": "n-units=3", "0:5": "0:2"}
     size = ["--n-batches", "2", "--log-step", "1", "--batch-size", "2", "--duration", "0.1"]
     return [*(fewer.get(word, word) for word in arguments), *size, "--plant", "point-mass", "--quiet"]
+
+
+RECIPES = sorted(path.stem for path in (ROOT / "docs/how_to/recipes").glob("*.md") if path.stem != "index")
+
+
+def recipe_code(recipe: str) -> str:
+    """The code of a recipe, for small networks and few batches; those of two trainings stay in order."""
+    code = "\n".join(code_blocks(f"docs/how_to/recipes/{recipe}.md"))
+    code = re.sub(r"\b32\b", "8", code)
+    code = re.sub(r"\blog_step=\d+", "log_step=2", code)
+    return re.sub(
+        r"(n_batches=|\"n_batches\": )(\d\d+)", lambda few: f"{few[1]}{int(few[2]) // 100 + 1}", code
+    )
+
+
+@pytest.fixture(scope="module")
+def recipes_begin(tmp_path_factory):
+    """A folder with two small runs, and the names that recipes begin with."""
+    folder = tmp_path_factory.mktemp("recipes")
+    with tiny_runs(tmp_path_factory) as folder_of_runs, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # as in the tests below
+        for name in ("center-out-0", "slower"):
+            shutil.copytree(folder_of_runs("center-out-0") / "runs" / "center-out-0", folder / "runs" / name)
+        patch.chdir(folder)
+        scope = {}
+        with jax.numpy_dtype_promotion("standard"):  # as users have it
+            exec(compile(recipe_code("index"), "docs/how_to/recipes/index.md", "exec"), scope)
+        assert scope["history"].batch.size == 4
+        patch.undo()
+        yield folder, scope
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.usefixtures("as_users_run")
+def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
+    """Its code, then its commands; packages that are not installed, and several devices, have stand-ins."""
+    folder, scope = recipes_begin
+    monkeypatch.chdir(folder)
+    logged = stand_in_for_loggers(monkeypatch)
+    update = jax.config.update
+    monkeypatch.setattr(jax.config, "update", lambda name, value: "jax_num" in name or update(name, value))
+    after = dict(scope)
+    with jax.numpy_dtype_promotion("standard"):
+        exec(compile(recipe_code(recipe), f"docs/how_to/recipes/{recipe}.md", "exec"), after)
+    plt.close("all")
+    monkeypatch.setattr(
+        "popsim.cli._train.run_experiment", lambda *_, **__: popsim.open_run("runs/center-out-0")
+    )
+    monkeypatch.setattr("popsim.cli._train.training_devices", lambda count: jax.devices())
+    spare_center_out(monkeypatch)
+    run_elsewhere = commands("README.md") + commands("docs/how_to/runs.md")
+    for arguments in commands(f"docs/how_to/recipes/{recipe}.md"):
+        if arguments in run_elsewhere:
+            continue
+        main(_small_sweep(arguments) if arguments[:2] == ["sweep", "center-out"] else arguments)
+    if recipe == "wandb_mlflow":
+        assert [(run, step) for run, step, _ in logged] == [
+            ("first-decisions", 1),
+            ("first-decisions", 2),
+        ] + [("run-0", 3)]
+        assert all(values.keys() == {f"loss/member {index}" for index in range(3)} for *_, values in logged)
+
+
+def stand_in_for_loggers(monkeypatch) -> list[tuple[str, int, dict]]:
+    """Modules `wandb` and `mlflow` with what the recipe calls; returns what they log, with the run's id."""
+    logged, ids = [], []
+
+    class Run:
+        def __init__(self, run_id):
+            self.info = types.SimpleNamespace(run_id=run_id)
+
+        def log(self, values, step):
+            logged.append((self.info.run_id, step, values))
+
+        def finish(self, exit_code):
+            assert exit_code == 0
+
+    def start_run(run_id):
+        ids.append(run_id or f"run-{len(ids)}")
+        return Run(ids[-1])
+
+    def init(project, id, resume, config):
+        assert resume == "allow"
+        return Run(id)
+
+    mlflow = types.SimpleNamespace(
+        start_run=start_run,
+        log_metrics=lambda values, step: Run(ids[-1]).log(values, step),
+        end_run=lambda status: None,
+    )
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=init))
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    return logged
 
 
 FAKE = """#!/usr/bin/env python3
