@@ -6,26 +6,26 @@ if __name__ != "popsim.analysis":
 import importlib
 from typing import TYPE_CHECKING
 
-from popsim.analysis import behaviour, dynamics, learning, population, similarity, statistics, trainables
+from popsim.analysis import behaviour, dynamics, learning, neural_activity, similarity, statistics, trainables
 from popsim.analysis.trial_times import (
-    aligned_to,
-    in_window,
-    last_in_window,
+    align_to_event,
+    last_value_in_window,
+    mask_outside_window,
     mean_in_window,
     time_from_event,
     window_mask,
 )
 
 __all__ = [
-    "aligned_to",
+    "align_to_event",
     "behaviour",
     "dynamics",
     "figures",
-    "in_window",
-    "last_in_window",
+    "mask_outside_window",
+    "last_value_in_window",
     "learning",
     "mean_in_window",
-    "population",
+    "neural_activity",
     "similarity",
     "statistics",
     "time_from_event",

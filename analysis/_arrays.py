@@ -54,7 +54,7 @@ def as_numbers(name: str, values: AnyArray, dtype: type) -> Inexact[np.ndarray, 
         raise ValueError(f"`{name}` must be an array of numbers, got {kind_of(values)}: {error}.") from error
 
 
-def sized(name: str, values: Any) -> Any:
+def as_sized(name: str, values: Any) -> Any:
     """Return what has a shape, such as a lazy array of a history, as it is, and lists as an array."""
     return values if hasattr(values, "shape") else as_float64(name, values)
 
@@ -86,7 +86,7 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise ValueError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
 
 
-def optional(name: str, extra: str = "analysis") -> ModuleType:
+def import_optional(name: str, extra: str = "analysis") -> ModuleType:
     """Import an optional module, such as `sklearn.cluster`.
 
     **Arguments:**
@@ -143,7 +143,7 @@ def check_trials(name: str, of_trials: AnyArray, n_trials: int) -> None:
         )
 
 
-def checked_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_members: int) -> np.ndarray:
+def as_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_members: int) -> np.ndarray:
     """Return the label of the group of each member; raise `ValueError` unless there is one per member."""
     names = np.asarray(groups)
     if len(names) != n_members:
@@ -151,7 +151,7 @@ def checked_groups(groups: Sequence[Any] | Shaped[AnyArray, " member"], n_member
     return names
 
 
-def different_labels(
+def unique_labels(
     labels: Shaped[AnyArray, " trial"],
 ) -> tuple[Shaped[np.ndarray, " label"], Int[np.ndarray, " trial"]]:
     """Return the distinct labels in ascending order, and the index of the label of each trial.

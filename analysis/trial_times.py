@@ -8,10 +8,17 @@ from popsim._checks import n_steps_in
 from popsim.trial import Trial, n_trials
 from popsim.windows import AbstractWindow, Timeline
 
-__all__ = ["window_mask", "in_window", "mean_in_window", "last_in_window", "time_from_event", "aligned_to"]
+__all__ = [
+    "window_mask",
+    "mask_outside_window",
+    "mean_in_window",
+    "last_value_in_window",
+    "time_from_event",
+    "align_to_event",
+]
 
 
-def trial_time_last(
+def move_trial_time_last(
     values: Shaped[Array, "..."], trials: Trial, time_axis: int
 ) -> Shaped[Array, "*axes trial time"]:
     """Move the axes of trials and time to the end; the trial axis is the one before time."""
@@ -26,14 +33,14 @@ def trial_time_last(
     return jnp.moveaxis(values, (axis - 1, axis), (-2, -1))
 
 
-def time_back(values: Shaped[Array, "*axes trial time"], time_axis: int) -> Shaped[Array, "..."]:
-    """Undo `trial_time_last`."""
+def restore_time_axis(values: Shaped[Array, "*axes trial time"], time_axis: int) -> Shaped[Array, "..."]:
+    """Undo `move_trial_time_last`."""
     axis = time_axis % values.ndim
     return jnp.moveaxis(values, (-2, -1), (axis - 1, axis))
 
 
-def trial_back(values: Shaped[Array, "*axes trial"], time_axis: int) -> Shaped[Array, "..."]:
-    """Undo `trial_time_last` after the time axis was reduced."""
+def restore_trial_axis(values: Shaped[Array, "*axes trial"], time_axis: int) -> Shaped[Array, "..."]:
+    """Undo `move_trial_time_last` after the time axis was reduced."""
     return jnp.moveaxis(values, -1, time_axis % (values.ndim + 1) - 1)
 
 
@@ -52,7 +59,7 @@ def window_mask(trials: Trial, window: AbstractWindow) -> Bool[Array, "trial tim
     return jax.vmap(of_trial)(trials.timeline, jnp.arange(n_trials(trials)))
 
 
-def in_window(
+def mask_outside_window(
     values: Float[Array, "..."], trials: Trial, window: AbstractWindow, *, time_axis: int = -1
 ) -> Float[Array, "..."]:
     """Return the values inside a window and NaN outside it, in the same shape.
@@ -63,8 +70,8 @@ def in_window(
     - `trials`, `window`: as for `window_mask`.
     - `time_axis`: the axis of time, which follows that of the trials; -2 if a feature axis comes last.
     """
-    last = trial_time_last(values, trials, time_axis)
-    return time_back(jnp.where(window_mask(trials, window), last, jnp.nan), time_axis)
+    last = move_trial_time_last(values, trials, time_axis)
+    return restore_time_axis(jnp.where(window_mask(trials, window), last, jnp.nan), time_axis)
 
 
 def mean_in_window(
@@ -72,26 +79,26 @@ def mean_in_window(
 ) -> Float[Array, "..."]:
     """Average over the steps of a window. NaN in trials where the window is empty.
 
-    **Arguments:** as for `in_window`.
+    **Arguments:** as for `mask_outside_window`.
     """
-    last, mask = trial_time_last(values, trials, time_axis), window_mask(trials, window)
+    last, mask = move_trial_time_last(values, trials, time_axis), window_mask(trials, window)
     mean = jnp.mean(last, axis=-1, where=mask)
-    return trial_back(jnp.where(jnp.any(mask, axis=-1), mean, jnp.nan), time_axis)
+    return restore_trial_axis(jnp.where(jnp.any(mask, axis=-1), mean, jnp.nan), time_axis)
 
 
-def last_in_window(
+def last_value_in_window(
     values: Float[Array, "..."], trials: Trial, window: AbstractWindow, *, time_axis: int = -1
 ) -> Float[Array, "..."]:
     """Return the value at the last step of a window. NaN in trials where the window is empty.
 
     For example, `cursor_error` at the end of `popsim.windows.InEpoch("movement")` is the end-point error.
 
-    **Arguments:** as for `in_window`.
+    **Arguments:** as for `mask_outside_window`.
     """
-    last, mask = trial_time_last(values, trials, time_axis), window_mask(trials, window)
+    last, mask = move_trial_time_last(values, trials, time_axis), window_mask(trials, window)
     step = mask.shape[-1] - 1 - jnp.argmax(mask[:, ::-1], axis=-1)
     value = last[..., jnp.arange(step.size), step]
-    return trial_back(jnp.where(jnp.any(mask, axis=-1), value, jnp.nan), time_axis)
+    return restore_trial_axis(jnp.where(jnp.any(mask, axis=-1), value, jnp.nan), time_axis)
 
 
 def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
@@ -111,7 +118,7 @@ def time_from_event(trials: Trial, event: str) -> Float[Array, "trial time"]:
     return jnp.where(happens[:, None], since, jnp.nan)
 
 
-def aligned_to(
+def align_to_event(
     values: Float[Array, "..."],
     trials: Trial,
     event: str,
@@ -138,10 +145,10 @@ def aligned_to(
         if seconds > n_steps * dt + 1e-6:
             raise ValueError(f"`{name}` must be within a trial, {n_steps * dt:.4g} s, got {seconds} s.")
     offsets = jnp.arange(-n_steps_in("before", before, dt), n_steps_in("after", after, dt))
-    last = trial_time_last(values, trials, time_axis)
+    last = move_trial_time_last(values, trials, time_axis)
     happens = trials.timeline.happens(event)
     steps = trials.timeline.events[event][:, None] + offsets
     is_there = (steps >= 0) & (steps < n_steps) & happens[:, None]
     rows = jnp.arange(steps.shape[0])[:, None]
     aligned = last[..., rows, jnp.clip(steps, 0, n_steps - 1)]
-    return time_back(jnp.where(is_there, aligned, jnp.nan), time_axis)
+    return restore_time_axis(jnp.where(is_there, aligned, jnp.nan), time_axis)

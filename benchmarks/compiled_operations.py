@@ -18,7 +18,7 @@ from contestants.with_popsim import reference_work
 from popsim.engine import plain_jax
 from popsim.training import TaskTrainer, adam
 from popsim.training.loop.batch_loop import CallPlan, _compiled_run
-from popsim.training.loop.plan import plan_training
+from popsim.training.loop.training_plan import plan_training
 from popsim.training.options import Training
 
 NOT_WORK = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast"}

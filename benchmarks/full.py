@@ -119,7 +119,7 @@ def write_page(rows: dict[str, list[Row]]) -> None:
     PAGE.write_text(text)
 
 
-def put(kind: str, rows: list[Row]) -> None:
+def replace_rows(kind: str, rows: list[Row]) -> None:
     """Put rows into the page, in place of those of the same modules or scripts."""
     page = read_page()
     new = {row[0] for row in rows}
@@ -139,13 +139,13 @@ def main() -> None:
     all_passed = True
     if modules or not names:
         rows, passed = prove_tests(modules)
-        put("tests", rows)
+        replace_rows("tests", rows)
         all_passed &= passed
     for script in SCRIPTS:
         if script in names or not names:
             print(f"\n{script}", flush=True)
             rows, passed = prove_faults(script)
-            put("faults", rows)
+            replace_rows("faults", rows)
             all_passed &= passed
     sys.exit(not all_passed)
 

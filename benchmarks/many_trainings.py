@@ -67,7 +67,7 @@ def selections(n: int, look: Look) -> None:
 WAYS = {"by the API": (by_the_api, 100), "cells": (cells, 100), "selections": (selections, 20)}
 
 
-def measured(way: str, n: int | None = None) -> list[list[float]]:
+def measure_memory(way: str, n: int | None = None) -> list[list[float]]:
     """Return memory in MB and the number of compilations after each training."""
     usages: list[list[float]] = []
     compiled: list[str] = []
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, help="trainings of each way")
     arguments = parser.parse_args()
     if arguments.way:
-        print(json.dumps(measured(arguments.way, arguments.n)))
+        print(json.dumps(measure_memory(arguments.way, arguments.n)))
         return
     usages = {}
     for way in WAYS:

@@ -1,10 +1,10 @@
-"""What members that a control has stopped cost: the reference work, 16 members in blocks of 4.
+"""What members cost that a population update has stopped: the reference work, 16 members in blocks of 4.
 
     python benchmarks/stopping_cost.py
 
-The time of a batch without control, with a control that stops nobody, and with one that has stopped 12 of the
+The time of a batch without updates, with one that stops nobody, and with one that has stopped 12 of the
 members, one of each four; and the largest difference between the weights of those that train and the weights
-without control, which must be 0. Medians of turns, in CPU time.
+without updates, which must be 0. Medians of turns, in CPU time.
 """
 
 import dataclasses
@@ -36,12 +36,12 @@ def main() -> None:
     """Measure, and print the ratios."""
     task, ensemble = reference()
     optimizer = training.adam(1e-3)
-    controls = {"no updates": (), "nobody stopped": [StopFor(1)], "12 of 16 stopped": [StopFor(4)]}
-    spent: dict[str, list[float]] = {name: [] for name in controls}
+    updates_by_name = {"no updates": (), "nobody stopped": [StopFor(1)], "12 of 16 stopped": [StopFor(4)]}
+    spent: dict[str, list[float]] = {name: [] for name in updates_by_name}
     weights = {}
     for _ in range(TURNS):
-        for name, control in controls.items():
-            trainer = training.TaskTrainer(optimizer, population_updates=control, member_batch_size=BLOCK)
+        for name, updates in updates_by_name.items():
+            trainer = training.TaskTrainer(optimizer, population_updates=updates, member_batch_size=BLOCK)
             at: list[float] = []
             look = functools.partial(_append_time, at)
             trained, _ = trainer(

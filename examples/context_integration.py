@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int, Key
 import popsim
 from command_line import parse_options
 from figures.context_integration import draw_figure
-from gates import Row, as_control, exit_code, print_table
+from gates import Row, exit_code, negative_controls, print_table
 from popsim.analysis.behaviour import PsychometricFit, choice_fractions, fit_psychometric
 from popsim.training import TaskTrainer, adam
 from references import ideal_observer as reference
@@ -67,14 +67,14 @@ class IntegrateInContext(popsim.AbstractTask):
         coherence = popsim.distributions.Choice(COHERENCES)
         coherences = [coherence.sample(key=popsim.key_stream(key, stream)) for stream in STREAMS]
         context = jax.random.randint(popsim.key_stream(key, "context"), (), 0, len(STREAMS))
-        return self.shown(jnp.stack(coherences), context, key=popsim.key_stream(key, "evidence"))
+        return self.trial_of(jnp.stack(coherences), context, key=popsim.key_stream(key, "evidence"))
 
     def validation_trials(self):
         pairs = jnp.asarray([(c, d, k) for c in COHERENCES for d in COHERENCES for k in range(len(STREAMS))])
         keys = jax.random.split(jax.random.key(0), len(pairs))
-        return jax.vmap(lambda p, key: self.shown(p[:2], p[2].astype(int), key=key))(pairs, keys)
+        return jax.vmap(lambda p, key: self.trial_of(p[:2], p[2].astype(int), key=key))(pairs, keys)
 
-    def shown(
+    def trial_of(
         self, coherences: Float[Array, " stream"], context: Int[Array, ""], *, key: Key[Array, ""]
     ) -> popsim.Trial:
         """The trial with these coherences and this context."""
@@ -247,7 +247,7 @@ def control_rows(tested: dict[str, Choices]) -> list[Row]:
     for name, measures in CONTROLS.items():
         for measure in measures:
             rows += measure(tested[name], name=f"{name}, ")
-    return as_control(rows)
+    return negative_controls(rows)
 
 
 def run(size: Size, seed: int) -> dict[str, Choices]:

@@ -22,7 +22,15 @@ from jaxtyping import Array, Float, Key
 import popsim
 from command_line import parse_options, run_on_saved
 from figures.deep_linear_learning import Course, draw_figure
-from gates import Row, as_control, at_most, exit_code, print_table, within, within_errors
+from gates import (
+    Row,
+    exit_code,
+    negative_controls,
+    print_table,
+    standard_error_row,
+    tolerance_row,
+    upper_bound_row,
+)
 from popsim.analysis.trainables import mode_strengths
 from popsim.training import TaskTrainer, adam, open_history, save_history, sgd
 from references import deep_linear_learning as reference
@@ -158,12 +166,12 @@ def aligned_rows(coarse: Course, fine: Course) -> list[Row]:
     errors, halves, rows = worst_errors(fine), half_times(fine), []
     for member in range(N_ALIGNED):
         name = str(member)
-        rows.append(at_most("aligned, largest error", name, errors[member], 0.005))
+        rows.append(upper_bound_row("aligned, largest error", name, errors[member], 0.005))
         error_at_coarse = worst_errors(coarse)[member]
         rows.append(Row("aligned, error at 10x rate", name, error_at_coarse, errors[member], gate=(8, 12)))
         for s, half in zip(STRENGTHS, halves[member], strict=True):
             expected = reference.half_time(s, ALIGNED_SIZE**2)
-            rows.append(within(f"aligned, half time s={s:g}", name, half, expected, 0.01))
+            rows.append(tolerance_row(f"aligned, half time s={s:g}", name, half, expected, 0.01))
     return rows
 
 
@@ -178,17 +186,17 @@ def random_rows(fine: Course) -> list[Row]:
     rows = [Row("random, members in order", "all", ordered.sum(), N_RANDOM, gate=(1, 1))]
     means, errors = scaled.mean(axis=0), scaled.std(axis=0, ddof=1) / N_RANDOM**0.5
     spread = np.ptp(means) / means.mean()
-    rows.append(at_most("random, spread of s t_half", "mean", spread, 0.1))
+    rows.append(upper_bound_row("random, spread of s t_half", "mean", spread, 0.1))
     for i, s in enumerate(STRENGTHS):
         expected = reference.random_scaled_half_time(s, i, N_UNITS, RANDOM_STD)
-        rows.append(within_errors(f"random, s t_half s={s:g}", "mean", means[i], expected, errors[i]))
+        rows.append(standard_error_row(f"random, s t_half s={s:g}", "mean", means[i], expected, errors[i]))
     return rows
 
 
 def drift_rows(coarse: Course, fine: Course) -> list[Row]:
     """What the gradient flow conserves drifts in proportion to the rate, of the random members."""
     largest = [course.drift[N_ALIGNED:].max() for course in (coarse, fine)]
-    rows = [at_most("random, drift at 10x rate", "worst", largest[0], 1e-5)]
+    rows = [upper_bound_row("random, drift at 10x rate", "worst", largest[0], 1e-5)]
     return [*rows, Row("random, drift at 10x rate", "worst", largest[0], largest[1], gate=(8, 12))]
 
 
@@ -201,7 +209,7 @@ def analyse(options: argparse.Namespace) -> int:
     controls = [*unhalved, drift_rows(courses["Adam"], fine)[0]]
     names = [f"{'Adam' if 'drift' in row.condition else 'no 1/2'}: {row.condition}" for row in controls]
     controls = [dataclasses.replace(row, condition=name) for row, name in zip(controls, names, strict=True)]
-    rows += as_control(controls)
+    rows += negative_controls(controls)
     print_table(rows, "found", "reference")
     expected = [reference.random_scaled_half_time(s, i, N_UNITS, RANDOM_STD) for i, s in enumerate(STRENGTHS)]
     scaled = half_times(fine)[N_ALIGNED:] * STRENGTHS

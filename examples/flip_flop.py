@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Key
 import popsim
 from command_line import parse_options, run_on_saved
 from figures.flip_flop import Memory, draw_figure
-from gates import Row, as_control, at_most, exit_code, print_table
+from gates import Row, exit_code, negative_controls, print_table, upper_bound_row
 from popsim.store import load_model, read_model_details, save_model
 from popsim.training import TaskTrainer, adam, log_spaced_batches, open_history, save_history
 
@@ -42,7 +42,7 @@ LARGEST_HELD_ERROR = 0.5  # so that it is nearer to its bit, +1 or -1, than to n
 
 
 @dataclasses.dataclass(frozen=True)
-class Cell:
+class NetworkKind:
     """A kind of network, and the learning rate for it."""
 
     build: Callable[[Key[Array, ""]], popsim.networks.AbstractNetwork]
@@ -59,7 +59,7 @@ def build_tanh(key: Key[Array, ""]) -> popsim.networks.LeakyRNN:
     return popsim.networks.LeakyRNN(N_BITS, 64, N_BITS, tau=DT, dt=DT, gain=0.9, key=key)
 
 
-CELLS = {"GRU": Cell(build_gru, 5e-3), "tanh": Cell(build_tanh, 3e-3)}
+NETWORK_KINDS = {"GRU": NetworkKind(build_gru, 5e-3), "tanh": NetworkKind(build_tanh, 3e-3)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,14 +92,16 @@ class FlipFlop(popsim.AbstractTask):
             jax.random.bernoulli(popsim.key_stream(key, "times"), PULSE_PROBABILITY, shape).at[0].set(True)
         )
         signs = jax.random.rademacher(popsim.key_stream(key, "signs"), shape, float)
-        return self.pulsed(jnp.where(comes, signs, 0.0))
+        return self.trial_of(jnp.where(comes, signs, 0.0))
 
     def validation_trials(self):
         """The eight triples of bits, set at the first step and held."""
         bits = 1.0 - 2.0 * ((jnp.arange(2**N_BITS)[:, None] >> jnp.arange(N_BITS)) & 1)
-        return jax.vmap(lambda triple: self.pulsed(jnp.zeros((self.n_steps, N_BITS)).at[0].set(triple)))(bits)
+        return jax.vmap(lambda triple: self.trial_of(jnp.zeros((self.n_steps, N_BITS)).at[0].set(triple)))(
+            bits
+        )
 
-    def pulsed(self, pulses: Float[Array, "time bit"]) -> popsim.Trial:
+    def trial_of(self, pulses: Float[Array, "time bit"]) -> popsim.Trial:
         """The trial with these pulses, +1, -1 or 0 for none."""
         bits = jax.lax.associative_scan(lambda old, new: jnp.where(new == 0, old, new), pulses)
         targets = popsim.OutputTarget(bits, jnp.ones(self.n_steps))
@@ -111,7 +113,7 @@ def build_ensemble(cell: str, n_members: int, seed: int) -> popsim.NetworkModel:
     key = popsim.key_stream(jax.random.key(seed), f"{cell} networks")
 
     def build(key):
-        return popsim.NetworkModel(CELLS[cell].build(key), dt=DT)
+        return popsim.NetworkModel(NETWORK_KINDS[cell].build(key), dt=DT)
 
     return popsim.make_ensemble(build, n_members, key=key)
 
@@ -119,7 +121,7 @@ def build_ensemble(cell: str, n_members: int, seed: int) -> popsim.NetworkModel:
 def train(folder: Path, cell: str, size: Size, seed: int) -> popsim.NetworkModel:
     """The trained ensemble; it and its history are saved in `folder`."""
     untrained = build_ensemble(cell, size.n_members, seed)
-    trained, history = TaskTrainer(adam(CELLS[cell].rate))(
+    trained, history = TaskTrainer(adam(NETWORK_KINDS[cell].rate))(
         FlipFlop(),
         untrained,
         size.n_batches,
@@ -163,14 +165,15 @@ def respond(ensemble: popsim.NetworkModel, task: FlipFlop, trials: popsim.Trial,
 def error_rows(name: str, memory: Memory, largest: float) -> list[Row]:
     """The mean squared error of each member."""
     errors = np.mean((memory.outputs - memory.bits) ** 2, axis=(1, 2, 3))
-    return [at_most(f"{name}, MSE", str(i), error, largest) for i, error in enumerate(errors)]
+    return [upper_bound_row(f"{name}, MSE", str(i), error, largest) for i, error in enumerate(errors)]
 
 
 def held_rows(name: str, memory: Memory) -> list[Row]:
     """By how much a held output is wrong at most."""
     errors = memory.largest_errors()[:, N_SETTLING:].max(axis=1)
     return [
-        at_most(f"{name}, held error", str(i), error, LARGEST_HELD_ERROR) for i, error in enumerate(errors)
+        upper_bound_row(f"{name}, held error", str(i), error, LARGEST_HELD_ERROR)
+        for i, error in enumerate(errors)
     ]
 
 
@@ -181,12 +184,13 @@ def drift_rows(name: str, memory: Memory) -> list[Row]:
         outputs = memory.outputs[:, :, start : start + N_HELD]
         drifts = np.abs(outputs - outputs[:, :, :1]).max(axis=(1, 2, 3))
         rows += [
-            at_most(f"{name}, drift {when}", str(i), drift, LARGEST_DRIFT) for i, drift in enumerate(drifts)
+            upper_bound_row(f"{name}, drift {when}", str(i), drift, LARGEST_DRIFT)
+            for i, drift in enumerate(drifts)
         ]
     return [dataclasses.replace(row, gate=None) if "soon" in row.condition else row for row in rows]
 
 
-def cell_rows(
+def kind_rows(
     cell: str, trained: popsim.NetworkModel, size: Size, seed: int
 ) -> tuple[list[Row], dict[str, Memory]]:
     """The rows of one kind of network, and what the networks put out in trials and when they hold."""
@@ -208,19 +212,21 @@ def cell_rows(
     controls = error_rows(f"{cell}, untrained", before, size.largest_error)
     controls += held_rows(f"{cell}, untrained", held_before)
     controls += error_rows(f"{cell}, other trial", other_trial, size.largest_error)
-    return rows + as_control(controls), {"trials": memory, "holding": holding_memory}
+    return rows + negative_controls(controls), {"trials": memory, "holding": holding_memory}
 
 
 def analyse(options: argparse.Namespace, size: Size) -> int:
     """Open what was saved, test it, print the table, draw the figure."""
     rows: list[Row] = []
     memories: dict[str, Any] = {}
-    for cell in CELLS:
+    for cell in NETWORK_KINDS:
         trained = trained_networks(options.out, cell, size, options.seed)
-        new_rows, memories[cell] = cell_rows(cell, trained, size, options.seed)
+        new_rows, memories[cell] = kind_rows(cell, trained, size, options.seed)
         rows += new_rows
     print_table(rows, "found", "largest")
-    losses = {cell: open_history(options.out / cell).loss.sum("term", skipna=False).values for cell in CELLS}
+    losses = {
+        cell: open_history(options.out / cell).loss.sum("term", skipna=False).values for cell in NETWORK_KINDS
+    }
     largest = (size.largest_error, LARGEST_HELD_ERROR)
     print(*draw_figure(options.out, memories, losses, largest, N_HELD), sep="\n")
     return exit_code(rows)
@@ -233,7 +239,7 @@ def main() -> int:
     size = QUICK if options.quick else FULL
     if options.saved:
         return analyse(options, size)
-    for cell in CELLS:
+    for cell in NETWORK_KINDS:
         began = time.perf_counter()
         train(options.out, cell, size, options.seed)
         seconds = time.perf_counter() - began

@@ -24,8 +24,18 @@ import popsim
 from command_line import parse_options, run_on_saved
 from figures.flip_flop_fixed_points import Portrait, draw_figure
 from figures.network_distances import draw_network_map
-from flip_flop import CELLS, FULL, N_BITS, QUICK, FlipFlop, Size, build_ensemble, train, trained_networks
-from gates import Row, as_control, at_most, exit_code, print_table, within
+from flip_flop import (
+    FULL,
+    N_BITS,
+    NETWORK_KINDS,
+    QUICK,
+    FlipFlop,
+    Size,
+    build_ensemble,
+    train,
+    trained_networks,
+)
+from gates import Row, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
 from network_distances import distance_rows, network_distances, without_gate
 from popsim.analysis import dynamics
 
@@ -77,7 +87,7 @@ def largest_drifts(ensemble: popsim.NetworkModel, resting: Rest) -> np.ndarray:
     """By how much an output moves at most in steps without a pulse from the stable points [member]."""
     drifts = np.full(resting.points.n_members, np.nan)
     for i in range(resting.points.n_members):
-        points = resting.points.of_member(i)
+        points = resting.points.select_member(i)
         points = points.where(points.is_stable)
         if len(points):
             alone = jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], ensemble)
@@ -98,10 +108,10 @@ def memory_rows(name: str, resting: Rest) -> list[Row]:
     """The stable points of each member, and the triples of bits that it puts out there."""
     rows = []
     for i in range(resting.points.n_members):
-        n_stable = np.count_nonzero(resting.points.of_member(i).is_stable)
-        rows.append(within(f"{name}, stable points", str(i), float(n_stable), 2.0**N_BITS, 0.0))
+        n_stable = np.count_nonzero(resting.points.select_member(i).is_stable)
+        rows.append(tolerance_row(f"{name}, stable points", str(i), float(n_stable), 2.0**N_BITS, 0.0))
         rows.append(
-            within(f"{name}, triples of bits", str(i), float(n_corners(resting, i)), 2.0**N_BITS, 0.0)
+            tolerance_row(f"{name}, triples of bits", str(i), float(n_corners(resting, i)), 2.0**N_BITS, 0.0)
         )
     return rows
 
@@ -119,8 +129,8 @@ def topology_rows(name: str, resting: Rest) -> list[Row]:
 
 def index_rows(name: str, resting: Rest) -> list[Row]:
     """The sum of the indices of the points of each member."""
-    sums = [float(resting.points.of_member(i).index.sum()) for i in range(resting.points.n_members)]
-    return [within(f"{name}, sum of indices", str(i), total, 1.0, 0.0) for i, total in enumerate(sums)]
+    sums = [float(resting.points.select_member(i).index.sum()) for i in range(resting.points.n_members)]
+    return [tolerance_row(f"{name}, sum of indices", str(i), total, 1.0, 0.0) for i, total in enumerate(sums)]
 
 
 def error_rows(name: str, ensemble: popsim.NetworkModel, size: Size, seed: int) -> list[Row]:
@@ -129,10 +139,12 @@ def error_rows(name: str, ensemble: popsim.NetworkModel, size: Size, seed: int) 
     trials = popsim.sample_trials(task, N_TRIALS, batch=0, key=key)
     losses = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(seed)).losses
     errors = np.asarray(losses.total, float).mean(axis=1)
-    return [at_most(f"{name}, MSE", str(i), error, size.largest_error) for i, error in enumerate(errors)]
+    return [
+        upper_bound_row(f"{name}, MSE", str(i), error, size.largest_error) for i, error in enumerate(errors)
+    ]
 
 
-def cell_rows(
+def kind_rows(
     cell: str, trained: popsim.NetworkModel, untrained: popsim.NetworkModel, size: Size, seed: int
 ) -> tuple[list[Row], Rest]:
     """The rows of one kind of network, and where its trained members rest."""
@@ -140,21 +152,23 @@ def cell_rows(
     drifts = largest_drifts(trained, resting)
     rows = error_rows(cell, trained, size, seed) + index_rows(cell, resting) + memory_rows(cell, resting)
     rows += topology_rows(cell, resting)
-    rows += [at_most(f"{cell}, drift", str(i), drift, LARGEST_DRIFT) for i, drift in enumerate(drifts)]
+    rows += [
+        upper_bound_row(f"{cell}, drift", str(i), drift, LARGEST_DRIFT) for i, drift in enumerate(drifts)
+    ]
     controls = memory_rows(f"{cell}, untrained", before) + topology_rows(f"{cell}, untrained", before)
-    return rows + index_rows(f"{cell}, untrained", before) + as_control(controls), resting
+    return rows + index_rows(f"{cell}, untrained", before) + negative_controls(controls), resting
 
 
 def analyse(options: argparse.Namespace, size: Size) -> int:
     """Open what was saved, find the points, print the table, draw the figure."""
-    trained = {cell: trained_networks(options.out, cell, size, options.seed) for cell in CELLS}
-    untrained = {cell: build_ensemble(cell, size.n_members, options.seed) for cell in CELLS}
+    trained = {cell: trained_networks(options.out, cell, size, options.seed) for cell in NETWORK_KINDS}
+    untrained = {cell: build_ensemble(cell, size.n_members, options.seed) for cell in NETWORK_KINDS}
     rows: list[Row] = []
     portraits = {}
-    for cell in CELLS:
-        new_rows, resting = cell_rows(cell, trained[cell], untrained[cell], size, options.seed)
+    for cell in NETWORK_KINDS:
+        new_rows, resting = kind_rows(cell, trained[cell], untrained[cell], size, options.seed)
         rows += new_rows
-        first = resting.points.of_member(0)
+        first = resting.points.select_member(0)
         portraits[cell] = Portrait(
             resting.hidden[0, :N_DRAWN],
             first.state,
@@ -183,7 +197,7 @@ def main() -> int:
     size = QUICK if options.quick else FULL
     if options.saved:
         return analyse(options, size)
-    for cell in CELLS:
+    for cell in NETWORK_KINDS:
         try:
             trained_networks(options.out, cell, size, options.seed)
         except (ValueError, FileNotFoundError):

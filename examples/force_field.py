@@ -24,7 +24,7 @@ import optax
 import popsim
 from command_line import parse_options, run_on_saved
 from figures.force_field import Course, draw_figure
-from gates import Row, as_control, at_most, cost_rows, exit_code, print_table, within
+from gates import Row, cost_rows, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
 from lqr_reaching import BATCH_SIZE, N_MEMBERS, build_ensemble, build_task
 from popsim.analysis.behaviour import maximum_perpendicular_deviation
 from popsim.experiments import RunHistory
@@ -104,14 +104,14 @@ def train_all(options: argparse.Namespace) -> None:
     optimizer = adam(optax.cosine_decay_schedule(INITIAL_RATE, n_initial), clip_norm=1.0)
     last, saved_batches = np.array([n_initial - 1]), np.arange(KEPT_EVERY - 1, n_adaptation, KEPT_EVERY)
     trained = train(options, "initial", build_untrained(options.seed), optimizer, 0.0, last)
-    for name, adaptation in chosen(options).items():
+    for name, adaptation in selected_adaptations(options).items():
         rate = optax.cosine_decay_schedule(ADAPTATION_RATE, n_adaptation, alpha=0.1)
         optimizer = adam(rate, clip_norm=1.0)
         rows = saved_batches[-1:] if adaptation.must_fail else saved_batches
         train(options, name, trained, optimizer, adaptation.trained_in, rows)
 
 
-def chosen(options: argparse.Namespace) -> dict[str, Adaptation]:
+def selected_adaptations(options: argparse.Namespace) -> dict[str, Adaptation]:
     """All adaptations, or those of the short form."""
     names = ("b=3", "field off") if options.quick else ADAPTATIONS
     return {name: ADAPTATIONS[name] for name in names}
@@ -187,7 +187,7 @@ def phase_rows(name: str, course: Course) -> list[Row]:
     for phase, tolerance in TOLERANCES.items():
         expected = float(deviations(course.optimal[phase]))
         for member, deviation in enumerate(deviations(positions[phase])):
-            rows.append(within(f"{name}, {phase} (cm)", str(member), deviation, expected, tolerance))
+            rows.append(tolerance_row(f"{name}, {phase} (cm)", str(member), deviation, expected, tolerance))
     return rows
 
 
@@ -211,7 +211,7 @@ def learning_rows(name: str, in_field: np.ndarray, course: Course) -> list[Row]:
     for member, member_errors in enumerate(errors.T):
         smooth = np.convolve(member_errors, np.full(n, 1 / n), mode="valid")
         rise = np.max(smooth - np.minimum.accumulate(smooth)) / member_errors.max()
-        rows.append(at_most(f"{name}, error rises", str(member), float(rise), 0.05))
+        rows.append(upper_bound_row(f"{name}, error rises", str(member), float(rise), 0.05))
     return rows
 
 
@@ -221,7 +221,7 @@ def adaptation_rows(name: str, course: Course) -> list[Row]:
     rows += phase_rows(name, course)
     if not ADAPTATIONS[name].must_fail:
         return rows + mirror_rows(name, course) + learning_rows(name, course.in_field, course)
-    return as_control([row for row in rows if "naive" not in row.condition])
+    return negative_controls([row for row in rows if "naive" not in row.condition])
 
 
 def initial_rows(options: argparse.Namespace) -> list[Row]:
@@ -231,7 +231,7 @@ def initial_rows(options: argparse.Namespace) -> list[Row]:
     costs, optimum = evaluate(both, None)[1], optimal_cost(REACH, targets()[0])
     gate = (optimum, HIGHEST_COST, True)
     rows = cost_rows("no field, J (m²)", costs[N_MEMBERS:], *gate)
-    rows += as_control(cost_rows("untrained, J (m²)", costs[:N_MEMBERS], *gate))
+    rows += negative_controls(cost_rows("untrained, J (m²)", costs[:N_MEMBERS], *gate))
     _, removed = evaluate(dataclasses.replace(trained, interventions=()), None)
 
     def same_bits(name: str, trial_costs: np.ndarray) -> Row:
@@ -239,16 +239,16 @@ def initial_rows(options: argparse.Namespace) -> list[Row]:
 
     rows += [same_bits("field not in trial", evaluate(trained, None)[1])]
     rows += [same_bits("field not active", evaluate(trained, 3.0, active=False)[1])]
-    return rows + as_control([same_bits("field active", evaluate(trained, 3.0)[1])])
+    return rows + negative_controls([same_bits("field active", evaluate(trained, 3.0)[1])])
 
 
 def analyse(options: argparse.Namespace) -> int:
     """Compare the saved histories with the optimum, print the table, draw the figure."""
     rows, courses = initial_rows(options), {}
-    for name in chosen(options):
+    for name in selected_adaptations(options):
         courses[name] = read_course(options, name)
         rows += adaptation_rows(name, courses[name])
-    rows += as_control(learning_rows("backwards", courses["b=3"].in_field[::-1], courses["b=3"]))
+    rows += negative_controls(learning_rows("backwards", courses["b=3"].in_field[::-1], courses["b=3"]))
     print_table(rows, "found", "reference")
     for name in ADAPTATIONS.keys() - courses:
         print(f"Not checked (--quick): {name}")

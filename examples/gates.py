@@ -54,7 +54,7 @@ def optimum_gate(highest: float, error: float = 0.0) -> tuple[float, float]:
     return 1 - (3 * error if error else 1e-5), highest
 
 
-def within_errors(
+def standard_error_row(
     condition: str, member: str, value: float, reference: float, error: float, n_errors: float = 3.5
 ) -> Row:
     """A mean that has to be within `n_errors` of its standard error, `error`, of the reference."""
@@ -62,12 +62,12 @@ def within_errors(
     return Row(condition, member, value, reference, error, (1 - n_errors * error, 1 + n_errors * error))
 
 
-def within(condition: str, member: str, value: float, reference: float, tolerance: float) -> Row:
+def tolerance_row(condition: str, member: str, value: float, reference: float, tolerance: float) -> Row:
     """A number that has to be its reference up to a relative tolerance."""
     return Row(condition, member, value, reference, gate=(1 - tolerance, 1 + tolerance))
 
 
-def at_most(condition: str, member: str, value: float, bound: float) -> Row:
+def upper_bound_row(condition: str, member: str, value: float, bound: float) -> Row:
     """An error, which cannot be negative, that has to be no larger than a bound."""
     return Row(condition, member, value, bound, gate=(0.0, 1.0))
 
@@ -103,7 +103,7 @@ def cost_rows(
     return [*rows, Row(condition, "mean", costs.mean(), optimum, error, optimum_gate(highest, error))]
 
 
-def as_control(rows: Sequence[Row]) -> list[Row]:
+def negative_controls(rows: Sequence[Row]) -> list[Row]:
     """The rows that have a gate, as negative controls: they have to fail it."""
     return [dataclasses.replace(row, must_fail=True) for row in rows if row.gate is not None]
 

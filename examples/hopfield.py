@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Key
 import popsim
 from command_line import parse_options
 from figures.hopfield import draw_figure
-from gates import Row, as_control, at_most, exit_code, print_table, within_errors
+from gates import Row, exit_code, negative_controls, print_table, standard_error_row, upper_bound_row
 from popsim.training import TaskTrainer
 from popsim.training.rules import Hebb, Synapses
 from references import hopfield as reference
@@ -43,7 +43,7 @@ class Hopfield(popsim.AbstractModel):
         return trial.init
 
     def step(self, step_input, state, *, key):
-        return updated(self.weights @ state, state, state.size)
+        return sign_or_state(self.weights @ state, state, state.size)
 
 
 class Asynchronous(popsim.AbstractModel):
@@ -59,12 +59,12 @@ class Asynchronous(popsim.AbstractModel):
 
         def update(k, state):
             unit = order[k]
-            return state.at[unit].set(updated(self.weights[unit] @ state, state[unit], state.size))
+            return state.at[unit].set(sign_or_state(self.weights[unit] @ state, state[unit], state.size))
 
         return jax.lax.fori_loop(0, state.size, update, state)
 
 
-def updated(inputs: Array, state: Array, n_units: int) -> Array:
+def sign_or_state(inputs: Array, state: Array, n_units: int) -> Array:
     """The sign of inputs, which are whole multiples of 1 / N but for rounding; the state where they are 0."""
     return jnp.where(jnp.abs(inputs) < 0.5 / n_units, state, jnp.sign(inputs))
 
@@ -92,7 +92,7 @@ class Recall(popsim.AbstractTask):
         return popsim.Trial(pattern, (), targets, popsim.Timeline(dt=1.0, n_steps=self.n_steps))
 
 
-def clamped(activity):
+def clamped_activity(activity):
     """Before and behind the synapses: the units as the pattern sets them."""
     return activity.initial_state[None]
 
@@ -101,7 +101,9 @@ def store(
     n_units: int, n_patterns: int, n_networks: int, key: Key[Array, ""], *, zero_diagonal: bool = True
 ) -> tuple[Hopfield, Float[Array, "network pattern unit"]]:
     """Networks that store patterns of their own in one batch, and these patterns."""
-    synapses = Synapses(lambda model: model.weights, pre=clamped, post=clamped, zero_diagonal=zero_diagonal)
+    synapses = Synapses(
+        lambda model: model.weights, pre=clamped_activity, post=clamped_activity, zero_diagonal=zero_diagonal
+    )
     rule = Hebb(synapses, rate=n_patterns / n_units)
     empty = Hopfield(jnp.zeros((n_networks, n_units, n_units)))
     stored, history = TaskTrainer(NO_GRADIENT, model_update_funcs=(rule,))(
@@ -147,8 +149,8 @@ def one_step_rows(key: Key[Array, ""], *, n_patterns: int, zero_diagonal: bool =
     error = float(wrong.std(ddof=1) / len(wrong) ** 0.5)
     exact = reference.exact_wrong(N_UNITS, n_patterns)
     return [
-        within_errors(f"{name}, wrong", "mean", float(wrong.mean()), exact, error),
-        at_most(f"{name}, weights", "worst", weight_error(networks, patterns), 1e-6),
+        standard_error_row(f"{name}, wrong", "mean", float(wrong.mean()), exact, error),
+        upper_bound_row(f"{name}, weights", "worst", weight_error(networks, patterns), 1e-6),
     ]
 
 
@@ -171,7 +173,7 @@ def main() -> int:
     with_diagonal = one_step_rows(
         popsim.key_stream(key, "diagonal"), n_patterns=N_PATTERNS[-1], zero_diagonal=False
     )
-    rows += as_control(with_diagonal)
+    rows += negative_controls(with_diagonal)
     overlaps = {load: large_overlaps(load, popsim.key_stream(key, f"load {load}")) for load in LARGE_LOADS}
     for load, gate in LARGE_LOADS.items():
         for i, overlap in enumerate(overlaps[load].mean(axis=1)):

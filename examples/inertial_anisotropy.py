@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 
 from command_line import parse_options
 from figures.inertial_anisotropy import draw_figure
-from gates import Row, as_control, at_most, exit_code, print_table, within
+from gates import Row, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
 from popsim import plants
 from references import inertial_anisotropy as reference
 
@@ -74,10 +74,10 @@ def rows_of(name: str, response: np.ndarray, mobility: np.ndarray) -> list[Row]:
     own_small, own_large = np.linalg.eigvalsh(mobility)
     axis = np.rad2deg(reference.main_axis((fitted + fitted.T) / 2))
     return [
-        at_most(f"{name}, error", "worst", float(error), LARGEST_ERROR),
-        within(f"{name}, largest (1/kg)", "", float(large), float(own_large), LARGEST_ERROR),
-        within(f"{name}, smallest (1/kg)", "", float(small), float(own_small), LARGEST_ERROR),
-        within(f"{name}, main axis (deg)", "", axis, np.rad2deg(reference.main_axis(mobility)), 1e-4),
+        upper_bound_row(f"{name}, error", "worst", float(error), LARGEST_ERROR),
+        tolerance_row(f"{name}, largest (1/kg)", "", float(large), float(own_large), LARGEST_ERROR),
+        tolerance_row(f"{name}, smallest (1/kg)", "", float(small), float(own_small), LARGEST_ERROR),
+        tolerance_row(f"{name}, main axis (deg)", "", axis, np.rad2deg(reference.main_axis(mobility)), 1e-4),
     ]
 
 
@@ -92,7 +92,7 @@ def control_rows() -> list[Row]:
     mass = 1 / np.sqrt(np.prod(reference.EIGENVALUES[limb]))
     in_space = rows_of("elbow in space", accelerations(arm), limb_mobility(limb, ELBOW - SHOULDER))
     by_mass = rows_of("point mass", accelerations(plants.PointMass(mass)), limb_mobility(limb))
-    return as_control([in_space[0], by_mass[0]])
+    return negative_controls([in_space[0], by_mass[0]])
 
 
 def main() -> int:
@@ -108,7 +108,7 @@ def main() -> int:
         for eigenvalue, reference_value in zip(
             np.linalg.eigvalsh(limb_mobility(limb))[::-1], by_hand, strict=True
         ):
-            rows.append(within(f"{limb}, formula (1/kg)", "", eigenvalue, reference_value, 1e-3))
+            rows.append(tolerance_row(f"{limb}, formula (1/kg)", "", eigenvalue, reference_value, 1e-3))
     print_table(rows, "found", "reference")
     print(*draw_figure(options.out, FORCES, arms, SHOULDER, ELBOW), sep="\n")
     return exit_code(rows)

@@ -21,7 +21,7 @@ import optax
 
 import popsim
 from figures.lqr_reaching import draw_figure
-from gates import Row, as_control, cost_rows, exit_code, print_table
+from gates import Row, cost_rows, exit_code, negative_controls, print_table
 from popsim.evaluation import Evaluation
 from references import lqr
 
@@ -136,7 +136,7 @@ def run(name: str, n_batches: int, seed: int) -> tuple[list[Row], popsim.HandSta
     gate = (optimum, condition.highest, gate_members)
     rows = cost_rows(name, np.asarray(after.losses.total), *gate)
     control = cost_rows(f"{name}, untrained", np.asarray(before.losses.total), *gate)
-    return rows + as_control(control), after.states.hand
+    return rows + negative_controls(control), after.states.hand
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 import popsim
 from flip_flop import FlipFlop
-from gates import Row, as_control, at_most
+from gates import Row, negative_controls, upper_bound_row
 from popsim.analysis.similarity import (
     MemberMap,
     cca_distance,
@@ -71,7 +71,7 @@ def distance_rows(name: str, measured: NetworkDistances, seed: int) -> list[Row]
     key = popsim.key_stream(jax.random.key(seed), "mixed groups")
     rows = [
         *_separation_rows(name, measured.distances, measured.cells, measured.test),
-        *as_control(
+        *negative_controls(
             _separation_rows(
                 f"{name}, mixed",
                 measured.distances,
@@ -98,5 +98,5 @@ def _separation_rows(
     between, within = float(of_pairs[~same].mean()), float(of_pairs[same].mean())
     return [
         Row(f"{name}, distance", "all", between, within, gate=(1.0, float("inf"))),
-        at_most(f"{name}, distance p", "all", test.p, LARGEST_P),
+        upper_bound_row(f"{name}, distance p", "all", test.p, LARGEST_P),
     ]

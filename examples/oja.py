@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 import popsim
 from command_line import parse_options, run_on_saved
 from figures.oja import Course, draw_figure
-from gates import Row, as_control, at_most, exit_code, print_table, within
+from gates import Row, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
 from popsim.training import TaskTrainer, open_history, save_history
 from popsim.training.rules import CovarianceHebb, Hebb, Oja, Synapses
 from references import oja as reference
@@ -60,12 +60,12 @@ class Receive(popsim.AbstractTask):
 
     def trial(self, *, batch, key):
         deviations = jnp.sqrt(jnp.asarray(VARIANCES, jnp.float32))
-        return self.received(deviations * jax.random.normal(key, (N_STEPS, N_INPUTS)))
+        return self.trial_of(deviations * jax.random.normal(key, (N_STEPS, N_INPUTS)))
 
     def validation_trials(self):
-        return jax.tree.map(lambda leaf: leaf[None], self.received(jnp.ones((N_STEPS, N_INPUTS))))
+        return jax.tree.map(lambda leaf: leaf[None], self.trial_of(jnp.ones((N_STEPS, N_INPUTS))))
 
-    def received(self, along: Float[Array, "time component"]) -> popsim.Trial:
+    def trial_of(self, along: Float[Array, "time component"]) -> popsim.Trial:
         """The trial whose inputs are so far along the components."""
         centred = along @ self.components.T
         inputs = {"centred": centred, "shifted": centred + MEAN * self.components[:, 1]}
@@ -156,7 +156,7 @@ def cosine_rows(name: str, weights: np.ndarray, component: int) -> list[Row]:
 
 def norm_rows(name: str, weights: np.ndarray) -> list[Row]:
     """How close the norm of the last weights [member, input] is to one."""
-    return [within(name, str(i), float(np.linalg.norm(w)), 1.0, 0.01) for i, w in enumerate(weights)]
+    return [tolerance_row(name, str(i), float(np.linalg.norm(w)), 1.0, 0.01) for i, w in enumerate(weights)]
 
 
 def growth_rows(name: str, course: Course, unit: str, exponent: float) -> list[Row]:
@@ -164,13 +164,13 @@ def growth_rows(name: str, course: Course, unit: str, exponent: float) -> list[R
     late = course.times >= course.times[-1] / 2
     logs = np.log(np.linalg.norm(course.found[unit][late], axis=-1))
     slopes = np.polyfit(course.times[late], logs, 1)[0]
-    return [within(name, str(i), slope, exponent, 0.02) for i, slope in enumerate(slopes)]
+    return [tolerance_row(name, str(i), slope, exponent, 0.02) for i, slope in enumerate(slopes)]
 
 
 def course_rows(small: Course, large: Course) -> list[Row]:
     """Oja's rule on its way: the mean along the first component, and less noise in larger batches."""
     first = small.found["Oja"][..., 0].mean(axis=1) - small.expected["Oja"][..., 0].mean(axis=1)
-    rows = [at_most("Oja, mean along PC1, largest error", "mean", np.abs(first).max(), 0.006)]
+    rows = [upper_bound_row("Oja, mean along PC1, largest error", "mean", np.abs(first).max(), 0.006)]
     errors = [np.sqrt(np.mean((c.found["Oja"] - c.expected["Oja"]) ** 2)) for c in (small, large)]
     return [*rows, Row("Oja, RMS error, batch x4", "all", errors[1], errors[0], gate=(0.4, 0.6))]
 
@@ -187,8 +187,8 @@ def analyse(options: argparse.Namespace) -> int:
         *growth_rows("Hebb, growth exponent", small, "Hebb", VARIANCES[0]),
         *cosine_rows("covariance, cosine with PC1", last["covariance"], 0),
         *cosine_rows("uncentred Hebb, cosine with PC2", last["uncentred Hebb"], 1),
-        *as_control(cosine_rows("uncentred Hebb, cosine with PC1", last["uncentred Hebb"], 0)),
-        *as_control(norm_rows("Hebb, |w|", last["Hebb"])),
+        *negative_controls(cosine_rows("uncentred Hebb, cosine with PC1", last["uncentred Hebb"], 0)),
+        *negative_controls(norm_rows("Hebb, |w|", last["Hebb"])),
     ]
     print_table(rows, "found", "reference")
     print(*draw_figure(options.out, courses), sep="\n")

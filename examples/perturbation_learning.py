@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 import popsim
 from command_line import parse_options
 from figures.perturbation_learning import Learning, draw_figure
-from gates import Row, as_control, exit_code, print_table, within_errors
+from gates import Row, exit_code, negative_controls, print_table, standard_error_row
 from popsim.training import TaskTrainer, sgd
 from popsim.training.rules import NodePerturbation, Synapses, WeightPerturbation
 from references import perturbation_learning as reference
@@ -89,12 +89,12 @@ class LearnMap(popsim.AbstractTask):
     loss: popsim.Loss
 
     def trial(self, *, batch, key):
-        return self.answered(jax.random.normal(key, (1, SETTING.n_inputs)))
+        return self.trial_of(jax.random.normal(key, (1, SETTING.n_inputs)))
 
     def validation_trials(self):
-        return jax.tree.map(lambda leaf: leaf[None], self.answered(jnp.ones((1, SETTING.n_inputs))))
+        return jax.tree.map(lambda leaf: leaf[None], self.trial_of(jnp.ones((1, SETTING.n_inputs))))
 
-    def answered(self, x: Float[Array, "1 inputs"]) -> popsim.Trial:
+    def trial_of(self, x: Float[Array, "1 inputs"]) -> popsim.Trial:
         """The trial with inputs x."""
         return popsim.Trial((), x, x @ self.target.T, popsim.Timeline(dt=1.0, n_steps=1))
 
@@ -196,7 +196,9 @@ def learn(condition: Condition, seed: int, weight: float = 1.0) -> Learning:
 def curve_rows(name: str, learning: Learning, times: np.ndarray) -> list[Row]:
     """The mean error of the ensemble at the times of the gates, beside its expectation."""
     curves = (learning.errors.mean(axis=0), learning.expected, learning.standard_errors)
-    return [within_errors(f"{name}, t={t}", "mean", *(float(curve[t]) for curve in curves)) for t in times]
+    return [
+        standard_error_row(f"{name}, t={t}", "mean", *(float(curve[t]) for curve in curves)) for t in times
+    ]
 
 
 def comparison_rows(learned: dict[str, Learning]) -> list[Row]:
@@ -207,7 +209,7 @@ def comparison_rows(learned: dict[str, Learning]) -> list[Row]:
         error = np.hypot(faster.decay_error / faster.decay, slower.decay_error / slower.decay)
         expected = faster.expected_decay / slower.expected_decay
         ratio = faster.decay / slower.decay
-        rows.append(within_errors(f"1 - f, {name}", "mean", ratio, expected, error * ratio))
+        rows.append(standard_error_row(f"1 - f, {name}", "mean", ratio, expected, error * ratio))
     rows[0] = dataclasses.replace(rows[0], gate=(0.95, 1.05))
     last, error = float(growing.errors[:, -1].mean()), float(growing.standard_errors[-1])
     return [*rows, Row("2.5x rate, last / first", "mean", last, 1.0, error, (1 + 3.5 * error, np.inf))]
@@ -230,7 +232,7 @@ def main() -> int:
         )
     rows += comparison_rows(learned)
     wrong = learn(WRONG_SIGN, options.seed, weight=-1.0)
-    rows += as_control(curve_rows("node, wrong sign", wrong, WRONG_SIGN.gate_times))
+    rows += negative_controls(curve_rows("node, wrong sign", wrong, WRONG_SIGN.gate_times))
     print_table(rows, "|W - W*|²", "expected")
     print(*draw_figure(options.out, learned), sep="\n")
     return exit_code(rows)

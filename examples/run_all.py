@@ -69,7 +69,7 @@ def run_script(script: Path, seed: int, out: Path, *, quick: bool) -> ScriptResu
     seconds = time.perf_counter() - began
     printed = run.stdout.decode(errors="replace")
     (out / f"{name}.txt").write_text(printed)
-    passed, failed = counted(printed)
+    passed, failed = count_gates(printed)
     return ScriptResult(script.stem, seed, passed, failed, seconds, run.returncode)
 
 
@@ -79,7 +79,7 @@ def has_short_form(script: Path) -> bool:
     return "--quick" in process.stdout
 
 
-def counted(printed: str) -> tuple[int, int]:
+def count_gates(printed: str) -> tuple[int, int]:
     """How many rows of a printed table did as they must, and how many did not: see `gates.Row.verdict`."""
     lines = [line.rstrip() for line in printed.splitlines()]
     passed = sum(line.endswith((" pass", " fail, as it must")) for line in lines)

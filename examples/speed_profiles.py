@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, PyTree
 import popsim
 from command_line import parse_options
 from figures.speed_profiles import draw_figure
-from gates import Row, as_control, at_most, cost_rows, exit_code, print_table, within
+from gates import Row, cost_rows, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
 from popsim.training import TaskTrainer, adam
 from references import speed_profiles as reference
 
@@ -84,8 +84,8 @@ class Filtered(popsim.plants.AbstractPlant):
     def hand(self, state):
         return self.body.hand(state.body)
 
-    def reachable(self, position):
-        return self.body.reachable(position)
+    def is_reachable(self, position):
+        return self.body.is_reachable(position)
 
     def proprioception(self, state):
         return self.body.proprioception(state.body)
@@ -227,11 +227,11 @@ def shape_rows(name: str, speeds: np.ndarray, optimal: np.ndarray) -> list[Row]:
         at, i = float(np.mean(reference.peak_time(profiles))), str(member)
         peak = float(np.mean(reference.peak_by_mean(profiles)))
         rows += [
-            within(f"{name}, peak / mean", i, peak, best, 0.02),
+            tolerance_row(f"{name}, peak / mean", i, peak, best, 0.02),
             Row(f"{name}, time of peak", i, at, best_time, gate=(1 - late, 1 + late)),
-            at_most(f"{name}, RMSE / peak", i, float(np.mean(misses[member])), 0.03),
-            within(f"{name}, peak by distance", i, slopes[member], float(best_slope), 0.03),
-            at_most(f"{name}, 1 - R²", i, 1 - fits[member], 1e-3),
+            upper_bound_row(f"{name}, RMSE / peak", i, float(np.mean(misses[member])), 0.03),
+            tolerance_row(f"{name}, peak by distance", i, slopes[member], float(best_slope), 0.03),
+            upper_bound_row(f"{name}, 1 - R²", i, 1 - fits[member], 1e-3),
         ]
     return sorted(rows, key=lambda row: row.condition)
 
@@ -249,13 +249,13 @@ def run(
     rows = cost_rows(f"{name}, J / g²", costs, optimum, HIGHEST_COST, gate_members=True)
     rows += shape_rows(name, speeds, optimal)
     controls = cost_rows(f"{name}, untrained, J / g²", costs_before, optimum, HIGHEST_COST, gate_members=True)
-    controls += chosen(shape_rows(f"{name}, untrained", before, optimal), "RMSE")
+    controls += select_rows(shape_rows(f"{name}, untrained", before, optimal), "RMSE")
     swapped = shape_rows(f"{name} as {other_name}", speeds, optimal_speeds(REACHES[other_name]))
-    controls += chosen(swapped, "peak / mean", "RMSE", "peak by distance")
-    return rows + as_control(controls), speeds
+    controls += select_rows(swapped, "peak / mean", "RMSE", "peak by distance")
+    return rows + negative_controls(controls), speeds
 
 
-def chosen(rows: list[Row], *names: str) -> list[Row]:
+def select_rows(rows: list[Row], *names: str) -> list[Row]:
     """The rows of some numbers."""
     return [row for row in rows if any(name in row.condition.split(", ")[-1] for name in names)]
 

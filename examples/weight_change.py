@@ -32,7 +32,7 @@ import popsim
 from command_line import parse_options, run_on_saved
 from figures.weight_change import Change, draw_figure
 from force_field import FORCE_NOISE, INITIAL_RATE, REACH, build_untrained, evaluate, targets
-from gates import Row, as_control, at_most, cost_rows, exit_code, print_table, within
+from gates import Row, cost_rows, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
 from lqr_reaching import BATCH_SIZE, N_MEMBERS, build_task
 from popsim.analysis import trainables
 from popsim.store import load_model, save_model
@@ -146,14 +146,14 @@ def kept_shares(
     return np.stack([(before - cost) / (before - after) for cost in between])
 
 
-def shuffled(change: np.ndarray, seed: int) -> np.ndarray:
+def shuffle_entries(change: np.ndarray, seed: int) -> np.ndarray:
     """The entries of each member's matrix in another order."""
     rng = np.random.default_rng(seed)
     flat = change.reshape(change.shape[0], -1)
     return rng.permuted(flat, axis=1).reshape(change.shape)
 
 
-def in_other_order(weights: np.ndarray, seed: int) -> np.ndarray:
+def permute_units(weights: np.ndarray, seed: int) -> np.ndarray:
     """Recurrent weights [member, gate and unit, unit] of the same GRUs with their units in another order."""
     n_units = weights.shape[-1]
     order = np.random.default_rng(seed).permutation(n_units)
@@ -165,7 +165,7 @@ def dimension_rows(name: str, change: np.ndarray) -> list[Row]:
     """The participation ratio of each member beside half of that of a matrix without structure."""
     half = trainables.gaussian_participation_ratio(*change.shape[1:]) / 2
     ratios = trainables.participation_ratio_of_singular_values(np.linalg.svd(change, compute_uv=False))
-    return [at_most(f"{name}, PR(dW)", str(i), float(ratio), half) for i, ratio in enumerate(ratios)]
+    return [upper_bound_row(f"{name}, PR(dW)", str(i), float(ratio), half) for i, ratio in enumerate(ratios)]
 
 
 def kept_rows(name: str, shares: np.ndarray) -> list[Row]:
@@ -179,7 +179,9 @@ def kept_rows(name: str, shares: np.ndarray) -> list[Row]:
 def size_rows(name: str, change: np.ndarray, initial: np.ndarray) -> list[Row]:
     """|dW| of each member beside that of learning to reach."""
     sizes, first = (np.linalg.norm(x, axis=(1, 2)) for x in (change, initial))
-    return [at_most(f"{name}, |dW|", str(i), float(sizes[i]), float(first[i])) for i in range(len(sizes))]
+    return [
+        upper_bound_row(f"{name}, |dW|", str(i), float(sizes[i]), float(first[i])) for i in range(len(sizes))
+    ]
 
 
 def reference_rows(change: np.ndarray) -> list[Row]:
@@ -196,11 +198,11 @@ def reference_rows(change: np.ndarray) -> list[Row]:
     )
     difference = float(np.abs(parts[0] - parts[1]).max() / np.abs(change).max())
     return [
-        within("Gaussian PR", "", closed, sampled, 0.01),
-        within(
+        tolerance_row("Gaussian PR", "", closed, sampled, 0.01),
+        tolerance_row(
             "PR(dW) by traces", "mean", by_singular_values, reference.participation_ratio(change).mean(), 1e-6
         ),
-        at_most("truncation, difference", "worst", difference, 1e-6),
+        upper_bound_row("truncation, difference", "worst", difference, 1e-6),
     ]
 
 
@@ -242,7 +244,7 @@ def control_rows(
     start: np.ndarray,
 ) -> list[Row]:
     """Changes without what makes the others pass."""
-    mixed, renamed = shuffled(change, options.seed), in_other_order(start + change, options.seed)
+    mixed, renamed = shuffle_entries(change, options.seed), permute_units(start + change, options.seed)
     rows = dimension_rows("shuffled", mixed) + size_rows("units reordered", renamed - start, start - before)
     strong = trainables.low_rank_approximation(change, QUARTER)
     parts = {
@@ -251,7 +253,7 @@ def control_rows(
     }
     for name, shares in zip(parts, kept_shares(ensemble, change, list(parts.values())), strict=True):
         rows += kept_rows(name, shares)
-    return as_control(rows)
+    return negative_controls(rows)
 
 
 def analyse(options: argparse.Namespace, size: Size) -> int:
@@ -263,7 +265,7 @@ def analyse(options: argparse.Namespace, size: Size) -> int:
     _, optimum = controllers.controlled_reach(REACH, targets()[0], field=STRENGTH, expected=STRENGTH)
     gate = (optimum, size.highest_cost, True)
     rows = cost_rows("SGD, J (m²)", costs_in_field(ensemble, change), *gate)
-    rows += as_control(cost_rows("no adaptation, J (m²)", costs_in_field(ensemble, 0 * change), *gate))
+    rows += negative_controls(cost_rows("no adaptation, J (m²)", costs_in_field(ensemble, 0 * change), *gate))
     rows += gated_rows("SGD", changes["SGD"], start - before)
     rows += control_rows(options, ensemble, change, before, start)
     rows += reference_rows(change)

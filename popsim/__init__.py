@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from popsim.network_input import Scaling
     from popsim.noise import GaussianNoise, MotorNoise, without_noise
     from popsim.parameters import is_parameter
-    from popsim.per_member import PerMember, of_member
+    from popsim.per_member import PerMember, select_member
     from popsim.randomness import key_stream
     from popsim.senses import SensoryChannel, n_network_inputs, proprioception, vision
     from popsim.task import AbstractTask
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
         StepInput,
         Trial,
         choice_accuracy,
-        chosen,
+        correct_choice,
+        output_choice,
         repeat_trials,
-        right_choice,
     )
     from popsim.trial_plan import Epoch, TrialPlan
     from popsim.version import __version__
@@ -86,7 +86,7 @@ __all__ = [
     "analysis",
     "build_members",
     "choice_accuracy",
-    "chosen",
+    "output_choice",
     "describe_task",
     "distributions",
     "sample_trials",
@@ -106,12 +106,12 @@ __all__ = [
     "n_network_inputs",
     "networks",
     "noise",
-    "of_member",
+    "select_member",
     "open_run",
     "plants",
     "proprioception",
     "repeat_trials",
-    "right_choice",
+    "correct_choice",
     "schedules",
     "senses",
     "simulate",
@@ -134,7 +134,7 @@ _HOMES = {
     "popsim.network_input": ("Scaling",),
     "popsim.noise": ("GaussianNoise", "MotorNoise", "without_noise"),
     "popsim.parameters": ("is_parameter",),
-    "popsim.per_member": ("PerMember", "of_member"),
+    "popsim.per_member": ("PerMember", "select_member"),
     "popsim.randomness": ("key_stream",),
     "popsim.senses": ("SensoryChannel", "n_network_inputs", "proprioception", "vision"),
     "popsim.task": ("AbstractTask",),
@@ -145,9 +145,9 @@ _HOMES = {
         "StepInput",
         "Trial",
         "choice_accuracy",
-        "chosen",
+        "output_choice",
         "repeat_trials",
-        "right_choice",
+        "correct_choice",
     ),
     "popsim.trial_plan": ("Epoch", "TrialPlan"),
     "popsim.version": ("__version__",),

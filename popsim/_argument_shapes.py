@@ -9,7 +9,7 @@ import equinox as eqx
 import numpy as np
 from jax.typing import ArrayLike
 
-from popsim._checks import is_number, kind_of, shown
+from popsim._checks import is_number, kind_of, short_repr
 from popsim.per_member import PerMember
 
 OneOrEach = ArrayLike | Sequence[float]
@@ -77,7 +77,7 @@ def check_kinds(module: Any) -> None:
         value = getattr(module, field.name)
         if all(map(_is_checked, kinds)) and not any(_is_of(value, kind) for kind in kinds):
             expected = " or ".join(map(_in_words, kinds))
-            raise ValueError(f"`{field.name}` must be {expected}, got {shown(value)}.")
+            raise ValueError(f"`{field.name}` must be {expected}, got {short_repr(value)}.")
 
 
 def _is_checked(kind: Any) -> bool:

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import PyTree
 
 from popsim._compiled import as_array, is_traced
-from popsim._precision import lost_in_precision
+from popsim._precision import precision_loss
 from popsim._text_checks import one_line, suggestion
 from popsim._time_steps import Seconds, is_on_grid, nearest_times, step_at
 from popsim.per_member import PerMember
@@ -70,7 +70,7 @@ def names_arguments(call: str) -> Callable[[Callable[Arguments, Result]], Callab
 LARGEST_INT = 2**31 - 1  # of JAX's default integers
 
 
-def shown(value: Any) -> str:
+def short_repr(value: Any) -> str:
     """Return a value for an error message, on one line of at most 200 characters.
 
     Numbers have the fewest digits that distinguish those of their precision: .1 stored in float32 reads 0.1,
@@ -97,7 +97,7 @@ def check_instance(name: str, value: object, kinds: type | tuple[type, ...], exp
     - `expected`: what it must be, such as "a Timeline".
     """
     if not isinstance(value, kinds):
-        raise ValueError(f"`{name}` must be {expected}, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be {expected}, got {short_repr(value)}.")
 
 
 WholeNumber = int | np.integer
@@ -117,14 +117,14 @@ def is_number(value: object) -> bool:
 def check_positive_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is a positive integer of 32 bits."""
     if not is_int(value) or value < 1:
-        raise ValueError(f"`{name}` must be a positive whole number, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a positive whole number, got {short_repr(value)}.")
     _check_int_fits(name, value)
 
 
 def check_non_negative_int(name: str, value: Any) -> None:
     """Raise `ValueError` unless `value` is an integer of 32 bits that is at least 0."""
     if not is_int(value) or value < 0:
-        raise ValueError(f"`{name}` must be a whole number from 0 on, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a whole number from 0 on, got {short_repr(value)}.")
     _check_int_fits(name, value)
 
 
@@ -136,7 +136,7 @@ def _check_int_fits(name: str, value: WholeNumber) -> None:
 def check_index(name: str, value: Any, count: int, role: str = "a member") -> None:
     """Raise `ValueError` unless `value` is an index from 0 to `count` - 1."""
     if not is_int(value) or not 0 <= value < count:
-        raise ValueError(f"`{name}` must be {role}, 0 to {count - 1}, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be {role}, 0 to {count - 1}, got {short_repr(value)}.")
 
 
 def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: str) -> tuple[Any, ...]:
@@ -148,11 +148,11 @@ def as_parts(name: str, values: Any, kind: type | tuple[type, ...], expected: st
     - `expected`: what they must be, such as "tasks".
     """
     if isinstance(values, (str, Mapping, kind)) or not isinstance(values, Iterable):
-        raise ValueError(f"`{name}` must be a list of {expected}, got {shown(values)}.")
+        raise ValueError(f"`{name}` must be a list of {expected}, got {short_repr(values)}.")
     parts = tuple(values)
     for part in parts:
         if not isinstance(part, kind):
-            raise ValueError(f"`{name}` must be a list of {expected}, got {shown(part)} in it.")
+            raise ValueError(f"`{name}` must be a list of {expected}, got {short_repr(part)} in it.")
     return parts
 
 
@@ -198,11 +198,11 @@ def _check_numbers(
     with contextlib.suppress(TypeError, ValueError):  # ragged lists have no dtype
         numbers = np.asarray(values)
     if not (jnp.issubdtype(numbers.dtype, jnp.number) or numbers.dtype == bool):
-        raise ValueError(f"`{name}` must be a number, {expected}, got {shown(value)}.")
+        raise ValueError(f"`{name}` must be a number, {expected}, got {short_repr(value)}.")
     bad = numbers[~good(numbers)]
     if bad.size:
-        raise ValueError(f"`{name}` must be {expected}, got {shown(bad.flat[0])}.")
-    if lost := lost_in_precision(values):
+        raise ValueError(f"`{name}` must be {expected}, got {short_repr(bad.flat[0])}.")
+    if lost := precision_loss(values):
         raise ValueError(f"`{name}` must be {expected}, got {lost}.")
 
 
@@ -217,7 +217,7 @@ def as_float_array(value: ArrayLike | Sequence[Any] | PerMember) -> Array | PerM
     """
     if isinstance(value, PerMember):
         return PerMember(as_float_array(value.values))
-    if isinstance(value, float | list | tuple) and (lost := lost_in_precision(value)):
+    if isinstance(value, float | list | tuple) and (lost := precision_loss(value)):
         raise ValueError(f"a parameter must be a number of its precision, got {lost}.")
     try:
         return as_array(value, jnp.result_type(float))
@@ -245,7 +245,7 @@ def steps_of_delay(name: str, seconds: Seconds, dt: float) -> int:
     if not is_on_grid(seconds, dt):
         raise ValueError(
             f"`{name}` must be a multiple of the time step dt = {dt} s, the nearest are "
-            f"{nearest_times(seconds, dt)}, got {shown(seconds)} s."
+            f"{nearest_times(seconds, dt)}, got {short_repr(seconds)} s."
         )
     return step_at(seconds, dt)
 
@@ -254,14 +254,16 @@ def steps_of_window(name: str, seconds: Seconds, dt: float) -> int:
     """Return the number of time steps in the duration of a window, rounded; zero for no time at all."""
     _check_countable(name, seconds, dt)
     if seconds > 0 and (step_at(seconds, dt) == 0 or (seconds < dt and not is_on_grid(seconds, dt))):
-        raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {shown(seconds)} s.")
+        raise ValueError(f"`{name}` must be at least a time step, dt = {dt} s, got {short_repr(seconds)} s.")
     return step_at(seconds, dt)
 
 
 def _check_countable(name: str, seconds: Seconds, dt: float) -> None:
     """Raise `ValueError` unless a time has few enough time steps to be counted."""
     if abs(seconds) / dt >= LARGEST_INT:
-        raise ValueError(f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {shown(seconds)} s.")
+        raise ValueError(
+            f"`{name}` must be fewer than 2**31 time steps dt = {dt} s, got {short_repr(seconds)} s."
+        )
 
 
 def check_same_dt(dt: float, expected: float, owner: str, advice: str = "") -> None:

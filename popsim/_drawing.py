@@ -1,4 +1,4 @@
-"""Pictures that may fail: one line tells what could not be drawn, and nothing else is lost by it."""
+"""Drawing that may fail: a warning of one line names what could not be drawn, and the rest continues."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +12,19 @@ MOST_LETTERS = 300  # of a message
 Drawn = TypeVar("Drawn")
 
 
-class NotDrawn(NamedTuple):
+class FailedDrawing(NamedTuple):
     """What could not be drawn, and why."""
 
-    what: str
-    why: str
+    subject: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{self.what} could not be drawn: {self.why}"
+        return f"{self.subject} could not be drawn: {self.reason}"
 
 
 def try_to_draw(
     subject: str, draw: Callable[[], Drawn], *, passes: type[Exception] | tuple[type[Exception], ...] = ()
-) -> Drawn | NotDrawn:
+) -> Drawn | FailedDrawing:
     """Return what a function draws, or warn in one line that it failed, and return why.
 
     A drawing may fail by the user's own code, or by settings of matplotlib such as `text.usetex`.
@@ -42,8 +42,8 @@ def try_to_draw(
         raise
     except Exception as error:
         _close({*_open_figures()} - {*before})
-        why = one_line(f"{type(error).__name__}: {error}")
-        failed = NotDrawn(subject, shorten(why, MOST_LETTERS))
+        reason = one_line(f"{type(error).__name__}: {error}")
+        failed = FailedDrawing(subject, shorten(reason, MOST_LETTERS))
         warn_caller(f"{failed}.")
         return failed
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, PyTree, Shaped
 
-from popsim._checks import is_traced, shown, warn_caller
+from popsim._checks import is_traced, short_repr, warn_caller
 from popsim._compiled import as_array, ignores_key, is_tracing
 from popsim.per_member import PerMember, is_per_member, per_member_nodes
 from popsim.randomness import folded_key
@@ -56,7 +56,7 @@ def _highest(table: Shaped[np.ndarray, "member value"]) -> np.intp:
 def check_builds(
     build: Callable[..., Any], key: Key[Array, ""], ids: Int[np.ndarray, " member"], settings: Settings
 ) -> None:
-    """Build a model for each combination of settings by itself, so that every check in it sees numbers.
+    """Build the model of each combination of settings separately, so that every check in it sees numbers.
 
     Checked are the members of `members_to_check`. Nothing is built where JAX traces the key or a setting.
 
@@ -76,7 +76,7 @@ def check_builds(
         except ValueError as error:
             if not settings:
                 raise
-            settings_text = ", ".join(f"{name} = {shown(value)}" for name, value in values.items())
+            settings_text = ", ".join(f"{name} = {short_repr(value)}" for name, value in values.items())
             raise ValueError(f"{error} (`build` was called with {settings_text}.)") from error
 
 

@@ -45,6 +45,6 @@ def different_flags(then: Mapping[str, Any]) -> str:
     return "; ".join(f"`{name}`, {then[name]} then and {now[name]} now" for name in different)
 
 
-def unknown_flags(then: Mapping[str, Any]) -> list[str]:
+def missing_flags(then: Mapping[str, Any]) -> list[str]:
     """Return the names of the flags that an earlier result of `numeric_flags` does not tell."""
     return [name for name in numeric_flags() if name not in then]

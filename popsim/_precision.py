@@ -11,7 +11,7 @@ TINY, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max
 MOST_SETTINGS = 16  # longer arrays are data, whose tails may vanish
 
 
-def lost_in_precision(values: Any, most_settings: int = MOST_SETTINGS) -> str:
+def precision_loss(values: Any, most_settings: int = MOST_SETTINGS) -> str:
     """Return what becomes of the first number that is lost in float32; empty if none is.
 
     Where float64 is enabled, none is. A positive number below the smallest normal one, 1.2e-38,
@@ -23,7 +23,9 @@ def lost_in_precision(values: Any, most_settings: int = MOST_SETTINGS) -> str:
     - `most_settings`: of longer arrays only numbers that become infinite are looked for.
     """
     listed = values if isinstance(values, list | tuple) else (values,)
-    if all(isinstance(each, float | int) and _is_held(each) for each in listed):  # without an array, in a µs
+    if all(
+        isinstance(each, float | int) and _is_representable(each) for each in listed
+    ):  # without an array, in a µs
         return ""
     if is_traced(values):
         return ""
@@ -42,5 +44,5 @@ def lost_in_precision(values: Any, most_settings: int = MOST_SETTINGS) -> str:
     return f"{number}, which becomes {'0' if abs(number) < 1 else 'infinite'} in float32"
 
 
-def _is_held(number: float) -> bool:
+def _is_representable(number: float) -> bool:
     return number == 0 or bool(TINY <= abs(number) <= LARGEST)

@@ -10,7 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_one_number
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, is_traced, shown
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    is_traced,
+    short_repr,
+)
 from popsim.per_member import is_per_member
 from popsim.randomness import as_key
 
@@ -153,7 +160,9 @@ def _check_order(lower_name: str, lower: Any, upper_name: str, upper: Any) -> No
     _check_same_shape(lower_name, lower, upper_name, upper)
     low, high = (bound.values if is_per_member(bound) else bound for bound in (lower, upper))
     if not is_traced(low, high) and np.any(np.asarray(low) > np.asarray(high)):
-        raise ValueError(f"`{upper_name}` must be at least `{lower_name}`, {shown(low)}, got {shown(high)}.")
+        raise ValueError(
+            f"`{upper_name}` must be at least `{lower_name}`, {short_repr(low)}, got {short_repr(high)}."
+        )
 
 
 def _check_same_shape(name: str, values: Any, other_name: str, other_values: Any) -> None:

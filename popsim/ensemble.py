@@ -20,7 +20,7 @@ from popsim._checks import (
     check_positive_int,
     is_traced,
     kind_of,
-    shown,
+    short_repr,
 )
 from popsim._compiled import as_array, jit_fast_compile
 from popsim._member_values import check_builds, warn_if_key_is_ignored
@@ -116,7 +116,7 @@ class Members:
         - `axis`: the member axis, in all of them.
         """
 
-        def grouped(path: tuple, leaf: Any) -> Any:
+        def group_leaf(path: tuple, leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
             if not -leaf.ndim <= axis < leaf.ndim or leaf.shape[axis] != self.n_members:
@@ -127,7 +127,7 @@ class Members:
             at = axis % leaf.ndim
             return leaf.reshape(*leaf.shape[:at], *self.shape, *leaf.shape[at + 1 :])
 
-        return jax.tree.map_with_path(grouped, values)
+        return jax.tree.map_with_path(group_leaf, values)
 
     def select(self, index: int) -> "Members":
         """Return one member with its id and settings; trained alone it is the same as in the ensemble."""
@@ -183,7 +183,7 @@ def _as_values(name: str, values: Any) -> np.ndarray:
     if array.ndim == 0 or array.shape[0] == 0:
         raise ValueError(
             f"`{name}` must be a list of at least one value of the setting, all of one shape, "
-            f"got {shown(values)}."
+            f"got {short_repr(values)}."
         )
     return array
 
@@ -193,7 +193,7 @@ def as_member_ids(name: str, ids: Any) -> Int[Array, "*member"]:
     if not is_traced(ids):
         numbers = np.asarray(ids)
         if numbers.dtype.kind not in "iu" or np.any(numbers < 0) or np.any(numbers > LARGEST_INT):
-            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {shown(ids)}.")
+            raise ValueError(f"`{name}` must be whole numbers from 0 to 2**31 - 1, got {short_repr(ids)}.")
     return as_array(ids, int)
 
 
@@ -281,7 +281,7 @@ def _check_build(build: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -
     if isinstance(build, eqx.Module) or not callable(build):
         raise ValueError(
             "`build` must be a function that makes one model from a key, such as "
-            f"lambda key: NetworkModel(GRUNetwork(2, 64, 1, key=key), dt=0.01), got {shown(build)}."
+            f"lambda key: NetworkModel(GRUNetwork(2, 64, 1, key=key), dt=0.01), got {short_repr(build)}."
         )
     try:
         inspect.signature(build).bind(*args, **kwargs)
@@ -372,7 +372,7 @@ def member(ensemble: ModelType, index: int) -> ModelType:
 def map_members(
     function: Callable[[PyTree[Array]], Any], members: PyTree[Array], at_a_time: int | None
 ) -> Any:
-    """Return the results of a function of one member for all, so many computed at a time; None for all."""
+    """Map a function over the members, at most `at_a_time` of them at once; None for all at once."""
     count = jax.tree.leaves(members)[0].shape[0]
     if at_a_time is None or at_a_time >= count:
         return jax.vmap(function)(members)

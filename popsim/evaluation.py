@@ -15,11 +15,11 @@ from popsim.per_member import (
     check_n_members,
     check_of_one_member,
     member_values,
-    of_member,
+    select_member,
     with_member_values,
 )
 from popsim.randomness import as_key, trial_keys
-from popsim.task import AbstractTask, check_task, checked_validation_trials, differs_between_members
+from popsim.task import AbstractTask, build_validation_trials, check_task, differs_between_members
 from popsim.trial import Trial, check_trials, n_trials
 
 __all__ = ["Evaluation", "evaluate", "evaluate_ensemble"]
@@ -58,7 +58,7 @@ def evaluate(
     for name, value in (("task", task), ("model", model)):
         check_of_one_member(name, value)
     if trials is None:
-        trials = checked_validation_trials(task)
+        trials = build_validation_trials(task)
     else:
         check_trials("trials", trials)
     model.check(trials)
@@ -105,22 +105,22 @@ def evaluate_ensemble(
         raise ValueError(f"`member_ids` must be one for each of {count} members, got shape {ids.shape}.")
     if member_batch_size is not None:
         check_positive_int("member_batch_size", member_batch_size)
-    checked = checked_trials(ensemble, task, trials)
+    checked = prepare_trials(ensemble, task, trials)
     return _evaluate_ensemble(ensemble, task, *checked, key, ids, member_batch_size)
 
 
-def checked_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | None) -> tuple[Trial, bool]:
+def prepare_trials(ensemble: AbstractModel, task: AbstractTask, trials: Trial | None) -> tuple[Trial, bool]:
     """Return the trials of an ensemble, by default for validation, and whether each member has its own."""
     if trials is not None:
         check_trials("trials", trials)
     each_its_own = trials is None and differs_between_members(task)
     trials = validation_trials(task, n_members(ensemble)) if trials is None else trials
-    member(ensemble, 0).check(members_in_a_row(trials) if each_its_own else trials)
+    member(ensemble, 0).check(merge_member_axis(trials) if each_its_own else trials)
     return trials, each_its_own
 
 
 @jit_fast_compile
-def members_in_a_row(trials: Trial) -> Trial:
+def merge_member_axis(trials: Trial) -> Trial:
     """Return trials with the axes (member, trial, ...) as those of one model."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
 
@@ -129,8 +129,8 @@ def validation_trials(task: AbstractTask, n_members: int) -> Trial:
     """Return the validation trials of an ensemble, with a member axis in front if members differ."""
     values_of_members = member_values(task, n_members, "task")
     if not differs_between_members(task):
-        return checked_validation_trials(of_member(task, 0))
-    return jax.vmap(lambda values: checked_validation_trials(with_member_values(task, values)))(
+        return build_validation_trials(select_member(task, 0))
+    return jax.vmap(lambda values: build_validation_trials(with_member_values(task, values)))(
         values_of_members
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import check_one_or_each
-from popsim._checks import as_float_array, check_finite, is_traced, shown
+from popsim._checks import as_float_array, check_finite, is_traced, short_repr
 from popsim.parameters import Constants
 from popsim.per_member import is_per_member
 from popsim.randomness import as_key
@@ -85,7 +85,7 @@ class Workspace(eqx.Module):
         if not is_traced(self.low, self.high) and not np.all(np.asarray(self.low) < np.asarray(self.high)):
             raise ValueError(
                 "`high` of a workspace must exceed `low`, "
-                f"got low {shown(self.low)} and high {shown(self.high)}."
+                f"got low {short_repr(self.low)} and high {short_repr(self.high)}."
             )
 
     @classmethod
@@ -113,5 +113,7 @@ class Workspace(eqx.Module):
 def as_workspace(value: Any) -> Workspace:
     """Return `value` if it is a `Workspace`, else raise `ValueError`, such as for a list of two corners."""
     if not isinstance(value, Workspace):
-        raise ValueError(f"`workspace` must be a Workspace, such as plant.workspace, got {shown(value)}.")
+        raise ValueError(
+            f"`workspace` must be a Workspace, such as plant.workspace, got {short_repr(value)}."
+        )
     return value

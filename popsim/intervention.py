@@ -24,7 +24,6 @@ __all__ = [
     "prepare",
     "intervene",
     "external_load",
-    "kinds_of_load",
 ]
 
 

@@ -18,7 +18,7 @@ from popsim._checks import (
     check_instance,
     is_traced,
     naming_errors,
-    shown,
+    short_repr,
 )
 from popsim._text_checks import one_line
 from popsim.model import AbstractModel
@@ -123,7 +123,8 @@ class FunctionTerm(AbstractLossTerm):
         check_instance("name", self.name, str, "the name of the term")
         if not callable(self.function):
             raise ValueError(
-                f"`function` must be a function (states, trial, model) -> scalar, got {shown(self.function)}."
+                "`function` must be a function (states, trial, model) -> scalar, "
+                f"got {short_repr(self.function)}."
             )
 
     def __call__(self, states: PyTree[Array], trial: Trial, model: AbstractModel) -> Float[Array, ""]:

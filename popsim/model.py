@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import shown
+from popsim._checks import short_repr
 from popsim._compiled import jit
 from popsim._text_checks import one_line
 from popsim.randomness import as_key, key_stream
@@ -101,7 +101,7 @@ def check_model(name: str, model: Any) -> None:
     if not isinstance(model, AbstractModel):
         raise ValueError(
             f"`{name}` must be a model, or an ensemble such as popsim.make_ensemble(build, 5, key=key), "
-            f"got {shown(model)}."
+            f"got {short_repr(model)}."
         )
 
 

@@ -117,6 +117,6 @@ def with_zero_noise(model: ModelType) -> ModelType:
     def silent(node: Any) -> Any:
         if type(node) in (GaussianNoise, MotorNoise):  # a subclass may do anything
             return jax.tree.map(lambda leaf: jax.device_put(np.zeros(leaf.shape, leaf.dtype)), node)
-        return without_noise(node)
+        return without_noise(node) if isinstance(node, AbstractNoise) else node
 
     return jax.tree.map(silent, model, is_leaf=lambda node: isinstance(node, AbstractNoise))

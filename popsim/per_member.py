@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
-from popsim._precision import lost_in_precision
+from popsim._precision import precision_loss
 
-__all__ = ["PerMember", "ScaledLearningRate", "of_member"]
+__all__ = ["PerMember", "ScaledLearningRate", "select_member"]
 
 Tree = TypeVar("Tree")
 MOST_MEMBERS = 1_000_000
@@ -21,7 +21,7 @@ def _as_values(values: Any) -> Any:
     """Convert the values of members to an array, unless the default precision cannot hold one of them."""
     if isinstance(values, jax.Array):
         return values
-    if lost := lost_in_precision(values, MOST_MEMBERS):
+    if lost := precision_loss(values, MOST_MEMBERS):
         raise ValueError(f"`values` of PerMember must be numbers of its precision, got {lost}.")
     try:
         return jnp.asarray(values)
@@ -37,7 +37,7 @@ class PerMember(eqx.Module):
     The arrays of an ensemble always differ between members; tasks, losses and optimizers are shared, except
     for leaves wrapped in this class: `PositionError() + PerMember([1e-5, 1e-4]) * Effort()`, or
     `equinox.tree_at(lambda task: task.workspace.high, task, PerMember(corners))`. Training and
-    `evaluate_ensemble` give each member its value; `of_member` returns the task of one member.
+    `evaluate_ensemble` give each member its value; `select_member` returns the task of one member.
 
     The product with a number or an array, which is shared, is a floating-point `PerMember`; so is that with
     another `PerMember`, taken per member. The product with a schedule is a `ScaledLearningRate`.
@@ -100,7 +100,7 @@ class ScaledLearningRate(eqx.Module):
             raise ValueError(
                 "a schedule that differs between members must be given to an optimizer of popsim.training, "
                 "to popsim.training.inject_hyperparams, or be that of one member: "
-                "`popsim.of_member(schedule, index)`."
+                "`popsim.select_member(schedule, index)`."
             )
         return self.schedule(count) * self.scale
 
@@ -126,7 +126,7 @@ def check_of_one_member(name: str, tree: PyTree) -> None:
     for path in per_member_nodes(tree):
         raise ValueError(
             f"`{name}` must be that of one member here, but `{name}{path}` differs between members: "
-            f"give `popsim.of_member({name}, index)`, or an ensemble."
+            f"give `popsim.select_member({name}, index)`, or an ensemble."
         )
 
 
@@ -175,7 +175,7 @@ def aligned_mask(mask: Bool[Any, "*member"], values: Shaped[Any, "..."]) -> Bool
     return mask.reshape(mask.shape + (1,) * (values.ndim - mask.ndim))
 
 
-def of_member(tree: Tree, index: int) -> Tree:
+def select_member(tree: Tree, index: int) -> Tree:
     """Return the task, loss or other PyTree of one member of an ensemble.
 
     **Arguments:**

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Integer, Key, PRNGKeyArray
 
-from popsim._checks import check_instance, naming_traced_code, shown
+from popsim._checks import check_instance, naming_traced_code, short_repr
 from popsim._compiled import has_equal_traces, is_tracing, jit_fast_compile
 
 __all__ = ["key_stream"]
@@ -59,7 +59,7 @@ def as_key(key: Any, name: str = "key") -> Key[Array, ""]:
         if key.shape == (4,) and key.dtype == np.uint32:
             description += ', as of a PRNGKey(0, impl="rbg"), whose draws depend on how keys are mapped'
     else:
-        description = shown(key)
+        description = short_repr(key)
     raise ValueError(f"`{name}` must be one key, such as jax.random.key(0), got {description}.")
 
 

@@ -15,7 +15,7 @@ from popsim._checks import (
     concrete_value,
     is_number,
     kind_of,
-    shown,
+    short_repr,
 )
 from popsim._plain_values import plain_number
 from popsim.network_input import inputs_by_name
@@ -23,7 +23,7 @@ from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
-from popsim.plants.base import checked_rest
+from popsim.plants.base import evaluate_rest
 from popsim.states import LoopState
 from popsim.trial import Trial, check_trials
 
@@ -81,7 +81,7 @@ class SensoryChannel(eqx.Module):
             longest = concrete_value(jnp.max, self.own_delay)
             if longest is not None and longest > self.delay * (1 + 1e-6):
                 raise ValueError(
-                    f"`own_delay` must be at most `delay`, {self.delay} s, got {shown(longest)} s."
+                    f"`own_delay` must be at most `delay`, {self.delay} s, got {short_repr(longest)} s."
                 )
 
 
@@ -170,7 +170,7 @@ def network_input_names(
         if plant is None:
             return {}
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
-        state = LoopState.at_rest(*checked_rest(plant, trial.init.position), idle)
+        state = LoopState.at_rest(*evaluate_rest(plant, trial.init.position), idle)
         return {name: channel.sense(state, plant) for name, channel in senses.items()}
 
     def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], dict[str, Array]]:

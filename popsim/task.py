@@ -9,7 +9,7 @@ import jax
 from jaxtyping import Array, Int, Key
 
 from popsim._argument_shapes import check_fields
-from popsim._checks import kind_of, naming_traced_code, shown
+from popsim._checks import kind_of, naming_traced_code, short_repr
 from popsim._member_values import check_module_of_members
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes
@@ -93,7 +93,7 @@ def check_task(task: Any) -> None:
     if isinstance(task, Trial):
         raise ValueError("`task` must be a task, got a Trial: give it as `trials=`, after the task.")
     if not isinstance(task, AbstractTask):
-        raise ValueError(f"`task` must be a task, not its class or name, got {shown(task)}.")
+        raise ValueError(f"`task` must be a task, not its class or name, got {short_repr(task)}.")
     try:
         inspect.signature(task.trial).bind(batch=0, key=None)
     except TypeError as error:
@@ -108,7 +108,7 @@ def check_task(task: Any) -> None:
         )
 
 
-def checked_validation_trials(task: AbstractTask) -> Trial:
+def build_validation_trials(task: AbstractTask) -> Trial:
     """Return the validation trials of a task."""
     with naming_traced_code("what `validation_trials` of `task` calls"):
         trials = task.validation_trials()

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
-from popsim._checks import check_instance, check_positive_int, kind_of, shown
+from popsim._checks import check_instance, check_positive_int, kind_of, short_repr
 from popsim._compiled import jit
 from popsim._text_tables import align
 from popsim.per_member import check_of_one_member
@@ -213,7 +213,7 @@ def describe_task(task: MakesTrials, *, batch: int = LAST_BATCH) -> TaskDescript
         schedules.
     """
     if isinstance(task, type):
-        raise ValueError(f"`task` must be a task, not its class or name, got {shown(task)}.")
+        raise ValueError(f"`task` must be a task, not its class or name, got {short_repr(task)}.")
     check_instance("task", task, MakesTrials, "a task, not its class or name")
     check_of_one_member("task", task)
     trials = jax.tree.map(np.asarray, sample_trials(task, N_DRAWN, batch=batch, key=seed_key(0)))

@@ -17,8 +17,8 @@ from popsim.windows import Timeline
 
 __all__ = [
     "OutputTarget",
-    "chosen",
-    "right_choice",
+    "output_choice",
+    "correct_choice",
     "choice_accuracy",
     "InterventionSchedule",
     "StepInput",
@@ -45,7 +45,9 @@ class OutputTarget(eqx.Module):
     is_choice: bool = eqx.field(static=True, kw_only=True, default=True)
 
 
-def chosen(outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget) -> Int[Array, "..."]:
+def output_choice(
+    outputs: Float[Array | np.ndarray, "... time outputs"], target: OutputTarget
+) -> Int[Array, "..."]:
     """Return the index of the choice that the outputs make; -1 in trials without a choice.
 
     With several outputs, this is the one with the largest weighted mean over the time steps at which the
@@ -60,7 +62,7 @@ def chosen(outputs: Float[Array | np.ndarray, "... time outputs"], target: Outpu
     return _choice(outputs, target, threshold=0.0)
 
 
-def right_choice(target: OutputTarget) -> Int[Array, "..."]:
+def correct_choice(target: OutputTarget) -> Int[Array, "..."]:
     """Return the index of the correct choice; -1 in trials without a choice, such as catch trials."""
     check_instance("target", target, OutputTarget, "an OutputTarget, such as the targets of trials")
     return _choice(target.values, target, threshold=0.5)
@@ -71,11 +73,11 @@ def choice_accuracy(
 ) -> Float[Array, "..."]:
     """Return the fraction of correct choices among the trials with a choice; NaN if there are none.
 
-    Arguments as for `chosen`. **Returns** one fraction per member, if the outputs have a member axis.
+    Arguments as for `output_choice`. **Returns** one fraction per member, if the outputs have a member axis.
     """
-    right = right_choice(target)
+    right = correct_choice(target)
     is_asked = right >= 0
-    is_right = is_asked & (chosen(outputs, target) == right)
+    is_right = is_asked & (output_choice(outputs, target) == right)
     n_right, n_asked = (jnp.sum(each, axis=-1).astype(float) for each in (is_right, is_asked))
     return jnp.where(n_asked > 0, n_right / jnp.maximum(n_asked, 1.0), jnp.nan)
 

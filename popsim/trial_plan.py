@@ -17,7 +17,7 @@ from popsim._checks import (
     check_positive,
     is_traced,
     n_steps_in,
-    shown,
+    short_repr,
     steps_of_window,
 )
 from popsim._plain_values import plain_number
@@ -161,7 +161,7 @@ class TrialPlan(eqx.Module):
             if not 0 <= float(low) <= float(high) < float("inf"):
                 raise ValueError(
                     f"`duration` of the epoch {epoch.name!r} must be finite and at least zero, "
-                    f"got from {shown(low)} to {shown(high)} s."
+                    f"got from {short_repr(low)} to {short_repr(high)} s."
                 )
             if isinstance(epoch.duration, Constant):
                 for seconds in np.ravel((low, high)):

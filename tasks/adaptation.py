@@ -16,12 +16,12 @@ from popsim._checks import (
     check_fraction,
     check_non_negative,
     check_positive_int,
-    shown,
+    short_repr,
 )
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, as_distribution
 from popsim.interventions import ForceChannelParameters
-from popsim.interventions.plan import FromTrial, InterventionPlan, is_parameter_leaf
+from popsim.interventions.intervention_plan import FromTrial, InterventionPlan, is_parameter_leaf
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule, PiecewiseSchedule
@@ -57,11 +57,12 @@ _THROUGHOUT = WholeTrial()
 def phase_batches(phases: Sequence[Phase] = ADAPTATION_PHASES) -> dict[str, tuple[int, int]]:
     """Return the first training batch of each phase, and the batch after its last, keyed by phase name."""
     if not isinstance(phases, Sequence) or isinstance(phases, str):
-        raise ValueError(f"`phases` must be a list of phases, got {shown(phases)}.")
+        raise ValueError(f"`phases` must be a list of phases, got {short_repr(phases)}.")
     for phase in phases:
         if not isinstance(phase, Sequence) or len(phase) != 3 or not isinstance(phase[0], str):
             raise ValueError(
-                f"`phases` must be a list of (name, number of batches, strength), got {shown(phase)} in it."
+                "`phases` must be a list of (name, number of batches, strength), "
+                f"got {short_repr(phase)} in it."
             )
     names = [name for name, _, _ in phases]
     if not names or len(set(names)) < len(names):
@@ -183,7 +184,7 @@ def adaptation_plan(
 
 
 def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded: bool) -> PyTree:
-    def graded(full: Any, nothing: Any) -> Any:
+    def grade(full: Any, nothing: Any) -> Any:
         if not is_graded:
             return full
         if not _is_drawn(full):
@@ -195,7 +196,7 @@ def _grade(parameters: PyTree, null: PyTree, strength: PhaseStrength, is_graded:
     nothing = nothing * len(leaves) if len(nothing) == 1 else nothing
     if len(nothing) != len(leaves):
         raise ValueError(f"`null` must be one number, or {len(leaves)} as `parameters`, got {null}.")
-    return jax.tree.unflatten(structure, [graded(*pair) for pair in zip(leaves, nothing, strict=True)])
+    return jax.tree.unflatten(structure, [grade(*pair) for pair in zip(leaves, nothing, strict=True)])
 
 
 def _is_drawn(node: Any) -> bool:

@@ -38,7 +38,7 @@ __all__ = ["PerceptualDecision", "ContextIntegration"]
 class AbstractGoTask(AbstractTask):
     """A noisy stimulus, then a choice: after the go cue, one output of several is correct.
 
-    Inputs are "fixation", 1 until the go cue, "stimulus" and those of `answered`. A subclass supplies the
+    Inputs are "fixation", 1 until the go cue, "stimulus" and those of `go_trial`. A subclass supplies the
     fields, `epochs`, `draw_conditions`, `nominal` and `trial_of`.
     """
 
@@ -68,7 +68,7 @@ class AbstractGoTask(AbstractTask):
 
     @abc.abstractmethod
     def trial_of(self, timeline: Timeline, draws: tuple[Array, ...], *, key: Key[Array, ""]) -> Trial:
-        """Return the trial of a timeline and of conditions, by `answered`."""
+        """Return the trial of a timeline and of conditions, by `go_trial`."""
 
     @property
     def plan(self) -> TrialPlan:
@@ -83,7 +83,7 @@ class AbstractGoTask(AbstractTask):
     def validation_trials(self) -> Trial:
         return trials_of_conditions(self.trial_of, self.nominal(), shared=(self.plan.nominal(),))
 
-    def answered(
+    def go_trial(
         self,
         timeline: Timeline,
         stimulus: Float[Array, "time channels"],
@@ -182,7 +182,7 @@ class PerceptualDecision(AbstractGoTask):
         streams = coherence[None] if self.n_streams == 1 else (1 + coherence * jnp.array([-1.0, 1.0])) / 2
         stimulus = jnp.broadcast_to(streams, (timeline.n_steps, self.n_streams))
         conditions = {"coherence": coherence}
-        return self.answered(timeline, stimulus, timeline.in_epoch("stimulus"), choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, timeline.in_epoch("stimulus"), choice, conditions, key=key)
 
 
 def _context_coherences() -> Choice:

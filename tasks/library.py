@@ -27,7 +27,7 @@ def _arm_workspace() -> Workspace:
     return TwoLinkArm.arm26_skeleton().workspace
 
 
-def _in_reach(task: Callable[[Workspace], AbstractTask]) -> Callable[[], AbstractTask]:
+def _with_arm_workspace(task: Callable[[Workspace], AbstractTask]) -> Callable[[], AbstractTask]:
     """Return a builder of a motor task in the workspace of a two-link arm."""
     return lambda: task(_arm_workspace())
 
@@ -37,23 +37,23 @@ def _random_walk() -> Tracking:
     return Tracking(_arm_workspace(), RandomWalk())
 
 
-def _held_under_pulses() -> AbstractTask:
+def _hold_under_pulses() -> AbstractTask:
     """Hold the hand still under force pulses of 1 to 4 N in all directions."""
     return WithInterventions(PosturalHold(_arm_workspace()), [load_pulses(Uniform(1.0, 4.0))])
 
 
-def _under_random_loads() -> AbstractTask:
+def _reach_under_loads() -> AbstractTask:
     """Reach between random points under constant forces of up to 4 N in all directions."""
     return WithInterventions(RandomReaches(_arm_workspace()), [random_forces(Uniform(0.0, 4.0))])
 
 
-def _in_field() -> AbstractTask:
+def _curl_field_adaptation() -> AbstractTask:
     """Baseline, curl field, washout, curl field; a tenth of the trials in a force channel."""
     field = adaptation_plan("curl field", 10.0, unless=("force channel",))
     return WithInterventions(CenterOutReaches(_arm_workspace()), [channel_trials(0.1), field])
 
 
-def _with_rotation() -> AbstractTask:
+def _rotation_adaptation() -> AbstractTask:
     """Baseline, rotation, washout, rotation: the cursor is rotated by 30 degrees about the start."""
     rotation = adaptation_plan("cursor rotation", jnp.pi / 6)
     return WithInterventions(CenterOutReaches(_arm_workspace()), [rotation])
@@ -71,17 +71,17 @@ def _four_tasks() -> MultiTask:
 
 
 MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
-    "center-out": _in_reach(CenterOutReaches),
-    "random-reaches": _in_reach(RandomReaches),
-    "delayed-reaches": _in_reach(DelayedReaches),
-    "sequential-reaches": _in_reach(SequentialReaches),
-    "target-jump": _in_reach(TargetJump),
-    "tracking": _in_reach(Tracking),
+    "center-out": _with_arm_workspace(CenterOutReaches),
+    "random-reaches": _with_arm_workspace(RandomReaches),
+    "delayed-reaches": _with_arm_workspace(DelayedReaches),
+    "sequential-reaches": _with_arm_workspace(SequentialReaches),
+    "target-jump": _with_arm_workspace(TargetJump),
+    "tracking": _with_arm_workspace(Tracking),
     "tracking-random-walk": _random_walk,
-    "postural-hold": _held_under_pulses,
-    "random-loads": _under_random_loads,
-    "force-field-adaptation": _in_field,
-    "visuomotor-rotation": _with_rotation,
+    "postural-hold": _hold_under_pulses,
+    "random-loads": _reach_under_loads,
+    "force-field-adaptation": _curl_field_adaptation,
+    "visuomotor-rotation": _rotation_adaptation,
 }
 """Motor tasks, in the workspace of a two-link arm."""
 

@@ -14,7 +14,7 @@ from popsim._checks import (
     check_positive,
     check_positive_int,
     is_traced,
-    shown,
+    short_repr,
 )
 from popsim._plain_values import plain_number
 from popsim.distributions import AbstractDistribution, Uniform, as_distribution
@@ -89,7 +89,7 @@ class DelayedResponse(AbstractGoTask):
         rule, direction = draws
         n = self.n_directions
         rule_input = jnp.broadcast_to(jax.nn.one_hot(rule, len(RULES)), (timeline.n_steps, len(RULES)))
-        return self.answered(
+        return self.go_trial(
             timeline,
             jnp.broadcast_to(ring_activity(direction, n), (timeline.n_steps, n)),
             timeline.in_epoch("stimulus"),
@@ -176,7 +176,7 @@ class DelayedMatchToSample(AbstractGoTask):
         match = sample == test
         choice = jnp.where(match == (self.yes_to == "match"), YES, NO)
         conditions = {"sample": sample, "test": test, "match": match}
-        return self.answered(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, is_sample | is_test, choice, conditions, key=key)
 
 
 PAIRS = ((18.0, 10.0), (22.0, 14.0), (26.0, 18.0), (30.0, 22.0), (34.0, 26.0))
@@ -223,7 +223,7 @@ class DelayedComparison(AbstractGoTask):
             return
         pairs = np.asarray(self.pairs)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or not len(pairs) or np.any(pairs[:, 0] == pairs[:, 1]):
-            raise ValueError(f"`pairs` must be pairs of two different frequencies, got {shown(pairs)}.")
+            raise ValueError(f"`pairs` must be pairs of two different frequencies, got {short_repr(pairs)}.")
 
     def epochs(self) -> tuple[Epoch, ...]:
         return (
@@ -245,4 +245,4 @@ class DelayedComparison(AbstractGoTask):
         is_first, is_second = timeline.in_epoch("f1"), timeline.in_epoch("f2")
         stimulus = (jnp.where(is_first, f1, f2) / jnp.max(self.pairs))[:, None]
         choice, conditions = (f1 < f2).astype(int), {"f1": f1, "f2": f2}
-        return self.answered(timeline, stimulus, is_first | is_second, choice, conditions, key=key)
+        return self.go_trial(timeline, stimulus, is_first | is_second, choice, conditions, key=key)

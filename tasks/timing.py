@@ -11,7 +11,7 @@ from popsim._checks import (
     check_non_negative,
     check_positive,
     is_traced,
-    shown,
+    short_repr,
 )
 from popsim._plain_values import plain_number
 from popsim._time_steps import step_at
@@ -199,7 +199,7 @@ class SineGeneration(AbstractFixedTimes):
         if not is_traced(high) and float(high) * self.dt > 0.5:
             raise ValueError(
                 f"`frequency` must be at most {0.5 / self.dt:.4g} Hz, two steps a period, "
-                f"got {shown(high)} Hz."
+                f"got {short_repr(high)} Hz."
             )
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:

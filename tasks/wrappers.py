@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, Key
 
 from popsim._argument_shapes import check_kinds
-from popsim._checks import as_parts, check_instance, check_positive_int, is_traced, naming_errors, shown
+from popsim._checks import as_parts, check_instance, check_positive_int, is_traced, naming_errors, short_repr
 from popsim._member_values import check_modules
 from popsim._plain_values import plain_number
-from popsim.interventions.plan import InterventionPlan
+from popsim.interventions.intervention_plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
 from popsim.randomness import key_stream, seed_key
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 
-def checked_task(task: Any) -> AbstractTask:
+def validate_task(task: Any) -> AbstractTask:
     """Return a task that is wrapped; raise `ValueError` if it is none."""
     check_instance("task", task, AbstractTask, "a task, not its class or name")
     return task
@@ -141,13 +141,13 @@ class HeldOutConditions(AbstractWrapper):
         *,
         n_attempts: int = 1000,
     ):
-        self.task, self.is_held_out, self.n_attempts = checked_task(task), is_held_out, n_attempts
+        self.task, self.is_held_out, self.n_attempts = validate_task(task), is_held_out, n_attempts
 
     def __check_init__(self):
         if not callable(self.is_held_out):
             raise ValueError(
                 f"`is_held_out` must be a function of the conditions of a trial, "
-                f"got {shown(self.is_held_out)}."
+                f"got {short_repr(self.is_held_out)}."
             )
         check_positive_int("n_attempts", self.n_attempts)
 
@@ -171,10 +171,10 @@ class HeldOutConditions(AbstractWrapper):
         return label_trial(attempt(accepted), {"held out": jnp.asarray(False)})
 
     def validation_trials(self) -> Trial:
-        def labelled(trial: Trial) -> Trial:
+        def label(trial: Trial) -> Trial:
             return label_trial(trial, {"held out": jnp.asarray(self.is_held_out(trial.conditions))})
 
-        return jax.vmap(labelled)(self.task.validation_trials())
+        return jax.vmap(label)(self.task.validation_trials())
 
 
 class Mixture(AbstractTask):
@@ -242,7 +242,7 @@ class TaskCurriculum(AbstractTask):
         self.loss = common_loss(self.tasks, loss)
         if not isinstance(starts, Sequence) or len(starts) != len(self.tasks):
             raise ValueError(
-                f"`starts` must be one batch for each of {len(self.tasks)} tasks, got {shown(starts)}."
+                f"`starts` must be one batch for each of {len(self.tasks)} tasks, got {short_repr(starts)}."
             )
         self.phases = PiecewiseSchedule(tuple(starts), jnp.arange(float(len(starts))))
 
@@ -277,12 +277,12 @@ class ParameterCurriculum(AbstractWrapper):
     schedule: AbstractBatchSchedule
 
     def __init__(self, task: AbstractTask, where: Callable[[Any], Any], schedule: AbstractBatchSchedule):
-        self.task, self.where, self.schedule = checked_task(task), where, schedule
+        self.task, self.where, self.schedule = validate_task(task), where, schedule
 
     def __check_init__(self):
         check_instance("schedule", self.schedule, AbstractBatchSchedule, "a schedule over training batches")
         if not callable(self.where):
-            raise ValueError(f"`where` must be a function of the task, got {shown(self.where)}.")
+            raise ValueError(f"`where` must be a function of the task, got {short_repr(self.where)}.")
         with naming_errors("`where`", "(task)"):
             picked = self.where(self.task)
         if not eqx.is_inexact_array(picked):
@@ -324,7 +324,7 @@ class WithFixation(AbstractWrapper):
     name: str = eqx.field(static=True)
 
     def __init__(self, task: AbstractTask, until: str = "go cue", *, name: str = "fixation"):
-        self.task, self.until, self.name = checked_task(task), until, name
+        self.task, self.until, self.name = validate_task(task), until, name
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         return self._with_fixation(self.task.trial(batch=batch, key=key))
@@ -334,7 +334,7 @@ class WithFixation(AbstractWrapper):
 
     def _with_fixation(self, trial: Trial) -> Trial:
         if not isinstance(trial.inputs, dict) or self.name in trial.inputs:
-            raise ValueError(f"`name` must be a new one beside inputs that have names, got {self.name!r}.")
+            raise ValueError(f"`name` must be a new name, and the inputs must have names, got {self.name!r}.")
         fixation = (~trial.timeline.since(self.until)).astype(float)[:, None]
         return dataclasses.replace(trial, inputs=trial.inputs | {self.name: fixation})
 
@@ -357,7 +357,7 @@ class WithInterventions(AbstractWrapper):
     plans: tuple[InterventionPlan, ...]
 
     def __init__(self, task: AbstractTask, plans: Sequence[InterventionPlan]):
-        self.task = checked_task(task)
+        self.task = validate_task(task)
         self.plans = as_parts("plans", plans, InterventionPlan, "plans of interventions")
 
     def __check_init__(self):
@@ -375,7 +375,7 @@ class WithInterventions(AbstractWrapper):
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         trial = self.task.trial(batch=batch, key=key)
         for plan in self.plans:
-            trial = plan.scheduled(trial, batch=batch, key=key_stream(key, f"plan of {plan.name}"))
+            trial = plan.schedule(trial, batch=batch, key=key_stream(key, f"plan of {plan.name}"))
         return trial
 
     def validation_trials(self) -> Trial:
@@ -390,5 +390,5 @@ class WithInterventions(AbstractWrapper):
     def _with_plans(self, trial: Trial, acts: Bool[Array, " plan"], key: Key[Array, ""]) -> Trial:
         for index, plan in enumerate(self.plans):
             plan_key = key_stream(key, f"plan of {plan.name}")
-            trial = plan.scheduled_if(acts[index], trial, batch=LAST_BATCH, key=plan_key)
+            trial = plan.schedule_if(acts[index], trial, batch=LAST_BATCH, key=plan_key)
         return trial

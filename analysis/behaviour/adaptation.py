@@ -79,7 +79,7 @@ def adaptation_index(
     intercept, so a constant push against a wall does not count: slope = cov(ideal, measured) / var(ideal). It
     is the adaptation coefficient of Smith, Ghazizadeh & Shadmehr 2006, PLoS Biol 4:e179 (not compared with
     the paper; tests recover known slopes). NaN where the ideal force does not vary. Steps where either force
-    is NaN, as from `in_window`, are ignored.
+    is NaN, as from `mask_outside_window`, are ignored.
 
     **Arguments:**
 

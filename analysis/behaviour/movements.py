@@ -45,7 +45,7 @@ def hand_speed(hand: HandState) -> Float[Array, "*axes time"]:
 def cursor_error(cursor: HandState, targets: HandState) -> Float[Array, "*axes trial time"]:
     """Return the distance from the cursor to the target at each time step, in m.
 
-    Reduce it over an epoch, or from an event on, with `last_in_window` or `mean_in_window`.
+    Reduce it over an epoch, or from an event on, with `last_value_in_window` or `mean_in_window`.
 
     **Arguments:** as for `end_point_error`.
     """
@@ -176,7 +176,7 @@ def movement_onset(
     - `dt`: the time step in s.
     """
     check_positive("dt", dt)
-    forwards = from_rest(finite_float64("speed", speed))
+    forwards = prepend_rest(finite_float64("speed", speed))
     return dt * onset_step(forwards, np.argmax(forwards, axis=-1), threshold)
 
 
@@ -191,7 +191,7 @@ def movement_offset(
     **Arguments:** as for `movement_onset`.
     """
     check_positive("dt", dt)
-    backwards = from_rest(finite_float64("speed", speed))[..., ::-1]
+    backwards = prepend_rest(finite_float64("speed", speed))[..., ::-1]
     step = onset_step(backwards, np.argmax(backwards, axis=-1), threshold)
     return dt * (backwards.shape[-1] - 1 - step)
 
@@ -223,7 +223,7 @@ def onset_step(
     return np.where(has_onset, last_slow + (limit - below) / rise, np.nan)
 
 
-def from_rest(speed: Float[np.ndarray, "*axes time"]) -> Float[np.ndarray, "*axes time_and_start"]:
+def prepend_rest(speed: Float[np.ndarray, "*axes time"]) -> Float[np.ndarray, "*axes time_and_start"]:
     """Prepend a speed of zero at the beginning of the trial, so that row t is at time t dt."""
     return np.concatenate([np.zeros_like(speed[..., :1]), speed], axis=-1)
 
@@ -254,7 +254,7 @@ def reaction_time(
         raise ValueError(f"`speed` must end with (trial, time) = {expected}, got shape {values.shape}.")
     comes = np.asarray(trials.timeline.happens(event))
     step = np.where(comes, np.asarray(trials.timeline.events[event]), 0)
-    forwards = from_rest(values)
+    forwards = prepend_rest(values)
     is_after = np.arange(forwards.shape[-1]) >= step[:, None]
     peak = np.argmax(np.where(is_after, forwards, -1.0), axis=-1)
     onset = onset_step(forwards, peak, threshold)

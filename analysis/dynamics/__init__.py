@@ -1,15 +1,15 @@
 """Fixed points of network dynamics and the linearization around them."""
 
-from popsim.analysis.dynamics import attractors, fixed_points, inputs, maps, search
+from popsim.analysis.dynamics import attractors, fixed_points, inputs, linearization, search
 from popsim.analysis.dynamics.attractors import *
 from popsim.analysis.dynamics.fixed_points import *
 from popsim.analysis.dynamics.inputs import *
-from popsim.analysis.dynamics.maps import *
+from popsim.analysis.dynamics.linearization import *
 from popsim.analysis.dynamics.search import *
 
 __all__: list[str] = []
 __all__ += attractors.__all__
 __all__ += fixed_points.__all__
 __all__ += inputs.__all__
-__all__ += maps.__all__
+__all__ += linearization.__all__
 __all__ += search.__all__

@@ -14,16 +14,16 @@ from popsim.analysis._arrays import AnyArray, finite_float64
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.dynamics.fixed_points import FixedPoints
 from popsim.analysis.dynamics.inputs import Constants, Inputs
-from popsim.analysis.dynamics.maps import (
+from popsim.analysis.dynamics.linearization import (
     Dynamics,
     States,
-    in_double_precision,
     map_members,
     modes,
     network_dynamics,
     one_step,
+    to_double_precision,
 )
-from popsim.analysis.population.components import principal_components
+from popsim.analysis.neural_activity.components import principal_components
 
 __all__ = ["rollout", "assign_basins", "SlowDirections", "slow_directions"]
 
@@ -48,7 +48,7 @@ def rollout(
     """
     check_positive_int("n_steps", n_steps)
     with jax.enable_x64(True):
-        arguments = in_double_precision(dynamics, ensemble, "states", states, inputs)
+        arguments = to_double_precision(dynamics, ensemble, "states", states, inputs)
         return np.asarray(_follow(dynamics, *arguments, n_steps))
 
 

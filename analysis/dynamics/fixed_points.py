@@ -12,16 +12,22 @@ from jaxtyping import Array, Bool, Complex, Float, Int, Key
 from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sorted_eigenvalues
 from popsim.analysis.dynamics.inputs import Constants, Inputs
-from popsim.analysis.dynamics.maps import (
+from popsim.analysis.dynamics.linearization import (
     Dynamics,
-    in_double_precision,
     network_dynamics,
     state_jacobians,
+    to_double_precision,
 )
 from popsim.analysis.dynamics.search import REFINING_DAMPING, FixedPointSearch, run_searches
 from popsim.randomness import as_key
 
-__all__ = ["mixtures_of_states", "states_with_noise", "FixedPoints", "FoundPoints", "find_fixed_points"]
+__all__ = [
+    "mixtures_of_states",
+    "states_with_noise",
+    "FixedPoints",
+    "FixedPointSearchResult",
+    "find_fixed_points",
+]
 
 
 def mixtures_of_states(
@@ -200,7 +206,7 @@ class FixedPoints:
         }
         return dataclasses.replace(self, **chosen)
 
-    def of_member(self, member: int) -> "FixedPoints":
+    def select_member(self, member: int) -> "FixedPoints":
         """Return the points of one member."""
         if not 0 <= member < self.n_members:
             raise ValueError(f"`member` must be 0 to {self.n_members - 1}, got {member}.")
@@ -213,7 +219,7 @@ class FixedPoints:
         return counts
 
 
-class FoundPoints(NamedTuple):
+class FixedPointSearchResult(NamedTuple):
     """The result of a search for fixed points.
 
     - `fixed`: points with a speed within `tolerance`.
@@ -234,7 +240,7 @@ def find_fixed_points(
     inputs: Inputs | None = None,
     dynamics: Dynamics = network_dynamics,
     search: FixedPointSearch | None = None,
-) -> FoundPoints:
+) -> FixedPointSearchResult:
     """Find the fixed points step(h) = h of each member, with constant inputs and without noise.
 
     After Sussillo & Barak 2013, Neural Comput 25:626. The speed q = |step(h) - h|^2 / 2 is minimised from
@@ -257,7 +263,7 @@ def find_fixed_points(
     """
     search = FixedPointSearch() if search is None else search
     with jax.enable_x64(True):
-        double, began, constant = in_double_precision(dynamics, ensemble, "starts", starts, inputs)
+        double, began, constant = to_double_precision(dynamics, ensemble, "starts", starts, inputs)
         ends = run_searches(dynamics, double, constant, began, search)
         ended, speed = (np.asarray(values) for values in ends[:2])
     is_fixed = speed <= search.tolerance
@@ -273,7 +279,7 @@ def find_fixed_points(
             distinct = _refine(distinct, double, constant, dynamics, search, radius)
             jacobians = _jacobians_at(ensemble, distinct, inputs, dynamics)
         tables.append(_table(distinct, jacobians, search.margin))
-    return FoundPoints(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
+    return FixedPointSearchResult(*tables, n_lost=np.count_nonzero(~(is_fixed | is_slow), axis=1))
 
 
 _NEARLY_ONE = 1e-4

@@ -43,7 +43,7 @@ def received_inputs(
 
     **Returns:** the inputs by name, in the order of `popsim.senses.network_input_names`.
     """
-    if not hasattr(ensemble, "received"):
+    if not hasattr(ensemble, "network_inputs"):
         raise ValueError(
             "`ensemble` must be models that say what their networks received, a SensorimotorLoop or a "
             f"NetworkModel, got {type(ensemble).__name__}."
@@ -64,7 +64,7 @@ def _inputs_of_members(
     ensemble: Any, states: PyTree[Array], trials: Trial
 ) -> Float[Array, "member trial time inputs"]:
     def of_member(model, states_of_member):
-        return jax.vmap(model.received)(states_of_member, trials)
+        return jax.vmap(model.network_inputs)(states_of_member, trials)
 
     return eqx.filter_vmap(of_member)(ensemble, states)
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from popsim._checks import check_non_negative, check_positive, check_positive_int
 from popsim._compiled import jit
 from popsim.analysis.dynamics.inputs import Constants
-from popsim.analysis.dynamics.maps import Dynamics, map_members, one_step
+from popsim.analysis.dynamics.linearization import Dynamics, map_members, one_step
 
 __all__ = ["FixedPointSearch"]
 
@@ -141,11 +141,11 @@ def _improve(displacement, state, damping):
     # cited in doi 10.1007/s10915-018-0777-8). Its factor follows the ratio of actual to predicted reduction
     # (Fan 2003, J Comput Math 21:625-636, not compared with the paper).
 
-    def twice(at):
+    def value_and_aux(at):
         value = displacement(at)
         return value, value
 
-    jacobian, value = jax.jacfwd(twice, has_aux=True)(state)
+    jacobian, value = jax.jacfwd(value_and_aux, has_aux=True)(state)
     normal = jacobian.T @ jacobian + damping * jnp.eye(state.shape[0], dtype=state.dtype)
     gradient = jacobian.T @ value
     step = -jax.scipy.linalg.solve(normal, gradient, assume_a="pos")

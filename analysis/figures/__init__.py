@@ -8,7 +8,7 @@ from popsim.analysis.figures import (
     dynamics,
     learning,
     members,
-    population,
+    neural_activity,
     selection,
     settings,
     style,
@@ -19,7 +19,7 @@ from popsim.analysis.figures.behaviour import *
 from popsim.analysis.figures.dynamics import *
 from popsim.analysis.figures.learning import *
 from popsim.analysis.figures.members import *
-from popsim.analysis.figures.population import *
+from popsim.analysis.figures.neural_activity import *
 from popsim.analysis.figures.selection import *
 from popsim.analysis.figures.settings import *
 from popsim.analysis.figures.style import *
@@ -31,7 +31,7 @@ __all__ += behaviour.__all__
 __all__ += dynamics.__all__
 __all__ += learning.__all__
 __all__ += members.__all__
-__all__ += population.__all__
+__all__ += neural_activity.__all__
 __all__ += selection.__all__
 __all__ += settings.__all__
 __all__ += style.__all__

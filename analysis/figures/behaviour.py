@@ -15,7 +15,7 @@ from popsim.analysis.behaviour import (
     maximum_perpendicular_deviation,
     perpendicular_deviation,
 )
-from popsim.analysis.figures.style import COLORS, direction_colors, reach
+from popsim.analysis.figures.style import COLORS, direction_colors, extend_limits
 
 __all__ = [
     "draw_hand_paths",
@@ -81,7 +81,7 @@ def draw_mean_speed(
     ax.plot(time, of_members.mean(axis=0), color=color, label=label)
     ax.fill_between(time, of_members.min(axis=0), of_members.max(axis=0), color=color, alpha=0.2, linewidth=0)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
-    reach(ax, x=[0.0], y=[0.0])
+    extend_limits(ax, x=[0.0], y=[0.0])
     return ax
 
 
@@ -102,7 +102,7 @@ def draw_speed_profiles(
         (line,) = ax.plot(time, mean, label=f"member {index}" if label_members else None)
         ax.fill_between(time, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
     ax.set(xlabel="time (s)", ylabel="hand speed (m/s)")
-    reach(ax, x=(0, time[-1]), y=[0])
+    extend_limits(ax, x=(0, time[-1]), y=[0])
     if label_members:
         ax.legend()
     return ax
@@ -153,7 +153,7 @@ def draw_path_deviation(
     ax.plot(0, 0, "o", color="black", markersize=3)
     ax.plot(0, 100 * distance, "o", color="0.6", markersize=6, zorder=1)
     ax.set(xlabel="to the right of the line (cm)", ylabel="to the target (cm)", aspect="equal")
-    reach(ax, x=_room(ax, 30 * distance))
+    extend_limits(ax, x=_room(ax, 30 * distance))
     return ax
 
 
@@ -210,7 +210,7 @@ def draw_muscle_activations(
         name = f"muscle {index}" if names is None else names[index]
         ax.plot(time, of_muscle, color=f"C{index}", label=name)
     ax.set(xlabel="time (s)", ylabel="activation")
-    reach(ax, x=(0, time[-1]), y=[0])
+    extend_limits(ax, x=(0, time[-1]), y=[0])
     ax.legend(ncols=2 if n_muscles > 4 else 1, handlelength=1.2)
     return ax
 
@@ -241,7 +241,7 @@ def draw_channels(
         ax.plot(times, values, color=color, linewidth=0.9)
         if targets is not None:
             ax.plot(times, targets[:, index], color=color, linewidth=1.4, linestyle=(0, (2, 1)), alpha=0.6)
-    reach(ax, x=(0, dt * channels.shape[0]))
+    extend_limits(ax, x=(0, dt * channels.shape[0]))
     return ax
 
 
@@ -277,7 +277,7 @@ def draw_psychometric_curves(
     ax.axhline(0.5, color="0.8", linewidth=0.6, zorder=0)
     ax.axvline(0.0, color="0.8", linewidth=0.6, zorder=0)
     ax.set(xlabel="coherence", ylabel="share of choices to the right", yticks=[0, 0.5, 1])
-    reach(ax, x=(-farthest, farthest), y=(-0.03, 1.03))
+    extend_limits(ax, x=(-farthest, farthest), y=(-0.03, 1.03))
     ax.legend(loc="lower right", handlelength=1.2)
     return ax
 
@@ -305,6 +305,6 @@ def draw_chronometric_curves(
         points = (curve.coherence, 1000 * mean, 1000 * error)
         ax.errorbar(*points, fmt="o-", ms=3, lw=0.9, color=color, label=name)
     ax.set(xlabel="coherence", ylabel="time to decide (ms)")
-    reach(ax, y=[0])
+    extend_limits(ax, y=[0])
     ax.legend(loc="lower center", ncols=2, handlelength=1.2)
     return ax

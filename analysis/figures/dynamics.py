@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 from matplotlib.ticker import LogFormatter
 
-from popsim.analysis.figures.style import reach
+from popsim.analysis.figures.style import extend_limits
 
 __all__ = ["draw_fixed_points", "draw_jacobian_eigenvalues", "draw_time_constants"]
 
@@ -29,7 +29,9 @@ def kind_label(kind: int, stable: str = "stable points") -> str:
     return f"{kind} or more unstable" if kind == len(KIND_COLORS) - 1 else f"{kind} unstable"
 
 
-def by_kind(n_unstable: Int[np.ndarray, " point"]) -> Iterator[tuple[int, Bool[np.ndarray, " point"], str]]:
+def iterate_kinds(
+    n_unstable: Int[np.ndarray, " point"],
+) -> Iterator[tuple[int, Bool[np.ndarray, " point"], str]]:
     """Yield each kind among the points, a mask of the points of that kind, and its colour."""
     shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
     for kind in np.unique(shown).tolist():
@@ -62,7 +64,7 @@ def draw_fixed_points(
     for path in () if paths is None else paths:
         ax.plot(*path.T, color="0.75", lw=0.4, zorder=1)
     solid = {"depthshade": False} if n_dimensions == 3 else {}
-    for kind, is_kind, color in by_kind(n_unstable):
+    for kind, is_kind, color in iterate_kinds(n_unstable):
         look: Any = {"s": 26 if KIND_MARKERS[kind] == "*" else 12, "marker": KIND_MARKERS[kind], **solid}
         label = kind_label(kind, "stable")
         ax.scatter(*points[is_kind].T, color=color, linewidths=0, zorder=3, label=label, **look)
@@ -87,13 +89,13 @@ def draw_jacobian_eigenvalues(
     """
     ax.add_patch(Circle((0, 0), 1, fill=False, color="0.5", lw=0.7, zorder=0))
     ax.axhline(0, color="0.85", lw=0.5, zorder=0)
-    for kind, is_kind, color in by_kind(n_unstable):
+    for kind, is_kind, color in iterate_kinds(n_unstable):
         values, size = eigenvalues[is_kind].ravel(), 12 if KIND_MARKERS[kind] == "*" else 5
         look: Any = {"marker": KIND_MARKERS[kind], "linewidths": 0, "alpha": 0.6, "label": kind_label(kind)}
         ax.scatter(np.real(values), np.imag(values), s=size, color=color, **look)
     ax.set_aspect("equal")
     farthest = 1.08 * max(1.0, float(np.abs(eigenvalues).max(initial=0)))
-    reach(ax, x=(-farthest, farthest), y=(-farthest, farthest))
+    extend_limits(ax, x=(-farthest, farthest), y=(-farthest, farthest))
     ax.set(xlabel="real part of eigenvalue", ylabel="imaginary part")
     ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     ax.legend(**LEGEND)
@@ -126,7 +128,7 @@ def draw_time_constants(
         grows = slowest < 0
         ax.plot(rank[~grows], milliseconds[~grows], ".", color=KIND_COLORS[kind], ms=3)
         ax.plot(rank[grows], milliseconds[grows], "o", mfc="white", mec=KIND_COLORS[kind], ms=4, mew=0.8)
-    for kind, _, color in by_kind(n_unstable):
+    for kind, _, color in iterate_kinds(n_unstable):
         ax.plot([], [], ".-", color=color, ms=3, lw=0.5, label=kind_label(kind))
     if np.any(time_constants < 0):
         ax.plot([], [], "o", mfc="white", mec="0.3", ms=4, mew=0.8, label="grows")

@@ -5,9 +5,9 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses
-from popsim.analysis.figures.style import reach
+from popsim.analysis.figures.style import extend_limits
 from popsim.analysis.learning import LearningCurve, TwoStateTimeCourse
-from popsim.analysis.statistics.intervals import IntervalMethod, mean_interval, method_for
+from popsim.analysis.statistics.intervals import IntervalMethod, interval_method, mean_interval
 
 __all__ = [
     "draw_ensemble_band",
@@ -42,7 +42,7 @@ def draw_ensemble_band(
     - `color`: colour of line and band. The default is the next colour of the axes.
     - `label`: label of the line; the legend adds the kind of band and the number of members.
     """
-    method = method_for(values) if method is None else method
+    method = interval_method(values) if method is None else method
     interval = mean_interval(values, method=method)
     band = "95 % interval" if method in ("t", "log t") else method
     (line,) = ax.plot(x, interval.estimate, color=color, label=f"{label}, {band} (n = {len(values)})")
@@ -65,7 +65,7 @@ def draw_learning_bands(
     ax.fill_between(batch + 1, curve.low, curve.high, color=color, alpha=0.25, linewidth=0)
     ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    reach(ax, x=(1, float(batch[-1]) + 1))
+    extend_limits(ax, x=(1, float(batch[-1]) + 1))
     ax.legend()
     return ax
 
@@ -88,7 +88,7 @@ def draw_learning_curves(
     mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
     ax.plot(batch + 1, mean, color=color, linewidth=1.5, label=f"{label}, mean of {finite.sum()} members")
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    reach(ax, x=(1, float(batch[-1]) + 1))
+    extend_limits(ax, x=(1, float(batch[-1]) + 1))
     return ax
 
 
@@ -164,13 +164,13 @@ def draw_adaptation_time_course(
     """
     if (n_members := values.shape[1]) < 2:
         raise ValueError(f"`values` must be of two members or more, got {n_members}.")
-    interval = mean_interval(values.T, method=method_for(values), confidence=confidence)
+    interval = mean_interval(values.T, method=interval_method(values), confidence=confidence)
     count = batch + 1
     ax.axhline(0, color="0.8", linewidth=0.6, zorder=0)
     ax.fill_between(count, interval.low, interval.high, color=color, alpha=0.25, linewidth=0)
     ax.plot(count, interval.estimate, color=color, label=label)
     ax.set(xlabel="training batch")
-    reach(ax, x=(float(count[0]), float(count[-1])))
+    extend_limits(ax, x=(float(count[0]), float(count[-1])))
     ax.legend()
     return ax
 
@@ -210,6 +210,6 @@ def draw_two_state_time_course(
         average = states[:-1].reshape(len(trial), -1).mean(axis=1)
         ax.plot(trial, average, color=color, linestyle=dashes, label=name)
     ax.set(xlabel="trial", ylabel="adaptation")
-    reach(ax, x=(1, len(trial)))
+    extend_limits(ax, x=(1, len(trial)))
     ax.legend(ncols=2, handlelength=1.6, columnspacing=1.0)
     return ax

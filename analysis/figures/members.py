@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 from matplotlib.axes import Axes
 
-from popsim.analysis._arrays import checked_groups
-from popsim.analysis.figures.style import COLORS, reach
-from popsim.analysis.statistics.intervals import mean_interval, method_for
+from popsim.analysis._arrays import as_groups
+from popsim.analysis.figures.style import COLORS, extend_limits
+from popsim.analysis.statistics.intervals import interval_method, mean_interval
 
 __all__ = [
     "draw_member_values",
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def draw_member_values(
-    ax: Axes, values: Sequence[Float[np.ndarray, " member"]], *, names: Sequence[str], label: str
+    ax: Axes, values: Sequence[Float[np.ndarray, " _"]], *, names: Sequence[str], label: str
 ) -> Axes:
     """Draw a strip of points for each ensemble, one point per member, with a bar at the mean.
 
@@ -45,7 +45,7 @@ def draw_member_values(
         ax.plot([finite.mean()] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
     ax.set_yticks(range(len(names)), names)
     ax.yaxis.set_inverted(True)
-    reach(ax, y=(-0.5, len(names) - 0.5))
+    extend_limits(ax, y=(-0.5, len(names) - 0.5))
     ax.set(xlabel=label)
     return ax
 
@@ -71,7 +71,7 @@ def draw_paired_members(
         raise ValueError(f"`names` must be of {n_conditions} conditions, got {len(names)}.")
     places = np.arange(n_conditions)
     ax.plot(places, values.T, color="0.6", lw=0.7, marker="o", ms=2.5, mew=0)
-    interval = mean_interval(values, method=method_for(values))
+    interval = mean_interval(values, method=interval_method(values))
     ax.errorbar(
         places + 0.12,
         interval.estimate,
@@ -84,7 +84,7 @@ def draw_paired_members(
     )
     ax.set_xticks(places, names)
     ax.set(ylabel=label)
-    reach(ax, x=(-0.4, n_conditions - 0.6))
+    extend_limits(ax, x=(-0.4, n_conditions - 0.6))
     ax.legend()
     return ax
 
@@ -112,7 +112,7 @@ def draw_member_map(
         for number, place in enumerate(positions):
             ax.annotate(str(number), place, xytext=(3, 3), textcoords="offset points", fontsize=7)
     else:
-        names = checked_groups(groups, len(positions))
+        names = as_groups(groups, len(positions))
         for index, name in enumerate(np.unique(names)):
             ax.plot(
                 *positions[names == name].T,
@@ -154,7 +154,7 @@ def draw_similarity_matrix(
     if sorted(shown.tolist()) != list(range(n_members)):
         raise ValueError(f"`order` must have each of {n_members} members once, got {shown.tolist()}.")
     if groups is not None:
-        names = checked_groups(groups, n_members)
+        names = as_groups(groups, n_members)
         shown = shown[np.argsort(names[shown], kind="stable")]
         group_names, counts = np.unique(names, return_counts=True)
         ends = np.cumsum(counts)
@@ -169,7 +169,7 @@ def draw_similarity_matrix(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel="member", ylabel="member")
-    reach(ax)  # an image sets the limits of its axes
+    extend_limits(ax)  # an image sets the limits of its axes
     ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
     return ax
 
@@ -193,7 +193,7 @@ def draw_dendrogram(
     from scipy.cluster.hierarchy import dendrogram
 
     n_members = len(linkage) + 1
-    names = np.arange(n_members) if groups is None else checked_groups(groups, n_members)
+    names = np.arange(n_members) if groups is None else as_groups(groups, n_members)
     tree = dendrogram(linkage, no_plot=True)
     for x, y in zip(tree["icoord"], tree["dcoord"], strict=True):
         ax.plot((np.array(x) - 5) / 10, y, color="0.3", lw=1, solid_capstyle="round")
@@ -206,5 +206,5 @@ def draw_dendrogram(
     ax.tick_params(axis="x", length=0)
     ax.spines["bottom"].set_visible(False)
     ax.set(xlabel="member", ylabel=label)
-    reach(ax, x=(-0.5, n_members - 0.5), y=[0])
+    extend_limits(ax, x=(-0.5, n_members - 0.5), y=[0])
     return ax

@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS, reach
+from popsim.analysis.figures.style import COLORS, extend_limits
 from popsim.training import ancestors
 
 __all__ = ["draw_genealogy", "draw_discovered_schedules"]
@@ -51,7 +51,7 @@ def draw_genealogy(
         best_line = line[:, best]
         ax.step(ends, np.append(best_line, best_line[-1]), where="post", color=COLORS[5], lw=2.0, zorder=3)
     ax.set(xlabel="training batch", ylabel="member")
-    reach(ax, x=(0, float(ends[-1])), y=(-0.5, n_members - 0.5))
+    extend_limits(ax, x=(0, float(ends[-1])), y=(-0.5, n_members - 0.5))
     return ax
 
 
@@ -93,5 +93,5 @@ def draw_discovered_schedules(
     if np.all(values > 0):
         ax.set_yscale("log")
     ax.set(xlabel="training batch", ylabel=label)
-    reach(ax, x=(0, float(x[-1])))
+    extend_limits(ax, x=(0, float(x[-1])))
     return ax

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS, reach
-from popsim.analysis.statistics import mean_interval, method_for
+from popsim.analysis.figures.style import COLORS, extend_limits
+from popsim.analysis.statistics import interval_method, mean_interval
 
 __all__ = ["draw_setting_map", "draw_setting_scores"]
 
@@ -15,7 +15,7 @@ WIDE = 20  # from this ratio of the largest to the smallest score on, the scale 
 
 
 def draw_setting_scores(
-    ax: Axes, scores: Sequence[Float[np.ndarray, " member"]], *, names: Sequence[str], axis: str, label: str
+    ax: Axes, scores: Sequence[Float[np.ndarray, " _"]], *, names: Sequence[str], axis: str, label: str
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
 
@@ -32,7 +32,7 @@ def draw_setting_scores(
     if len(names) != len(scores):
         raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
     finite_scores = [values[np.isfinite(values)] for values in scores]
-    method = method_for(np.concatenate(finite_scores)) if finite_scores else "t"
+    method = interval_method(np.concatenate(finite_scores)) if finite_scores else "t"
     for place, values in enumerate(scores):
         finite = values[np.isfinite(values)]
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
@@ -48,7 +48,7 @@ def draw_setting_scores(
         ax.set_yscale("log")
     ax.set_xticks(range(len(names)), names)
     ax.set(xlabel=axis, ylabel=label)
-    reach(ax, x=(-0.4, len(names) - 0.6))
+    extend_limits(ax, x=(-0.4, len(names) - 0.6))
     return ax
 
 
@@ -90,6 +90,6 @@ def draw_setting_map(
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel=axes[1], ylabel=axes[0])
-    reach(ax)
+    extend_limits(ax)
     ax.figure.colorbar(image, ax=ax, label=label, shrink=0.8)
     return ax

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popsim._text_checks import check_path
-from popsim.store.files import has_mark, whole_file
+from popsim.store.files import atomic_file, has_mark
 
 __all__ = ["STYLE_SHEET", "figure_style", "direction_colors", "save_figure"]
 
@@ -39,7 +39,7 @@ def direction_colors(angles: Float[np.ndarray, " trial"]) -> Float[np.ndarray, "
     return colors * [0.8, 0.8, 0.8, 1.0]
 
 
-def reach(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
+def extend_limits(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None:
     """Extend the limits of axes to these coordinates, without a margin unless data lie farther out.
 
     Unlike limits that are set, they still grow with later drawings.
@@ -53,8 +53,8 @@ def reach(ax: Axes, *, x: Sequence[float] = (), y: Sequence[float] = ()) -> None
 
 
 @contextlib.contextmanager
-def laid_out(figure: Figure) -> Iterator[None]:
-    """Arrange a figure once for all files written within this block, as it takes as long as to draw it."""
+def layout_once(figure: Figure) -> Iterator[None]:
+    """Lay out a figure once for all files written in this context: layout takes as long as drawing."""
     engine = figure.get_layout_engine()
     if engine is None:
         yield
@@ -85,7 +85,7 @@ def write_figure(figure: Figure, path: Path) -> None:
 
     **Raises:** `SaveError` if it cannot be written; an existing file is then unchanged.
     """
-    with whole_file(path) as partial, partial.open("xb") as file:
+    with atomic_file(path) as partial, partial.open("xb") as file:
         figure.savefig(file, format=path.suffix[1:], metadata=_WRITTEN_BY)
 
 
@@ -97,7 +97,7 @@ def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
     check_path("folder", folder / name)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.{ending}" for ending in ("png", "pdf")]
-    with laid_out(figure):
+    with layout_once(figure):
         for path in paths:
             write_figure(figure, path)
     return paths

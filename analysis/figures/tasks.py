@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 
-from popsim.analysis.figures.style import COLORS, reach
+from popsim.analysis.figures.style import COLORS, extend_limits
 from popsim.hand import HandState
 from popsim.trial import OutputTarget, Trial, n_trials
 from popsim.windows import Timeline
@@ -174,7 +174,7 @@ def draw_task_trials(axes: Shaped[np.ndarray, "row trial"], trials: Trial) -> Sh
     for index, column in enumerate(axes.T):
         for ax, (_, draw) in zip(column, rows, strict=True):
             draw(ax, index)
-            reach(ax, x=(0, trials.timeline.n_steps * trials.timeline.dt))
+            extend_limits(ax, x=(0, trials.timeline.n_steps * trials.timeline.dt))
         column[-1].set_xlabel("time (s)")
     heights = draw_named_times(axes, trials.timeline)
     for index, ax in enumerate(axes[0]):
@@ -281,7 +281,7 @@ def _interventions(trials: Trial) -> Callable[[Axes, int], None]:
             bars = [(dt * start, dt * (end - start)) for start, end in zip(starts, ends, strict=True)]
             ax.broken_barh(bars, (row - 0.2, 0.4), color=LINE_COLORS[row % len(LINE_COLORS)])
         ax.set_yticks(range(len(names)), names)
-        reach(ax, y=(-0.6, len(names) - 0.4))
+        extend_limits(ax, y=(-0.6, len(names) - 0.4))
 
     return draw
 

@@ -15,7 +15,7 @@ from matplotlib.ticker import NullFormatter
 from popsim._checks import check_positive
 from popsim._text_checks import check_path
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
-from popsim.analysis.figures.style import reach
+from popsim.analysis.figures.style import extend_limits
 
 __all__ = [
     "draw_weight_matrix",
@@ -45,7 +45,7 @@ def draw_weight_matrix(
         values, cmap="RdBu_r", vmin=-largest, vmax=largest, interpolation="nearest", aspect="auto"
     )
     ax.set(xlabel="from unit", ylabel="to unit")
-    reach(ax)  # an image sets the limits of its axes
+    extend_limits(ax)  # an image sets the limits of its axes
     ax.figure.colorbar(image, ax=ax, label=label)
     return ax
 
@@ -112,7 +112,7 @@ def draw_weight_history(
     ax.fill_between(x, np.nanmin(y, axis=1), np.nanmax(y, axis=1), color=color, alpha=0.25, linewidth=0)
     ax.plot(x, np.nanmedian(y, axis=1), color=color, label=label)
     ax.set(xlabel="training batch", ylabel="distance", xscale="log")
-    reach(ax, y=[0])
+    extend_limits(ax, y=[0])
     ax.xaxis.set_minor_formatter(NullFormatter())
     return ax
 

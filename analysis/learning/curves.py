@@ -22,7 +22,7 @@ __all__ = [
     "finite_members",
     "LearningCurve",
     "learning_curve",
-    "smoothed",
+    "moving_average",
     "time_to_criterion",
     "ExponentialFit",
     "fit_exponential",
@@ -95,7 +95,7 @@ def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> Learning
     return LearningCurve(np.exp(mean), np.exp(low), np.exp(high), n_members)
 
 
-def smoothed(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch member"]:
+def moving_average(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch member"]:
     """Return the moving average of each row and the rows before it, at most `n_rows` together.
 
     The first rows average over the rows available. Rows are batches only if every batch was saved.
@@ -125,7 +125,7 @@ def time_to_criterion(
     - `smoothed_over`: the number of rows to average over, each with those before it.
     """
     check_finite("criterion", criterion)
-    course = smoothed(as_float64("loss", loss), smoothed_over)
+    course = moving_average(as_float64("loss", loss), smoothed_over)
     batches = ascending_batches(batch, len(course))
     is_good = course <= criterion
     stays_good = np.flip(np.logical_and.accumulate(np.flip(is_good, axis=0), axis=0), axis=0)

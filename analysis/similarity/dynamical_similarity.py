@@ -12,7 +12,13 @@ import numpy as np
 from jaxtyping import Complex, Float, Key
 
 from popsim._checks import check_positive_int
-from popsim.analysis._arrays import AnyArray, centred_samples, least_singular_value, numpy_generator, optional
+from popsim.analysis._arrays import (
+    AnyArray,
+    centred_samples,
+    import_optional,
+    least_singular_value,
+    numpy_generator,
+)
 
 __all__ = ["dynamical_angle", "eigenvalue_distance"]
 
@@ -45,8 +51,8 @@ def dynamical_angle(
     check_positive_int("n_iterations", n_iterations)
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)
-    torch = optional("torch", extra="dsa")
-    compare = optional("DSA.simdist", extra="dsa").SimilarityTransformDist(
+    torch = import_optional("torch", extra="dsa")
+    compare = import_optional("DSA.simdist", extra="dsa").SimilarityTransformDist(
         iters=n_iterations, score_method="angular", lr=0.005
     )
     with torch.random.fork_rng(devices=[]):
@@ -69,7 +75,7 @@ def eigenvalue_distance(first: AnyArray, second: AnyArray, *, n_delays: int, ran
     """
     first_map = _linear_map("first", first, n_delays, rank)
     second_map = _linear_map("second", second, n_delays, rank)
-    compare = optional("DSA.simdist", extra="dsa").SimilarityTransformDist(score_method="wasserstein")
+    compare = import_optional("DSA.simdist", extra="dsa").SimilarityTransformDist(score_method="wasserstein")
     return float(compare.fit_score(_eigenvalues(first_map), _eigenvalues(second_map)))
 
 
@@ -84,7 +90,7 @@ def _linear_map(name: str, activity: AnyArray, n_delays: int, rank: int) -> Any:
     trials = centred.reshape(-1, n_steps, n_units)
     if (n_varied := _n_varied_states(trials, n_delays, least_singular_value(activity))) < rank:
         raise ValueError(f"`{name}` must vary in {rank} dimensions, `rank`, or more, got {n_varied}.")
-    model = optional("DSA.dmd", extra="dsa").DMD(trials, n_delays=n_delays, rank=rank)
+    model = import_optional("DSA.dmd", extra="dsa").DMD(trials, n_delays=n_delays, rank=rank)
     model.fit()
     return model.A_v
 

@@ -15,11 +15,11 @@ from popsim._checks import check_positive_int
 from popsim.analysis._arrays import (
     AnyArray,
     Distances,
+    as_groups,
     check_choice,
-    checked_groups,
     finite_float64,
+    import_optional,
     numpy_generator,
-    optional,
 )
 from popsim.analysis._signs import sign_factors
 from popsim.analysis.statistics.comparisons import PermutationTest, permutation_test_result
@@ -223,7 +223,7 @@ def cluster_members(
     joined = hierarchy.optimal_leaf_ordering(hierarchy.linkage(condensed, method=method), condensed)
     numbers = np.arange(2, len(values))
     labels = hierarchy.cut_tree(joined, n_clusters=numbers).T.astype(int)
-    silhouette_score = optional("sklearn.metrics").silhouette_score
+    silhouette_score = import_optional("sklearn.metrics").silhouette_score
     scores = [silhouette_score(values, clusters, metric="precomputed") for clusters in labels]
     return MemberClusters(joined, numbers, labels, np.array(scores, float), int(np.argmax(scores)))
 
@@ -322,7 +322,7 @@ def _distances_and_groups(
     distances: Distances, groups: Sequence[Any] | Shaped[AnyArray, " member"]
 ) -> tuple[Float[np.ndarray, "member member"], Int[np.ndarray, " member"]]:
     values = check_distances("distances", distances)
-    names, codes = np.unique(checked_groups(groups, len(values)), return_inverse=True)
+    names, codes = np.unique(as_groups(groups, len(values)), return_inverse=True)
     if len(names) < 2 or np.bincount(codes).max() < 2:
         raise ValueError(
             f"`groups` must be two groups or more, one of them with two members, got {np.asarray(groups)}."

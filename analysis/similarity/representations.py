@@ -12,11 +12,11 @@ from popsim.analysis._arrays import (
     centred_samples,
     check_choice,
     check_trials,
-    different_labels,
     finite_float64,
+    import_optional,
     least_singular_value,
-    optional,
     paired_samples,
+    unique_labels,
 )
 from popsim.analysis._signs import sign_factors
 
@@ -276,7 +276,7 @@ def representational_dissimilarities(
     if values.ndim < 2:
         raise ValueError(f"`activity` must have axes (..., trial, unit), got shape {values.shape}.")
     check_trials("condition", labels, values.shape[-2])
-    conditions, places = different_labels(labels)
+    conditions, places = unique_labels(labels)
     if len(conditions) < 3:
         raise ValueError(f"`condition` must be three conditions or more, got {conditions.tolist()}.")
     means = np.stack(
@@ -312,7 +312,7 @@ def compare_dissimilarities(
     rsatoolbox is missing.
     """
     check_choice("method", method, ("corr", "cosine", "spearman", "rho-a", "tau-a"))
-    rdm = optional("rsatoolbox.rdm")
+    rdm = import_optional("rsatoolbox.rdm")
     matrices = []
     for name, matrix in (("first", first), ("second", second)):
         values = finite_float64(name, matrix)
@@ -336,5 +336,5 @@ def _symmetric(values: Float[np.ndarray, "condition condition"]) -> bool:
 
 
 def _matrix(means: Float[np.ndarray, "condition unit"], method: str) -> np.ndarray:
-    dataset = optional("rsatoolbox.data").Dataset(means)
-    return optional("rsatoolbox.rdm").calc_rdm(dataset, method=method).get_matrices()[0]
+    dataset = import_optional("rsatoolbox.data").Dataset(means)
+    return import_optional("rsatoolbox.rdm").calc_rdm(dataset, method=method).get_matrices()[0]

@@ -8,7 +8,7 @@ from jaxtyping import Float, Key
 
 from popsim._checks import check_positive_int
 from popsim.analysis._arrays import AnyArray, numpy_generator
-from popsim.analysis.statistics.intervals import mean_interval, two_members_or_more
+from popsim.analysis.statistics.intervals import as_member_values, mean_interval
 
 __all__ = [
     "PermutationTest",
@@ -84,7 +84,7 @@ def paired_comparison(
     - `key`: for the draws.
     """
     check_positive_int("n_permutations", n_permutations)
-    before, after = two_members_or_more("first", first), two_members_or_more("second", second)
+    before, after = as_member_values("first", first), as_member_values("second", second)
     if before.shape != after.shape or before.ndim != 1:
         raise ValueError(
             "`first` and `second` must have one value of each of the same members, "

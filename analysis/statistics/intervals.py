@@ -15,7 +15,7 @@ __all__ = [
     "Interval",
     "IntervalMethod",
     "mean_interval",
-    "method_for",
+    "interval_method",
     "bootstrap_members",
     "bootstrap_members_and_trials",
 ]
@@ -36,7 +36,7 @@ class Interval(NamedTuple):
     high: Float[np.ndarray, "*axes"]
 
 
-def two_members_or_more(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
+def as_member_values(name: str, values: AnyArray) -> Float[np.ndarray, "member ..."]:
     """Return the values in float64."""
     converted = finite_float64(name, values)
     if converted.ndim < 1 or len(converted) < 2:
@@ -61,7 +61,7 @@ def check_n_resamples(n_resamples: int, confidence: float) -> None:
         )
 
 
-def method_for(values: AnyArray) -> IntervalMethod:
+def interval_method(values: AnyArray) -> IntervalMethod:
     """Return the method of an interval: "log t" if all values are above zero, such as losses, and else "t".
 
     **Arguments:**
@@ -88,7 +88,7 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
     """
     check_choice("method", method, METHODS)
     check_confidence(confidence)
-    members = two_members_or_more("values", values)
+    members = as_member_values("values", values)
     mean = np.asarray(members.mean(axis=0))
     if method == "range":
         return Interval(mean, np.asarray(members.min(axis=0)), np.asarray(members.max(axis=0)))
@@ -142,7 +142,7 @@ def bootstrap_members(
     check_choice("method", method, ("BCa", "percentile"))
     check_confidence(confidence)
     check_n_resamples(n_resamples, confidence)
-    members = two_members_or_more("values", values)
+    members = as_member_values("values", values)
     from scipy.stats import DegenerateDataWarning, bootstrap
 
     estimate = np.asarray(statistic(members, axis=0), np.float64)
@@ -195,7 +195,7 @@ def bootstrap_members_and_trials(
     """
     check_confidence(confidence)
     check_n_resamples(n_resamples, confidence)
-    members = two_members_or_more("values", values)
+    members = as_member_values("values", values)
     if members.ndim != 2:
         raise ValueError(f"`values` must have axes (member, trial), got shape {members.shape}.")
     n_members, n_trials = members.shape

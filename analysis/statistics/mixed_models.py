@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from popsim.analysis._arrays import AnyArray, optional
+from popsim.analysis._arrays import AnyArray, import_optional
 from popsim.analysis.statistics._restricted_likelihood import Estimate, maximize_likelihood, reduce_rows
 from popsim.analysis.statistics.intervals import check_confidence
 
@@ -69,8 +69,8 @@ def fit_mixed_model(
     the variances cannot be told apart; `ImportError` if statsmodels is missing.
     """
     check_confidence(confidence)
-    models = optional("statsmodels.formula.api")
-    rows = optional("pandas").DataFrame(dict(table)) if isinstance(table, Mapping) else table
+    models = import_optional("statsmodels.formula.api")
+    rows = import_optional("pandas").DataFrame(dict(table)) if isinstance(table, Mapping) else table
     if group not in rows or rows[group].nunique() < 2:
         raise ValueError(f"`group` must be a column with two groups or more, got {group!r} of {list(rows)}.")
     labels = rows[group].to_numpy()
@@ -249,4 +249,4 @@ def long_table(
             )
         columns[name] = label_values[columns[axis]]
     columns |= {name: array.ravel() for name, array in arrays.items()}
-    return optional("pandas").DataFrame(columns)
+    return import_optional("pandas").DataFrame(columns)

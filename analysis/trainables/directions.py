@@ -11,9 +11,14 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._compiled import jit
 from popsim.analysis._arrays import AnyArray, finite_float64
-from popsim.analysis.trainables.recorded import arrays_by_group, arrays_by_name, recorded_arrays, with_arrays
+from popsim.analysis.trainables.trainable_arrays import (
+    arrays_by_group,
+    arrays_by_name,
+    recorded_arrays,
+    with_arrays,
+)
 from popsim.ensemble import n_members
-from popsim.evaluation import checked_trials
+from popsim.evaluation import prepare_trials
 from popsim.model import AbstractModel, simulate
 from popsim.parameters import picked_parameters
 from popsim.per_member import member_values, with_member_values
@@ -32,7 +37,7 @@ __all__ = [
 LossFn = Callable[[AbstractModel], Float[Array, ""]]
 
 
-def over_members(
+def map_over_members(
     function: Callable[[LossFn, PyTree[Array]], PyTree[Array]],
     ensemble: AbstractModel,
     task: AbstractTask,
@@ -52,7 +57,7 @@ def over_members(
     **Returns:** a function of arrays with a leading member axis.
     """
     count = n_members(ensemble)
-    trial_batch, each_its_own = checked_trials(ensemble, task, trials)
+    trial_batch, each_its_own = prepare_trials(ensemble, task, trials)
     own_values = member_values(task, count, "task")
 
     def one_member(arrays, values, own_trials, member_id):
@@ -136,14 +141,14 @@ def loss_along_line(
         from_values, to_values, other_arrays = both
 
         def at(x):
-            def between(a, b):
+            def interpolate(a, b):
                 return (1 - x.astype(a.dtype)) * a + x.astype(a.dtype) * b
 
-            return loss(eqx.combine(jax.tree.map(between, from_values, to_values), other_arrays))
+            return loss(eqx.combine(jax.tree.map(interpolate, from_values, to_values), other_arrays))
 
         return jax.lax.map(at, jnp.asarray(places))
 
-    losses = over_members(along, start, task, trials, key)((from_arrays, to_arrays, constants))
+    losses = map_over_members(along, start, task, trials, key)((from_arrays, to_arrays, constants))
     return LossLine(places, np.asarray(losses, np.float64).T)
 
 
@@ -195,7 +200,7 @@ def update_gradient_alignment(
         weights, model = both
         return jax.grad(lambda values: loss(with_arrays(model, values)))(weights)
 
-    downhill = over_members(gradients, ensemble, task, trials, key)
+    downhill = map_over_members(gradients, ensemble, task, trials, key)
     cosines = {group: np.full((n_rows - 1, n_members), np.nan) for group in members}
     now = _row(arrays, 0)
     for step in range(n_rows - 1):

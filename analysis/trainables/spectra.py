@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Complex, Float, Key
 
 from popsim._checks import check_positive, check_positive_int
-from popsim.analysis._arrays import AnyArray, finite_float64, numpy_generator, sized, sorted_eigenvalues
+from popsim.analysis._arrays import AnyArray, as_sized, finite_float64, numpy_generator, sorted_eigenvalues
 from popsim.analysis._signs import sign_factors
-from popsim.analysis.trainables.recorded import Block, initial_values, over_blocks
+from popsim.analysis.trainables.trainable_arrays import Block, initial_values, map_blocks
 
 __all__ = [
     "change_singular_values",
@@ -40,13 +40,13 @@ def change_singular_values(
     - `initial`: W(0); None for the first row, which must precede training (batch -1) if the history records
         batch numbers.
     """
-    weights = sized("weights", weights)
+    weights = as_sized("weights", weights)
     start = initial_values(weights, "weights", None if initial is None else {"weights": initial})
 
     def of_block(block: Block) -> np.ndarray:
         return np.linalg.svd(block.values - start[block.members], compute_uv=False)
 
-    return over_blocks(of_block, weights)
+    return map_blocks(of_block, weights)
 
 
 def effective_rank(singular_values: Float[AnyArray, "*axes mode"]) -> Float[np.ndarray, "*axes"]:
@@ -69,7 +69,7 @@ def participation_ratio_of_singular_values(
     """Return the participation ratio (sum_i s_i²)² / sum_i s_i⁴ of singular values s.
 
     It is that of the eigenvalues s² of W'W. Singular values are squared, unlike variances of principal
-    components, which already are squares; `population.participation_ratio` takes the activity itself.
+    components, which already are squares; `neural_activity.participation_ratio` takes the activity itself.
     `gaussian_participation_ratio` gives the value by chance.
 
     **Returns:** from 1 to the number of singular values; NaN where all are zero.
@@ -129,7 +129,7 @@ def recurrent_eigenvalues(
     def of_block(block: Block) -> np.ndarray:
         return sorted_eigenvalues(block.values[..., n_rows - n_units :, :])
 
-    return over_blocks(of_block, weights, dtype=np.complex128)
+    return map_blocks(of_block, weights, dtype=np.complex128)
 
 
 def spectral_radius(weights: Float[Any, "batch member row unit"]) -> Float[np.ndarray, "batch member"]:
@@ -178,7 +178,7 @@ def mode_strengths(
         through = np.einsum("tmrc,mca->tmra", block.values, v[block.members])
         return np.sum(u[block.members] * through, axis=-2)
 
-    return over_blocks(of_block, weights)
+    return map_blocks(of_block, weights)
 
 
 def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) -> SingularModes:
@@ -201,7 +201,7 @@ def final_modes(weights: Float[Any, "batch member row column"], n_modes: int) ->
 
 def _weight_history(weights: Any) -> Any:
     """Return the weights of a history, lazy or in memory, after a check of their axes."""
-    weights = sized("weights", weights)
+    weights = as_sized("weights", weights)
     if len(weights.shape) != 4:
         raise ValueError(
             "`weights` must have axes (batch, member, row, column), those of one model or ensemble with "

@@ -43,7 +43,7 @@ def _print(table: Table, name: str, verdicts: list[str]) -> None:
     table.row(name, len(verdicts), *(counts[outcome] for outcome in OUTCOMES), failures=wrong)
 
 
-def continued(server: ForkServer, folder: Path, source: Path, expected: dict, n: int) -> list[str]:
+def continue_copies(server: ForkServer, folder: Path, source: Path, expected: dict, n: int) -> list[str]:
     """Continue copies of an interrupted run, each with one bit flipped."""
     damages = {}
     full = [path for path in files_below(source) if path.stat().st_size]
@@ -84,7 +84,9 @@ def main() -> None:
         count(table, "a bit flipped", faults_in(full, flip_bit, arguments.flips, 0), reader)
         count(table, "cut short", faults_in(full, cut_short, arguments.cuts, 1), reader)
         count(table, "each file deleted", [(path, lambda good: None) for path in files], reader)
-        verdicts = continued(server, folder, folder / "interrupted", full_run["digests"], arguments.continued)
+        verdicts = continue_copies(
+            server, folder, folder / "interrupted", full_run["digests"], arguments.continued
+        )
         _print(table, "a bit flipped, and the run continued", verdicts)
     table.finish()
 

@@ -27,7 +27,7 @@ def training_points(folder: Path, n: int, largest: int) -> dict[str, tuple[int, 
     }
 
 
-def is_said(end: dict[str, Any], path: str) -> bool:
+def error_names_path(end: dict[str, Any], path: str) -> bool:
     """Whether a training ended with an error that says what could not be written."""
     return end["error"] == "SaveError" and path in end["message"] and "too large" in end["message"]
 
@@ -50,7 +50,7 @@ def main() -> None:
         wrong = [
             f"{point}: {end}"
             for point, end, right in zip(points.items(), ends, equal, strict=True)
-            if not right or not (end["error"] is None or is_said(end, point[0]))
+            if not right or not (end["error"] is None or error_names_path(end, point[0]))
         ]
         table.row(
             "a training", len(ends), errors.count(None), errors.count("SaveError"), sum(equal), failures=wrong

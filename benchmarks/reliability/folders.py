@@ -19,7 +19,7 @@ from popsim.store import lock_folder
 N = 10
 
 
-def refused(results: dict[str, Any], paths: list[str], kind: str, also: str = "") -> list[str]:
+def missing_refusals(results: dict[str, Any], paths: list[str], kind: str, also: str = "") -> list[str]:
     """What was not refused by an error of this kind that names the folder."""
     errors = {path: results.get(path, {}).get("error", f"none: {results.get('message')}") for path in paths}
     return [
@@ -45,7 +45,7 @@ def main() -> None:
         for path in paths:
             forbid_writing(path)
         results = server.run("resume_all", kind="run", paths=paths, user=NOBODY)
-        row("a folder that cannot be written", paths, refused(results, paths, "ValueError"))
+        row("a folder that cannot be written", paths, missing_refusals(results, paths, "ValueError"))
 
         (folder / "elsewhere").mkdir()
         for fate, command in (
@@ -55,7 +55,11 @@ def main() -> None:
             paths = copies(source, folder, fate, N // 2)
             results = server.run("resume_all", kind="run", paths=paths, vanish=command)
             again = [f"{path} is there again" for path in paths if Path(path).exists()]
-            row(f"a folder that is {fate} meanwhile", paths, refused(results, paths, "SaveError") + again)
+            row(
+                f"a folder that is {fate} meanwhile",
+                paths,
+                missing_refusals(results, paths, "SaveError") + again,
+            )
 
         paths = copies(source, folder, "left-overs", len(LEFT_FILES))
         for path, name in zip(paths, LEFT_FILES, strict=True):
@@ -68,7 +72,11 @@ def main() -> None:
         for path in paths:
             with lock_folder(Path(path)):
                 results |= server.run("resume_all", kind="run", paths=[path])
-        row("another process", paths, refused(results, paths, "FolderHeldError", f"process {os.getpid()} on"))
+        row(
+            "another process",
+            paths,
+            missing_refusals(results, paths, "FolderLockedError", f"process {os.getpid()} on"),
+        )
     table.finish()
 
 

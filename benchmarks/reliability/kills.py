@@ -26,7 +26,7 @@ IN_THE_BEGINNING = 150
 """A training that is continued has cut its history by this file operation."""
 
 
-def killed_at(
+def kill_at_moments(
     server: ForkServer, kind: str, folder: Path, rng: np.random.Generator, full_run: dict[str, Any], n: int
 ) -> list[Killed]:
     """What is left of processes at `n` moments of their work, half of them after a time."""
@@ -45,7 +45,7 @@ def killed_at(
     return kills[-n:]
 
 
-def killed_again(
+def kill_again(
     server: ForkServer, folder: Path, rng: np.random.Generator, kills: list[Killed], n: int
 ) -> list[Killed]:
     """What is left of processes that continue a training, killed while they cut its history."""
@@ -83,8 +83,8 @@ def main() -> None:
         for kind, n in (("train", 2 * fifth), ("run", fifth), ("sweep", fifth)):
             server.run(kind, path=str(folder / f"{kind} compiles"))
             full_run = server.run(kind, path=str(folder / f"{kind} whole"))
-            kills = killed_at(server, kind, folder, rng, full_run, n)
-            again = killed_again(server, folder, rng, kills, fifth) if kind == "train" else []
+            kills = kill_at_moments(server, kind, folder, rng, full_run, n)
+            again = kill_again(server, folder, rng, kills, fifth) if kind == "train" else []
             judged(KINDS[kind], kind, kills, full_run)
             if again:
                 judged("a training that is continued", kind, again, full_run)

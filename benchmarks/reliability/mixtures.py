@@ -35,7 +35,7 @@ def make(path: Path) -> None:
     run_sweep(path)
 
 
-def trained(path: Path) -> dict[str, str]:
+def result_digests(path: Path) -> dict[str, str]:
     """Digests of the networks and the genealogies of all members."""
     opened = open_sweep(path)
     network = opened.ensemble().network
@@ -50,7 +50,7 @@ def verdict_of_training(path: Path, sound: dict[str, str]) -> str:
         run_sweep(path)
     except (CellsFailed, ValueError) as error:
         return "named" if "selections" in str(error) else f"WRONG: {error}"
-    return "the same" if trained(path) == sound else "WRONG: other networks, without a word"
+    return "the same" if result_digests(path) == sound else "WRONG: other networks, without a word"
 
 
 def rows_of(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
@@ -111,24 +111,24 @@ def main() -> None:
         make(folder / "foreign")
         shutil.copytree(folder / "sound" / "selections", folder / "recomputed")
         recompute(folder / "recomputed", open_sweep(folder / "sound").sweep_id)
-        networks, (rows, _) = trained(folder / "sound"), rows_of(folder / "sound")
+        networks, (rows, _) = result_digests(folder / "sound"), rows_of(folder / "sound")
         copy = folder / "copy"
 
-        def trained_again(mixture: str) -> str:
+        def mix_and_train(mixture: str) -> str:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(folder / "sound", copy)
             shutil.rmtree(copy / "cells" / LOST)
             MIXTURES[mixture](copy / "selections", folder / "foreign" / "selections", folder / "recomputed")
             return verdict_of_training(copy, networks)
 
-        def read_again(mixture: str) -> str:
+        def mix_and_read(mixture: str) -> str:
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(folder / "sound", copy)
             CELL_MIXTURES[mixture](copy, folder / "foreign")
             return verdict_of_reading(copy, rows)
 
-        judge(table, "selections", MIXTURES, trained_again)
-        judge(table, "cells", CELL_MIXTURES, read_again)
+        judge(table, "selections", MIXTURES, mix_and_train)
+        judge(table, "cells", CELL_MIXTURES, mix_and_read)
     table.finish()
 
 

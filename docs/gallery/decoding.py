@@ -5,7 +5,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import popsim
-from popsim.analysis import population
+from popsim.analysis import neural_activity
 from popsim.analysis.figures import draw_decoding
 
 run = popsim.open_run("runs/center-out-0")
@@ -13,9 +13,9 @@ trials = popsim.repeat_trials(run.task.validation_trials(), 10)  # each with its
 hidden = np.asarray(run.evaluate(trials=trials).states.network.hidden)[:, :, 4::5, :1]
 direction = np.asarray(trials.conditions["direction"])
 keys = jax.random.split(jax.random.key(0))
-accuracy = population.decode_condition(hidden, direction, key=keys[0])
-shuffled = population.decode_shuffled_condition(hidden, direction, n_shuffles=5, key=keys[1])
+accuracy = neural_activity.decode_condition(hidden, direction, key=keys[0])
+shuffled = neural_activity.decode_shuffled_condition(hidden, direction, n_shuffles=5, key=keys[1])
 
 figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
 time = trials.timeline.dt * (5 + 5 * np.arange(accuracy.shape[1]))
-draw_decoding(ax, time, accuracy, chance=population.chance_level(direction), shuffled=shuffled)
+draw_decoding(ax, time, accuracy, chance=neural_activity.chance_level(direction), shuffled=shuffled)

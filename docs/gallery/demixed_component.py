@@ -5,7 +5,7 @@ import numpy as np
 
 import popsim
 from popsim.analysis.figures import draw_demixed_component
-from popsim.analysis.population import demixed_components
+from popsim.analysis.neural_activity import demixed_components
 
 run = popsim.open_run("runs/center-out-0")
 trials = run.task.validation_trials()

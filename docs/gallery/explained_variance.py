@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 
 import popsim
 from popsim.analysis.figures import draw_explained_variance
-from popsim.analysis.population import principal_components
+from popsim.analysis.neural_activity import principal_components
 
 run = popsim.open_run("runs/center-out-0")
 states = run.evaluate(popsim.without_noise(run.ensemble)).states

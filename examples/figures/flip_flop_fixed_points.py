@@ -14,7 +14,7 @@ from popsim.analysis.figures import (
     figure_style,
     save_figure,
 )
-from popsim.analysis.population import principal_components
+from popsim.analysis.neural_activity import principal_components
 
 COLORS = {"GRU": "#0072B2", "tanh": "#D55E00"}  # Okabe & Ito
 

@@ -50,7 +50,7 @@ def draw_figure(
     return files
 
 
-def from_rest(speeds: np.ndarray) -> np.ndarray:
+def prepend_rest(speeds: np.ndarray) -> np.ndarray:
     """Speeds [..., time] with that of the start, zero."""
     return np.concatenate([np.zeros_like(speeds[..., :1]), speeds], axis=-1)
 
@@ -63,10 +63,10 @@ def draw_shapes(
     times = dt * np.arange(n_steps + 1)
     for name, profiles_of_reaches in speeds.items():
         relative = profiles_of_reaches / profiles_of_reaches.mean(axis=-1, keepdims=True)
-        profiles = from_rest(relative.mean(axis=(1, 2)))
+        profiles = prepend_rest(relative.mean(axis=(1, 2)))
         lines = ax.plot(times, profiles.T, color=COLORS[name], lw=0.8)
         lines[0].set_label(name)
-        ax.plot(times, from_rest(optimal[name][0] / optimal[name][0].mean()), **OPTIMAL)
+        ax.plot(times, prepend_rest(optimal[name][0] / optimal[name][0].mean()), **OPTIMAL)
     ax.plot([], [], **OPTIMAL, label="optimal")
     ax.legend(loc="lower center", handlelength=1.4, labelspacing=0.25)
     ax.set(xlabel="Time (s)", ylabel="Speed / mean speed", xlim=(0, times[-1]), ylim=(0, 2))
@@ -78,8 +78,8 @@ def draw_distances(
     """The mean profile of each member for each distance, of one plant."""
     times = dt * np.arange(speeds.shape[-1] + 1)
     for i, distance in enumerate(distances):
-        ax.plot(times, CM * from_rest(speeds[:, i].mean(axis=1)).T, color=COLORS["with filters"], lw=0.8)
-        ax.plot(times, CM * from_rest(optimal[i]), **OPTIMAL)
+        ax.plot(times, CM * prepend_rest(speeds[:, i].mean(axis=1)).T, color=COLORS["with filters"], lw=0.8)
+        ax.plot(times, CM * prepend_rest(optimal[i]), **OPTIMAL)
         ax.text(
             times[-1] * 0.52, CM * optimal[i].max() + 2, f"{CM * distance:.0f} cm", fontsize=7, ha="center"
         )

@@ -13,7 +13,7 @@ RECOMPUTED = {"remat2": "jaxpr", "remat": "jaxpr", "checkpoint": "jaxpr"}
 RANDOM = frozenset(
     ["random_bits", "random_fold_in", "random_gamma", "random_split", "rng_bit_generator", "threefry2x32"]
 )
-CONTROL = frozenset(["cond", "while", "scan", "pure_callback", "io_callback"])
+CONTROL_FLOW = frozenset(["cond", "while", "scan", "pure_callback", "io_callback"])
 _ELEMENTWISE_NAMES = """
     abs acos acosh add add_any and asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt ceil clamp
     clz conj convert_element_type copy copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2
@@ -41,12 +41,12 @@ class UnknownOperation(Exception):
     """An operation that the engine cannot run on other arrays than it was traced with."""
 
 
-class Place:
+class Variable:
     """A value that an operation makes or receives, known when the operations run."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Known:
+class TracedConstant:
     """A value known when the function was traced."""
 
     value: Any
@@ -57,19 +57,19 @@ class Operation:
     """An equation of a program, and the values that it receives and makes."""
 
     equation: JaxprEqn
-    inputs: tuple[Place | Known, ...]
-    outputs: tuple[Place, ...]
+    inputs: tuple[Variable | TracedConstant, ...]
+    outputs: tuple[Variable, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class Operations:
     """A traced function: its inputs, the operations that its outputs need, and its outputs."""
 
-    inputs: tuple[Place, ...]
+    inputs: tuple[Variable, ...]
     operations: tuple[Operation, ...]
-    outputs: tuple[Place | Known, ...]
+    outputs: tuple[Variable | TracedConstant, ...]
 
-    def needed_for(self, outputs: Iterable[Place | Known]) -> "Operations":
+    def restrict_to(self, outputs: Iterable[Variable | TracedConstant]) -> "Operations":
         """Return the part that makes some of the values, with the same inputs."""
         outputs = tuple(outputs)
         needed, operations = set(outputs), []
@@ -88,7 +88,7 @@ def can_repeat(program: ClosedJaxpr | Jaxpr) -> bool:
     """
     for equation in _as_closed(program).jaxpr.eqns:
         name = equation.primitive.name
-        if equation.effects or name in (*CONTROL, *RECOMPUTED):
+        if equation.effects or name in (*CONTROL_FLOW, *RECOMPUTED):
             return False
         if name.startswith(("custom_jvp", "custom_vjp")) and _derivative_has_effects(equation):
             return False
@@ -136,9 +136,9 @@ def operations_of(program: ClosedJaxpr | Jaxpr, *, inlined: Mapping[str, str] = 
         jitted functions; and the parameter that holds the program.
     """
     operations: list[Operation] = []
-    inputs = tuple(Place() for _ in _as_closed(program).jaxpr.invars)
+    inputs = tuple(Variable() for _ in _as_closed(program).jaxpr.invars)
     outputs = _append(operations, program, inputs, inlined)
-    return Operations(inputs, tuple(operations), outputs).needed_for(outputs)
+    return Operations(inputs, tuple(operations), outputs).restrict_to(outputs)
 
 
 def _as_closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
@@ -148,23 +148,23 @@ def _as_closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
 def _append(
     operations: list[Operation],
     program: ClosedJaxpr | Jaxpr,
-    inputs: Sequence[Place | Known],
+    inputs: Sequence[Variable | TracedConstant],
     inlined: Mapping[str, str],
-) -> tuple[Place | Known, ...]:
+) -> tuple[Variable | TracedConstant, ...]:
     """Append the operations of a program that receives `inputs`; return its outputs."""
     closed = _as_closed(program)
-    places: dict[Any, Place | Known] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
-    places.update(zip(closed.jaxpr.constvars, map(Known, closed.consts), strict=True))
+    places: dict[Any, Variable | TracedConstant] = dict(zip(closed.jaxpr.invars, inputs, strict=True))
+    places.update(zip(closed.jaxpr.constvars, map(TracedConstant, closed.consts), strict=True))
 
-    def place(variable: Any) -> Place | Known:
-        return Known(variable.val) if isinstance(variable, Literal) else places[variable]
+    def place(variable: Any) -> Variable | TracedConstant:
+        return TracedConstant(variable.val) if isinstance(variable, Literal) else places[variable]
 
     for equation in closed.jaxpr.eqns:
         received = tuple(map(place, equation.invars))
         name = equation.primitive.name
         inner = inlined.get(name)
         if inner is None:
-            outputs = tuple(Place() for _ in equation.outvars)
+            outputs = tuple(Variable() for _ in equation.outvars)
             operations.append(Operation(equation, received, outputs))
         elif inner not in equation.params:
             raise UnknownOperation(f"the operation {name!r} without the parameter {inner!r}")
@@ -174,7 +174,7 @@ def _append(
     return tuple(map(place, closed.jaxpr.outvars))
 
 
-def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, Operations]:
+def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations, Operations]:
     """Divide the body of a loop into its random draws and the rest.
 
     **Arguments:**
@@ -186,11 +186,11 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
     loops, as far as none of it depends on the state; and the rest, which receives the outputs of the former
     after its own inputs.
     """
-    depends: set[Place | Known] = set(state)
-    from_draws: set[Place | Known] = set()
+    depends: set[Variable | TracedConstant] = set(state)
+    from_draws: set[Variable | TracedConstant] = set()
     for operation in body.operations:
         name = operation.equation.primitive.name
-        stays = operation.equation.effects or name in CONTROL
+        stays = operation.equation.effects or name in CONTROL_FLOW
         if stays or not depends.isdisjoint(operation.inputs):
             depends.update(operation.outputs)
         elif name in RANDOM or not from_draws.isdisjoint(operation.inputs):
@@ -201,4 +201,4 @@ def split_draws(body: Operations, state: Iterable[Place]) -> tuple[Operations, O
         place for operation in body.operations for place in operation.outputs if place in from_draws & used
     )
     remaining = Operations((*body.inputs, *draw_outputs), tuple(operations), body.outputs)
-    return body.needed_for(draw_outputs), remaining.needed_for(body.outputs)
+    return body.restrict_to(draw_outputs), remaining.restrict_to(body.outputs)

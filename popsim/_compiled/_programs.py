@@ -1,6 +1,6 @@
-"""Compiled programs: equal ones are shared, and those that were not used for long are let go.
+"""Compiled programs: equal programs are shared, and the least recently used are dropped.
 
-`jax.jit` compiles anew for every function object that it meets, and keeps each program for as long as the
+`jax.jit` compiles again for every function object that it meets, and keeps each program for as long as the
 process lives: a new optimizer, or a new closure in a task, is another program of tens of megabytes.
 """
 
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 class RecentValues(Generic[Value]):
-    """The values that were used last, by key.
+    """The most recently used values, by key.
 
     **Arguments:**
 
@@ -45,7 +45,7 @@ class RecentValues(Generic[Value]):
         self._lock = threading.Lock()
 
     def get_or_make(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value of a key, made if it is missing; those unused for longest are let go."""
+        """Return the value of a key, made if it is missing; the least recently used are dropped."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
@@ -66,7 +66,7 @@ class _Executable:
 
 
 class _Program(NamedTuple):
-    """A compiled program with what a function returns beside arrays.
+    """A compiled program with what a function returns besides arrays.
 
     - `executable`: the program, which equal functions share; None for a function that `jax.jit` must run.
     - `structure`: the structure of the arrays that the function returns.
@@ -174,7 +174,7 @@ def _array_kinds(kinds: Any) -> Hashable:
 
 
 def _context() -> Hashable:
-    """Return what a program depends on beside its arguments: flags of JAX, the mesh, and the engine."""
+    """Return what a program depends on besides its arguments: flags of JAX, the mesh, and the engine."""
     flags = tuple(getattr(jax.config, name) for name in _flags())
     return flags, jax.sharding.get_abstract_mesh(), is_plain_jax()
 

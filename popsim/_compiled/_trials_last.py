@@ -27,10 +27,10 @@ from popsim._compiled._operations import (
     INLINED,
     RECOMPUTED,
     UNKNOWN_TO_ENGINE,
-    Known,
     Operations,
-    Place,
+    TracedConstant,
     UnknownOperation,
+    Variable,
     bind,
     can_repeat,
     operations_of,
@@ -82,10 +82,10 @@ def map_trials(function: Callable[..., PyTree[Array]], *stacked: PyTree[Array]) 
 
 def run(operations: Operations, inputs: Sequence[Value], n_trials: int) -> list[Value]:
     """Return the outputs of operations for all trials."""
-    values: dict[Place, Value] = dict(zip(operations.inputs, inputs, strict=True))
+    values: dict[Variable, Value] = dict(zip(operations.inputs, inputs, strict=True))
 
-    def read(place: Place | Known) -> Value:
-        return Value(place.value, False) if isinstance(place, Known) else values[place]
+    def read(place: Variable | TracedConstant) -> Value:
+        return Value(place.value, False) if isinstance(place, TracedConstant) else values[place]
 
     needed = {place for operation in operations.operations for place in operation.inputs}
     needed.update(operations.outputs)
@@ -297,7 +297,7 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
     if is_recomputed:
         body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
     record_places = itertools.compress(body.outputs[n_state:], needed[n_state:])
-    body = body.needed_for((*body.outputs[:n_state], *record_places))
+    body = body.restrict_to((*body.outputs[:n_state], *record_places))
     draws, body = split_draws(body, body.inputs[n_constants : n_constants + n_state])
 
     def draw(sequences: list[Value]) -> list[Value]:

@@ -30,7 +30,7 @@ FAST_COMPILE = {**LOW_MEMORY, "xla_backend_optimization_level": 1}
 def jit(
     function: Callable[Arguments, Result], donate: Literal["none", "all-except-first"] = "none"
 ) -> Callable[Arguments, Result]:
-    """Compile a function like `equinox.filter_jit`, to shared programs that are let go, see `Programs`."""
+    """Compile a function like `equinox.filter_jit`, to shared programs, see `Programs`."""
     return _jit(function, {}, donate)
 
 

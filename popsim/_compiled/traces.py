@@ -1,4 +1,4 @@
-"""What the rest of popsim asks of traced programs: whether something is traced, and what a program does."""
+"""Queries on traced programs: whether something is traced, and what a program does."""
 
 import dataclasses
 import functools

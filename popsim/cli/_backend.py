@@ -1,4 +1,4 @@
-"""What a command says of JAX's backend: that it cannot start, has no memory, or must not copy arrays."""
+"""Messages on errors of JAX's backend: it cannot start, has no memory, or must not copy arrays."""
 
 import os
 
@@ -48,8 +48,10 @@ def _of_starting(error: Exception) -> str:
     advice = "JAX_PLATFORMS=cpu uses the processor."
     if not platforms:
         return f"JAX must find a device: {_short(error)}. {advice}"
-    why = f" {_short(error)}." if str(error) else ""
-    return f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}.{why} Unset it, or: {advice}"
+    reason = f" {_short(error)}." if str(error) else ""
+    return (
+        f"JAX_PLATFORMS must name devices that JAX finds, got {platforms!r}.{reason} Unset it, or: {advice}"
+    )
 
 
 def _short(error: Exception) -> str:

@@ -45,10 +45,10 @@ class Resume:
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
-            from popsim.cli._sweep import Engine, report_trained
+            from popsim.cli._sweep import Engine, print_trained_sweep
 
             engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
-            report_trained(engine.train(self.path, None))
+            print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
         options = {"quiet": self.quiet, "devices": devices, "without_lock": self.without_lock}
@@ -131,7 +131,7 @@ class Compare:
 
 
 def _print(report: Any) -> None:
-    from popsim.experiments.info_table import size_text
+    from popsim.experiments.run_info_table import size_text
 
     print(report.table, *report.figures, f"{report.page} ({size_text(report.n_bytes)})", sep="\n")
 
@@ -245,7 +245,7 @@ class Export:
 
 def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path], list[str]]:
     """Write the figures of a run, and return their paths, and a line for each that cannot be drawn."""
-    from popsim._drawing import NotDrawn, close_figures, try_to_draw
+    from popsim._drawing import FailedDrawing, close_figures, try_to_draw
     from popsim.analysis.figures import save_figure
     from popsim.analysis.figures.style import is_figure
     from popsim.store import CorruptDataError, MismatchError, SaveError
@@ -262,7 +262,7 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
         lambda: dict(run.experiment.draw_figures(run)),
         passes=(CorruptDataError, MismatchError),
     )
-    if isinstance(figures, NotDrawn):
+    if isinstance(figures, FailedDrawing):
         return [], [str(figures)]
     paths, failed = [], []
     try:
@@ -274,7 +274,7 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
                 lambda name=name, run_figure=run_figure: save(name, run_figure),
                 passes=SaveError,
             )
-            if isinstance(saved, NotDrawn):
+            if isinstance(saved, FailedDrawing):
                 failed.append(str(saved))
             else:
                 paths += saved

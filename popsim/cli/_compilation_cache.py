@@ -97,7 +97,7 @@ def open_programs(home: Path) -> Path | None:
     try:
         for each in (home, folder):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _check_own(each)
+            _check_owner(each)
         noted, intact = _read_digests(folder), {}
         for path in _programs_in(folder):
             if (digest := _digest(path)) is None or digest != noted.get(path.name):
@@ -154,7 +154,7 @@ def _digest(path: Path) -> str | None:
     return None
 
 
-def _check_own(folder: Path) -> None:
+def _check_owner(folder: Path) -> None:
     about = folder.stat()
     if hasattr(os, "getuid") and (about.st_uid != os.getuid() or about.st_mode & 0o022):
         raise ValueError(f"{folder} must belong to you, and nobody else may write to it.")

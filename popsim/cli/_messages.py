@@ -30,7 +30,7 @@ UNION = r"Error parsing (\S+): no type matching (.*) could be instantiated from 
 CHOICE = r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\."
 
 
-def in_one_line(box: str) -> str:
+def summarize_error_box(box: str) -> str:
     """Return the text above the first rule in an error box of tyro, and similar options for misspelt ones."""
     _, _, within = box.partition("\n")
     lines = [line.strip("│╭╮╰╯ ") for line in within.splitlines()]
@@ -53,7 +53,7 @@ def in_one_line(box: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
-def as_typed(message: str, command: object) -> str:
+def use_option_names(message: str, command: object) -> str:
     """Replace argument names in a message, such as `n_members`, by options of a command: --members."""
     options = dict(_options(command)) if isinstance(command, type) else {}
     for name, fields in ALSO_CALLED.items():

@@ -31,9 +31,9 @@ from popsim.sweeps import (
     verify_sweep,
 )
 from popsim.sweeps.cells import DescribedSweep
-from popsim.sweeps.config import parse_axes, parse_seeds, read_config
-from popsim.sweeps.glance import glance_at_sweep
 from popsim.sweeps.making import check_sweep
+from popsim.sweeps.overview import read_sweep_overview
+from popsim.sweeps.sweep_config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.tables import plan_table, sweep_table
 
 SweepPath = Annotated[
@@ -49,7 +49,7 @@ class Engine:
     """Where the cells of a sweep are trained."""
 
     on: Literal["dask"] | None = None
-    """train cells beside one another on Dask (popsim[dask]), by default on a cluster of this machine; by
+    """train cells in parallel on Dask (popsim[dask]), by default on a cluster of this machine; by
     default one after the other in this process"""
     scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS")] = None
     """a Dask cluster that is there already, such as tcp://node1:8786, or the file that its scheduler wrote"""
@@ -193,11 +193,11 @@ def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, on
         run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
         print(f"{run} --cell NUMBER trains one, {run} all, {script} --slurm writes a job script")
         return
-    report_trained(engine.train(out, None))
+    print_trained_sweep(engine.train(out, None))
 
 
-def report_trained(opened: OpenedSweep) -> None:
-    """Print what a sweep has come to."""
+def print_trained_sweep(opened: OpenedSweep) -> None:
+    """Print the state and the results of a trained sweep."""
     counts = ", ".join(f"{count} {state}" for state, count in opened.counts.items() if count)
     print(f"cells: {counts}")
     print(f"sweep: {opened.folder.path}")
@@ -221,7 +221,7 @@ class SweepRun:
         if self.until_input_ends:
             stop_when_input_ends()
         if len(self.cell) != 1 or self.engine.on is not None:
-            report_trained(self.engine.train(self.path, list(self.cell) or None))
+            print_trained_sweep(self.engine.train(self.path, list(self.cell) or None))
             return
         (number,) = self.cell
         cell = DescribedSweep.read(SweepFolder(self.path)).cell(number)
@@ -304,12 +304,12 @@ def sweep_choice(summary: str | None) -> type:
 
 
 def print_sweep(path: Path, *, verify: bool) -> None:
-    """Print the state of a sweep and the cells that are not finished; read all files if told to.
+    """Print the state of a sweep and the cells that are not finished; with `verify`, read all files.
 
     **Raises:** `CorruptDataError` naming the cells and the files that are damaged.
     """
-    if (folder := SweepFolder(path)).described().get("experiment") not in EXPERIMENTS:
-        glance = glance_at_sweep(folder)
+    if (folder := SweepFolder(path)).read_plain().get("experiment") not in EXPERIMENTS:
+        glance = read_sweep_overview(folder)
         print(glance)
         problems = glance.verify() if verify else glance.problems
         _refuse_damaged(path, {_cell_name(folder, number): text for number, text in problems.items()}, verify)
@@ -318,7 +318,7 @@ def print_sweep(path: Path, *, verify: bool) -> None:
     damage = verify_sweep(path) if verify else {}  # before the index is made again
     opened = open_sweep(path)
     is_small = opened.sweep.n_cells <= MOST_EXAMINED
-    opened = opened.examined() if is_small or verify else opened
+    opened = opened.examine() if is_small or verify else opened
     print(sweep_table(opened))
     if not is_small and not verify:
         print("--verify looks for lost and damaged files of cells")

@@ -11,13 +11,13 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO, Union
+from typing import Annotated, Any, NoReturn, Union
 
 import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
-from popsim.cli._messages import as_typed, in_one_line, modules_of, notes_of
+from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
 __all__ = ["main"]
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         warnings.formatwarning = formatted
 
 
-def _unfailing_error() -> TextIO:
+def _unfailing_error() -> io.TextIOWrapper:
     descriptor = os.open(os.devnull, os.O_WRONLY) if sys.__stderr__ is None else sys.__stderr__.fileno()
     raw = io.BufferedWriter(_Unfailing(descriptor, "w", closefd=False))
     return io.TextIOWrapper(raw, errors="backslashreplace", line_buffering=True)
@@ -151,7 +151,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
 def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
     """Return one line and the exit code for an error; None for a bug, or what `main` itself answers."""
     if isinstance(error, ValueError | ImportError) and _is_ours(error):
-        return as_typed(str(error), command), 2
+        return use_option_names(str(error), command), 2
     if isinstance(error, MemoryError):
         text = str(error) or "there must be enough memory: there is none left."
         return " ".join([text, *notes_of(error)]), 1
@@ -210,9 +210,9 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
             print(f"popsim {__version__}")
             sys.exit()
         case ["train", *settings]:
-            return _training(settings)
+            return _train_command(settings)
         case ["sweep", *settings]:
-            return _sweeping(settings)
+            return _sweep_command(settings)
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
@@ -225,7 +225,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     return Union[kinds], "popsim", arguments  # noqa: UP007
 
 
-def _training(settings: list[str]) -> tuple[Any, str, list[str]]:
+def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command that trains the experiment in the first setting, or the choice of one."""
     from popsim.cli._train import experiment_choice, train_command
     from popsim.experiments import EXPERIMENTS
@@ -236,7 +236,7 @@ def _training(settings: list[str]) -> tuple[Any, str, list[str]]:
     return experiment_choice(Train.__doc__), "popsim train", settings
 
 
-def _sweeping(settings: list[str]) -> tuple[Any, str, list[str]]:
+def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command on sweeps that the first setting names, or the choice of one."""
     from popsim.cli._sweep import VERBS, SweepConfig, sweep_choice, sweep_command
     from popsim.experiments import EXPERIMENTS
@@ -290,5 +290,5 @@ def _parse(command: Any, prog: str, settings: list[str]) -> Any:
             )
     except SystemExit as end:
         if end.code:
-            raise ValueError(f"{in_one_line(complaint.getvalue())} See {prog} --help.") from None
+            raise ValueError(f"{summarize_error_box(complaint.getvalue())} See {prog} --help.") from None
         raise

@@ -3,8 +3,6 @@
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, Recording, RunFigure
-from popsim.experiments.info import RunInfo, read_run_info, verify_run
-from popsim.experiments.info_table import info_table
 from popsim.experiments.reaching import PLANTS
 from popsim.experiments.registry import EXPERIMENTS, load_ensemble, register_experiment, save_ensemble
 from popsim.experiments.result_table import Column, ResultTable, Row
@@ -16,6 +14,8 @@ from popsim.experiments.run_experiment import (
     run_experiment,
     run_or_resume,
 )
+from popsim.experiments.run_info import RunInfo, read_run_info, verify_run
+from popsim.experiments.run_info_table import info_table
 
 __all__ = [
     "AbstractExperiment",

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from popsim._drawing import NotDrawn, close_figures, try_to_draw
+from popsim._drawing import FailedDrawing, close_figures, try_to_draw
 from popsim.analysis.figures import save_figure
 from popsim.experiments.run import Run
 from popsim.store import SaveError
@@ -24,7 +24,7 @@ def save_figures(run: Run) -> list[Path]:
             return save_figure(figure, folder, name)
 
     figures = try_to_draw(f"the figures of {run.folder.path}", lambda: dict(run.experiment.draw_figures(run)))
-    if isinstance(figures, NotDrawn):
+    if isinstance(figures, FailedDrawing):
         return []
     paths = []
     try:
@@ -34,7 +34,7 @@ def save_figures(run: Run) -> list[Path]:
                 lambda name=name, run_figure=run_figure: save(name, run_figure.figure),
                 passes=SaveError,
             )
-            paths += [] if isinstance(saved, NotDrawn) else saved[:1]
+            paths += [] if isinstance(saved, FailedDrawing) else saved[:1]
     finally:
         close_figures(figures)
     return paths

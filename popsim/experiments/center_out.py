@@ -13,7 +13,7 @@ from popsim._compiled import jit_fast_compile
 from popsim.experiments.experiment import AbstractExperiment, RunFigure
 from popsim.experiments.reaching import (
     PLANTS,
-    built_plant,
+    compile_plant,
     reach_table,
     summarize_reaches,
 )
@@ -99,9 +99,9 @@ class CenterOut(AbstractExperiment):
         check_non_negative("effort_weight", self.effort_weight)
         check_positive("dt", self.dt)
         check_positive("duration", self.duration)
-        check_non_negative("hidden_noise", self.in_force("hidden_noise"))
+        check_non_negative("hidden_noise", self.effective_value("hidden_noise"))
         for name in ("vision_noise", "proprioception_noise", "motor_noise"):
-            noise = self.in_force(name)
+            noise = self.effective_value(name)
             if len(noise) != 2:
                 raise ValueError(f"`{name}` must be two numbers, got {noise}.")
             check_non_negative(name, noise)
@@ -113,7 +113,7 @@ class CenterOut(AbstractExperiment):
                     f"`{name}` must be shorter than a trial, {self.duration} s, got {getattr(self, name)} s."
                 )
 
-    def in_force(self, name: str) -> Any:
+    def effective_value(self, name: str) -> Any:
         value = getattr(self, name)
         return getattr(PLANTS[self.plant], name) if value is None else value
 
@@ -128,7 +128,7 @@ class CenterOut(AbstractExperiment):
 
     def build_plant(self) -> AbstractPlant:
         """Build the plant."""
-        return built_plant(PLANTS[self.plant].build)
+        return compile_plant(PLANTS[self.plant].build)
 
     def build_task(self) -> RandomReaches:
         loss = reach_loss(self.per_member("effort_weight"))
@@ -142,7 +142,7 @@ class CenterOut(AbstractExperiment):
             "proprioception": SensoryChannel(
                 proprioception,
                 self.proprioception_delay,
-                _noise(self.in_force("proprioception_noise"), posture.size // 2),
+                _noise(self.effective_value("proprioception_noise"), posture.size // 2),
             ),
         }
         n_inputs = n_network_inputs(self.build_task().validation_trials(), plant, channels)
@@ -152,14 +152,14 @@ class CenterOut(AbstractExperiment):
                 n_inputs,
                 self.n_units,
                 plant.n_commands,
-                noise_std=self.in_force("hidden_noise"),
+                noise_std=self.effective_value("hidden_noise"),
                 dt=self.dt,
                 key=key,
                 **(EXCITING if isinstance(plant, MusculoskeletalPlant) else {}),
             ),
             plant,
             channels,
-            MotorNoise(*self.in_force("motor_noise")),
+            MotorNoise(*self.effective_value("motor_noise")),
             scaling=_scaling(plant, posture, PLANTS[self.plant].proprioceptive_scale),
             dt=self.dt,
         )

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from popsim._compiled import ENGINE, PLAIN_JAX, current_engine, plain_jax
-from popsim._numeric_flags import different_flags, numeric_flags, unknown_flags
+from popsim._numeric_flags import different_flags, missing_flags, numeric_flags
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.run_folder import DescribedRun
@@ -61,13 +61,13 @@ def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
         raise MismatchError(
             f"{source} must be of a training under the present flags of JAX, got others: {different}."
         )
-    return unknown_flags(flags)
+    return missing_flags(flags)
 
 
 def write_resumption(described: DescribedRun, n_batches: int, now: Mapping[str, Any]) -> DescribedRun:
     """Record in run.json the batch after which a run continues under changed circumstances."""
     # A run that does not tell its engine is older than the choice between the two.
-    before = {"engine": ENGINE} | _latest(described)
+    before = {"engine": ENGINE} | _latest_description(described)
     if all(before.get(name) == value for name, value in now.items()):
         return described
     return described.write(resumed=[*_resumptions(described), {"after_batches": n_batches, **now}])
@@ -75,7 +75,9 @@ def write_resumption(described: DescribedRun, n_batches: int, now: Mapping[str, 
 
 def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[None]:
     """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
-    return plain_jax() if _latest(described).get("engine") == PLAIN_JAX else contextlib.nullcontext()
+    return (
+        plain_jax() if _latest_description(described).get("engine") == PLAIN_JAX else contextlib.nullcontext()
+    )
 
 
 def write_engine(described: DescribedRun) -> DescribedRun:
@@ -84,7 +86,7 @@ def write_engine(described: DescribedRun) -> DescribedRun:
     return described if described.content.get("engine") == engine else described.write(engine=engine)
 
 
-def _latest(described: DescribedRun) -> dict[str, Any]:
+def _latest_description(described: DescribedRun) -> dict[str, Any]:
     """Return the description of a run with the circumstances under which it was last resumed."""
     resumed = _resumptions(described)
     return {**described.content, **(resumed[-1] if resumed else {})}

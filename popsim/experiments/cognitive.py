@@ -140,7 +140,7 @@ class Cognitive(AbstractExperiment):
         check_positive("learning_rate", self.learning_rate)
         check_non_negative("hidden_noise", self.hidden_noise)
 
-    def in_force(self, name: str) -> Any:
+    def effective_value(self, name: str) -> Any:
         if name == "network":
             return self.chosen_network
         if name == "tau" and self.tau is None:
@@ -163,7 +163,7 @@ class Cognitive(AbstractExperiment):
         first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trial.inputs)
         n_inputs = jax.eval_shape(lambda inputs: network_input(inputs, {}, {}), first).shape[0]
         sizes = (n_inputs, self.n_units, trial.targets.values.shape[-1])
-        options = {} if self.in_force("tau") is None else {"tau": self.in_force("tau")}
+        options = {} if self.effective_value("tau") is None else {"tau": self.effective_value("tau")}
         dt = trial.timeline.dt
         network = build_network(
             self.chosen_network, *sizes, dt=dt, noise_std=self.hidden_noise, key=key, **options

@@ -19,7 +19,7 @@ __all__ = ["draw_cognitive_figures"]
 N_SHOWN = 4
 
 
-def _shown(count: int) -> np.ndarray:
+def _example_trials(count: int) -> np.ndarray:
     """Return the indices of a few evenly spaced trials to show."""
     return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
 
@@ -27,15 +27,15 @@ def _shown(count: int) -> np.ndarray:
 def _caption(trials: Trial) -> str:
     count = n_trials(trials)
     return (
-        f"{len(_shown(count))} of {count} validation trials: what a network receives, and below it what "
-        "member 0 puts out (thin) and should put out (dashed, where it counts). Epochs are shaded, events "
-        "are lines. Examples of one member; the table says how well all of them do."
+        f"{len(_example_trials(count))} of {count} validation trials: what a network receives; "
+        "below it what member 0 puts out (thin) and should put out (dashed, where it counts). "
+        "Epochs are shaded, events are lines. Examples of one member; the table says how well all of them do."
     )
 
 
 def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
     """Draw a few evenly spaced trials, one per column, with inputs above outputs."""
-    shown = _shown(n_trials(trials))
+    shown = _example_trials(n_trials(trials))
     dt = trials.timeline.dt
     inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)

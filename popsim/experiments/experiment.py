@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Key
 
 from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
-from popsim.experiments.joined_models import joined
+from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.result_table import ResultTable
 from popsim.experiments.settings import as_setting, converting_first
 from popsim.model import AbstractModel
@@ -289,7 +289,7 @@ class AbstractExperiment(abc.ABC):
 
     @abc.abstractmethod
     def summarize(self, ensemble: Any) -> dict[str, Any]:
-        """Return the figures of merit of a trained ensemble, as JSON values in SI units."""
+        """Return the metrics of a trained ensemble, as JSON values in SI units."""
 
     @abc.abstractmethod
     def table(self, summary: dict[str, Any]) -> ResultTable:
@@ -299,7 +299,7 @@ class AbstractExperiment(abc.ABC):
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
         """Draw the figures of a `Run`, by file name."""
 
-    def in_force(self, name: str) -> Any:
+    def effective_value(self, name: str) -> Any:
         """Return the value in effect for a setting: if it is None, the default that follows from others."""
         return getattr(self, name)
 
@@ -321,7 +321,9 @@ class AbstractExperiment(abc.ABC):
             ", ".join(f"{name} = {getattr(experiment, name)}" for name in names) for experiment in experiments
         ]
         return _in_order(
-            joined([experiment._build_seeds() for experiment in experiments], labels), self.members, names
+            join_ensembles([experiment._build_seeds() for experiment in experiments], labels),
+            self.members,
+            names,
         )
 
     def _build_seeds(self) -> Any:

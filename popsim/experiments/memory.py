@@ -6,11 +6,11 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import bytes_of, memory_of_machine, shown
+from popsim._checks import bytes_of, memory_of_machine, short_repr
 from popsim.ensemble import member
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.model import simulate
-from popsim.per_member import of_member
+from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
 from popsim.training import TaskTrainer
@@ -36,13 +36,13 @@ def check_size(experiment: AbstractExperiment, trainer: Any = None) -> None:
     def validation_trials() -> Trial:
         task = experiment.build_task()
         if not isinstance(task, AbstractTask):
-            raise ValueError(f"`build_task` of {name} must return an AbstractTask, got {shown(task)}.")
-        return of_member(task, 0).validation_trials()
+            raise ValueError(f"`build_task` of {name} must return an AbstractTask, got {short_repr(task)}.")
+        return select_member(task, 0).validation_trials()
 
     trials = eqx.filter_eval_shape(validation_trials)
     trainer = experiment.build_trainer() if trainer is None else trainer
     if not isinstance(trainer, TaskTrainer):
-        raise ValueError(f"`build_trainer` of {name} must return a TaskTrainer, got {shown(trainer)}.")
+        raise ValueError(f"`build_trainer` of {name} must return a TaskTrainer, got {short_repr(trainer)}.")
     memory = _memory_of(trainer.devices)
     if memory is None:
         return
@@ -76,7 +76,7 @@ def _bytes_of_trial(experiment: AbstractExperiment) -> int:
 
     def one_trial() -> tuple[Any, Any]:
         key = seed_key(0)
-        trial = of_member(experiment.build_task(), 0).trial(batch=0, key=key)
+        trial = select_member(experiment.build_task(), 0).trial(batch=0, key=key)
         return trial, simulate(member(experiment.build_ensemble(), 0), trial, key=key)
 
     return bytes_of(eqx.filter_eval_shape(one_trial))

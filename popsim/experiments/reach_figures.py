@@ -20,7 +20,7 @@ from popsim.analysis.figures import (
     draw_speed_profiles,
     figure_style,
 )
-from popsim.analysis.population import cosine_tuning
+from popsim.analysis.neural_activity import cosine_tuning
 from popsim.experiments.experiment import RunFigure
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import with_zero_noise
@@ -103,7 +103,7 @@ def draw_reach_figures(run: Any) -> dict[str, RunFigure]:
             clean.plant.activation, directions, trials.timeline.dt, plant.muscle_names
         )
     with figure_style():
-        return _each_and_all(drawings)
+        return _panels_and_overview(drawings)
 
 
 def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]:
@@ -155,7 +155,7 @@ def _activity_drawing(units: Float[np.ndarray, "time unit"], dt: float) -> Drawi
     )
 
 
-def _each_and_all(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
+def _panels_and_overview(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
     """Return a figure for each drawing, and "overview" with all of them."""
     figures = {}
     for name, drawing in drawings.items():

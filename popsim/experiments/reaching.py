@@ -86,7 +86,7 @@ PLANTS: Mapping[str, PlantChoice] = {
 
 
 @jit_fast_compile
-def built_plant(build: Callable[[], AbstractPlant]) -> AbstractPlant:
+def compile_plant(build: Callable[[], AbstractPlant]) -> AbstractPlant:
     """Build a plant by one compiled program."""
     return build()
 
@@ -112,7 +112,7 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
         "trained": _accuracy(experiment, ensemble),
         "control: untrained": _accuracy(experiment, experiment.build_ensemble()),
     }
-    slow = {name: _slower(channel) for name, channel in ensemble.channels.items()}
+    slow = {name: _double_delay(channel) for name, channel in ensemble.channels.items()}
     if max(channel.delay for channel in slow.values()) < experiment.duration:
         delayed = eqx.tree_at(lambda model: model.channels, ensemble, slow)
         members["control: delays doubled"] = _accuracy(experiment, delayed)
@@ -124,7 +124,7 @@ def summarize_reaches(experiment: Any, ensemble: Any) -> dict[str, Any]:
     }
 
 
-def _slower(channel: SensoryChannel) -> SensoryChannel:
+def _double_delay(channel: SensoryChannel) -> SensoryChannel:
     """Return a channel with twice the delay."""
     own_delay = None if channel.own_delay is None else 2 * channel.own_delay
     return dataclasses.replace(channel, delay=2 * channel.delay, own_delay=own_delay)
@@ -150,14 +150,14 @@ def _accuracy(experiment: Any, ensemble: Any) -> list[dict[str, Any]]:
     for index in range(experiment.n_members):
         off = {name: as_json_numbers(values[index].max()) for name, values in clean.items()}
         on = {name: as_json_numbers(values[index].mean()) for name, values in noisy.items()}
-        within = _within(off, clean_limits) and _within(on, noisy_limits)
+        within = _are_within(off, clean_limits) and _are_within(on, noisy_limits)
         rows.append(
             {"member": index, "noise_off_worst_target": off, "noise_on_mean": on, "within_limits": within}
         )
     return rows
 
 
-def _within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
+def _are_within(numbers: dict[str, float | None], limits: dict[str, float]) -> bool:
     return all((number := numbers[name]) is not None and number < limits[name] for name in limits)
 
 

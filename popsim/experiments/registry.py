@@ -9,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._checks import shown
+from popsim._checks import short_repr
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
@@ -26,7 +26,9 @@ EXPERIMENTS: dict[str, type[AbstractExperiment]] = {kind.name: kind for kind in 
 def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractExperiment]:
     """Register an experiment by name for the command line and `open_run`; usable as a decorator."""
     if not isinstance(experiment, type) or not issubclass(experiment, AbstractExperiment):
-        raise ValueError(f"`experiment` must be a subclass of AbstractExperiment, got {shown(experiment)}.")
+        raise ValueError(
+            f"`experiment` must be a subclass of AbstractExperiment, got {short_repr(experiment)}."
+        )
     if missing := sorted(experiment.__abstractmethods__):
         raise ValueError(
             f"`experiment` must define all methods of AbstractExperiment, got {experiment.__name__} "
@@ -42,13 +44,13 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
 
 def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
     """Return the name, module and settings of an experiment: as given, and those in effect as text."""
-    units, grid = _checked_units(experiment), dict(experiment.grid)
+    units, grid = _units_of(experiment), dict(experiment.grid)
     common = {field.name for field in dataclasses.fields(AbstractExperiment)}
 
-    def in_force(name: str) -> str:
+    def effective_text(name: str) -> str:
         if name == "grid":
             return ", ".join(grid) or "not set"
-        setting = getattr(experiment, name) if name in common else experiment.in_force(name)
+        setting = getattr(experiment, name) if name in common else experiment.effective_value(name)
         values = grid.get(name, (setting,))
         return " or ".join(setting_text(value, units.get(name, ())) for value in values)
 
@@ -56,7 +58,7 @@ def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
         "experiment": experiment.name,
         **described_modules(experiment, dict(experiment.grid).get("network", ())),
         "settings": dataclasses.asdict(experiment),
-        "in_force": {field.name: in_force(field.name) for field in dataclasses.fields(experiment)},
+        "in_force": {field.name: effective_text(field.name) for field in dataclasses.fields(experiment)},
     }
 
 
@@ -73,7 +75,7 @@ def described_modules(experiment: AbstractExperiment, networks: Sequence[Any] = 
     return {**described, "network_modules": modules} if modules else described
 
 
-def _checked_units(experiment: AbstractExperiment) -> dict[str, tuple[str, ...]]:
+def _units_of(experiment: AbstractExperiment) -> dict[str, tuple[str, ...]]:
     units = experiment.units()
     settings = [field.name for field in dataclasses.fields(experiment)]
     for name, setting_units in units.items():
@@ -81,7 +83,7 @@ def _checked_units(experiment: AbstractExperiment) -> dict[str, tuple[str, ...]]
             raise ValueError(
                 f"`units` of {experiment.name} must be of its settings {settings}, got {name!r}."
             )
-        value = experiment.in_force(name)
+        value = experiment.effective_value(name)
         count = len(value) if isinstance(value, list | tuple) else 1
         if not isinstance(setting_units, list | tuple) or (value is not None and len(setting_units) != count):
             raise ValueError(

@@ -11,7 +11,7 @@ from popsim._text_tables import align, column_widths
 
 __all__ = ["Column", "Row", "ResultTable"]
 
-Cell = str | float | bool | None
+Entry = str | float | bool | None
 """A value of a table: None for a number that is missing or not finite, "" for an empty cell."""
 
 LIMITS = "limits"
@@ -51,7 +51,7 @@ class Row:
     """
 
     label: str
-    values: Sequence[Cell]
+    values: Sequence[Entry]
     member: int | None = None
 
 
@@ -76,7 +76,7 @@ class ResultTable:
                     f"`rows` must have {len(self.columns)} values each, one for each column, "
                     f"got {len(row.values)} in the row {row.label!r}."
                 )
-            if strange := [value for value in row.values if not _is_cell(value)]:
+            if strange := [value for value in row.values if not _is_entry(value)]:
                 raise ValueError(
                     f"`rows` must have numbers and text, got {strange[0]!r} in the row {row.label!r}."
                 )
@@ -107,7 +107,7 @@ class ResultTable:
             numeric = is_numeric(values)
             sides += ">" if numeric else "<"
             at_least.append(column.width if numeric else 0)
-            texts = [column.title, *(cell_text(value, column) for value in values)]
+            texts = [column.title, *(entry_text(value, column) for value in values)]
             columns.append([f"{' ' if numeric else '  '}{text}" for text in texts])
         rows = list(zip(*columns, strict=True))
         widths = column_widths(rows, at_least)
@@ -136,7 +136,7 @@ class ResultTable:
         return [line.rstrip()]
 
 
-def cell_text(value: Cell, column: Column) -> str:
+def entry_text(value: Entry, column: Column) -> str:
     """Format a value: "-" for a missing number, "yes" or "no", and text unchanged."""
     if value is None:
         return "-"
@@ -145,17 +145,17 @@ def cell_text(value: Cell, column: Column) -> str:
     return value if isinstance(value, str) else f"{value:.{column.digits}f}"
 
 
-def is_numeric(values: Sequence[Cell]) -> bool:
+def is_numeric(values: Sequence[Entry]) -> bool:
     """Whether a column holds numbers, and is aligned to the right."""
     return all(value == "" or not isinstance(value, str | bool) for value in values)
 
 
-def _is_cell(value: Any) -> bool:
+def _is_entry(value: Any) -> bool:
     try:
         return value is None or isinstance(value, str) or isinstance(float(value), float)
     except (TypeError, ValueError, OverflowError):
         return False
 
 
-def _number(value: Cell) -> float:
+def _number(value: Entry) -> float:
     return float("nan") if value is None or isinstance(value, str) else float(value)

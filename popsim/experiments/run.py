@@ -216,7 +216,7 @@ class Run(_Opened):
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
-        """The figures of merit, in SI units; raises `ValueError` if the run is not finished."""
+        """The metrics, in SI units; raises `ValueError` if the run is not finished."""
         if not self.is_finished:
             raise ValueError(
                 f"the run {self.folder.path} must be finished, it has no summary.json: "
@@ -225,7 +225,7 @@ class Run(_Opened):
         return read_summary(self.described)
 
     def results(self) -> ResultTable:
-        """The figures of merit as a table.
+        """The metrics as a table.
 
         **Raises:** `ValueError` if the run is not finished; `CorruptDataError` if the summary does not fit
         the experiment.
@@ -281,7 +281,7 @@ class ScriptRun(_Opened):
 
     @functools.cached_property
     def _template(self) -> Any:
-        def built() -> Any:
+        def build_ensemble() -> Any:
             key = seed_key(0)
             return (
                 self.build(key)
@@ -289,7 +289,7 @@ class ScriptRun(_Opened):
                 else make_ensemble(self.build, self._n_members, key=key)
             )
 
-        return eqx.filter_eval_shape(built)
+        return eqx.filter_eval_shape(build_ensemble)
 
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
@@ -308,15 +308,15 @@ class ScriptRun(_Opened):
         except MismatchError as error:
             if not (difference := different.get("build")):
                 raise
-            raise MismatchError(f"{self._must_give('build')}, got another: {difference}.") from error
+            raise MismatchError(f"{self._require('build')}, got another: {difference}.") from error
         for argument, difference in different.items():
             warn_caller(
-                f"{self._must_give(argument)}, got another{difference and f' ({difference})'}: its results "
+                f"{self._require(argument)}, got another{difference and f' ({difference})'}: its results "
                 "are not those of the training."
             )
         return checkpoint
 
-    def _must_give(self, argument: str) -> str:
+    def _require(self, argument: str) -> str:
         return f"`{argument}` must give what was trained in {self.folder.path}"
 
     def _initial(self) -> Any:

@@ -19,13 +19,13 @@ from popsim.experiments.circumstances import (
     engine_of_run,
     write_engine,
 )
-from popsim.experiments.described_run import differences_from_plan, differences_text
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment, check_recording
 from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
+from popsim.experiments.run_differences import differences_from_plan, differences_text
 from popsim.experiments.run_options import RunOptions, RunStopped
-from popsim.per_member import of_member
+from popsim.per_member import select_member
 from popsim.store import MismatchError, RunFolder
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
@@ -121,7 +121,7 @@ def _begin(
     stored = plain_json("experiment", entries)
     check_size(experiment, trainer)
     untrained = experiment.build_ensemble()
-    member(untrained, 0).check(of_member(experiment.build_task(), 0).validation_trials())
+    member(untrained, 0).check(select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
     with options.lock(out):
         folder = RunFolder.create(out, overwrite=overwrite)
@@ -141,7 +141,7 @@ def _check_kinds(experiment: Any, recording: Any) -> None:
 
 
 def _remove_if_untrained(folder: RunFolder, error: Exception) -> None:
-    """Remove a run of which nothing is trained, so that one with smaller settings can take its folder."""
+    """Remove a run in which nothing is trained, so that one with smaller settings can take its folder."""
     if not Checkpoints(folder.checkpoints).steps():
         RunFolder.create(folder.path, overwrite=True)
         if not folder.figures.exists():  # those of a run that this one replaced need its description
@@ -195,7 +195,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         if described.content.get("finished"):
             return run
         with options.lock(folder.path):  # killed after the summary
-            return _finish(Run(described.read_again(), run.experiment))
+            return _finish(Run(described.reread(), run.experiment))
     check_resumable(described.path, described.content)
     check_flags(described.content, described.path)
     if described.content.get("finished"):
@@ -212,7 +212,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
     trainer = options.build_trainer(run.experiment, folder.path, entries)
     with options.lock(folder.path):
         # Another process may have continued it before the lock was free.
-        run = Run(described.read_again(), run.experiment)
+        run = Run(described.reread(), run.experiment)
         with engine_of_run(run.described):
             check_size(run.experiment, trainer)
             untrained = run.experiment.build_ensemble()
@@ -262,8 +262,8 @@ def _train(
         on_begin=begin,
         key=experiment.key("training"),
     )
-    is_held = (history.frozen_from >= 0) | (history.stopped_from >= 0)
-    has_ended = options.population is None and bool(is_held.all())  # before the last batch
+    is_inactive = (history.frozen_from >= 0) | (history.stopped_from >= 0)
+    has_ended = options.population is None and bool(is_inactive.all())  # before the last batch
     if history.batch.size < experiment.n_batches and not has_ended:
         raise RunStopped(run.folder.path, history.batch.size)
     options.check_not_stopped(run)

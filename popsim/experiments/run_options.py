@@ -61,7 +61,7 @@ class RunOptions:
         return lock_folder(folder, without_lock=self.without_lock)
 
     def write_resumption(self, run: Run, n_batches: int) -> DescribedRun:
-        """Record in run.json that a run continues after so many batches, if it does so otherwise."""
+        """Record in run.json after which batch a run continues, if its circumstances have changed."""
         return write_resumption(run.described, n_batches, circumstances(self.devices, run.experiment))
 
     def check_not_stopped(self, run: Run) -> None:

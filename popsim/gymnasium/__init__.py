@@ -3,7 +3,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from popsim.gymnasium.agent import Agent, agent_alone, agent_loop, default_limits, with_agent
+from popsim.gymnasium.agent import Agent, agent_loop, agent_network_model, default_limits, with_agent
 from popsim.gymnasium.episode import Episode, StepRewards, advance_episode, begin_episode
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ __all__ = [
     "StepRewards",
     "TaskEnv",
     "advance_episode",
-    "agent_alone",
+    "agent_network_model",
     "agent_loop",
     "begin_episode",
     "default_limits",

@@ -13,13 +13,13 @@ from popsim.model import AbstractModel, simulate
 from popsim.models.network_model import NetworkModel
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.networks import AbstractNetwork
-from popsim.networks.base import checked_sizes
+from popsim.networks.base import as_sizes
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.senses import SensoryChannel, n_network_inputs
 from popsim.task import AbstractTask
 from popsim.trial import OutputTarget, StepInput, Trial
 
-__all__ = ["Agent", "with_agent", "agent_loop", "agent_alone", "default_limits"]
+__all__ = ["Agent", "with_agent", "agent_loop", "agent_network_model", "default_limits"]
 
 AgentModel = SensorimotorLoop | NetworkModel
 ModelType = TypeVar("ModelType", bound=SensorimotorLoop | NetworkModel)
@@ -40,7 +40,7 @@ class Agent(AbstractNetwork):
     action: Float[Array, " output"]
 
     def __init__(self, n_inputs: int, n_outputs: int):
-        self.n_inputs, _, self.n_outputs = checked_sizes(n_inputs, 1, n_outputs)
+        self.n_inputs, _, self.n_outputs = as_sizes(n_inputs, 1, n_outputs)
         self.action = jnp.zeros(n_outputs)
 
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
@@ -60,7 +60,7 @@ def with_agent(model: ModelType) -> ModelType:
     return dataclasses.replace(model, network=Agent(model.network.n_inputs, model.network.n_outputs))
 
 
-def acting(model: ModelType, action: Float[Array, " output"]) -> ModelType:
+def with_action(model: ModelType, action: Float[Array, " output"]) -> ModelType:
     """Return a model whose `Agent` outputs `action`: commands of the plant, or outputs."""
     return eqx.tree_at(lambda agent_model: agent_model.network.action, model, action)
 
@@ -81,7 +81,7 @@ def agent_loop(
     return SensorimotorLoop(agent, plant, dict(channels), **settings, dt=trials.timeline.dt)
 
 
-def agent_alone(task: AbstractTask) -> NetworkModel:
+def agent_network_model(task: AbstractTask) -> NetworkModel:
     """Build a `NetworkModel` with an `Agent` as its network, for a task without a plant."""
     trials = task.validation_trials()
     targets = trials.targets.values if isinstance(trials.targets, OutputTarget) else trials.targets
@@ -103,7 +103,7 @@ def default_limits(model: AgentModel) -> tuple[float, float]:
     return (0.0, 1.0) if isinstance(model.plant, MusculoskeletalPlant) else (-10.0, 10.0)
 
 
-class Acting(AbstractModel):
+class ActionReplay(AbstractModel):
     """A model whose `Agent` plays a given sequence of actions, to replay an episode.
 
     **Arguments:**
@@ -122,10 +122,10 @@ class Acting(AbstractModel):
         self, step_input: StepInput, state: tuple[PyTree[Array], Int[Array, ""]], *, key: Key[Array, ""]
     ) -> tuple[PyTree[Array], Int[Array, ""]]:
         model_state, t = state
-        return acting(self.model, self.actions[t]).step(step_input, model_state, key=key), t + 1
+        return with_action(self.model, self.actions[t]).step(step_input, model_state, key=key), t + 1
 
 
-def act_out(
+def replay_actions(
     model: AgentModel, trial: Trial, actions: Float[Array, "time output"], *, key: PRNGKeyArray
 ) -> PyTree[Array]:
     """Simulate a trial with a given sequence of actions and return the recorded states.
@@ -137,4 +137,4 @@ def act_out(
     - `actions`: commands of the plant, or outputs.
     - `key`: the key of the trial, for noise.
     """
-    return simulate(Acting(model, actions), trial, key=key)[0]
+    return simulate(ActionReplay(model, actions), trial, key=key)[0]

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import as_float_array, is_int
 from popsim._compiled import jit
-from popsim.gymnasium.agent import AgentModel, agent_alone, default_limits, with_agent
+from popsim.gymnasium.agent import AgentModel, agent_network_model, default_limits, with_agent
 from popsim.gymnasium.episode import (
     Episode,
     StepRewards,
@@ -87,7 +87,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
     ):
         check_of_one_member("task", task)
         self._task = task
-        self._model = agent_alone(task) if model is None else with_agent(model)
+        self._model = agent_network_model(task) if model is None else with_agent(model)
         self._validation_trials = task.validation_trials()
         self._model.check(self._validation_trials)
         limits = default_limits(self._model) if limits is None else limits
@@ -109,7 +109,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, np.ndarray]):
         self.action_space = spaces.Box(low, high, (self._model.network.n_outputs,), np.float32)
 
     @property
-    def paid_each_step(self) -> tuple[str, ...]:
+    def stepwise_terms(self) -> tuple[str, ...]:
         """The names of the loss terms paid at each time step; the others are paid at the last one."""
         return self._paid_each_step
 

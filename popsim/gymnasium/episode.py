@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._checks import shown
+from popsim._checks import short_repr
 from popsim._compiled import jit
-from popsim.gymnasium.agent import AgentModel, act_out, acting
+from popsim.gymnasium.agent import AgentModel, replay_actions, with_action
 from popsim.loss import AbstractLossTerm, Loss
 from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
@@ -106,8 +106,8 @@ def check_loss(
         tolerance = TOLERANCE * (jnp.abs(values) + jnp.sum(jnp.abs(costs), axis=1))
         if not bool(jnp.all(jnp.abs(jnp.sum(costs, axis=1) - values) <= tolerance)):
             raise ValueError(
-                f"`step_cost` of the term {term.name!r} must add up to its values {shown(values)}, "
-                f"got {shown(jnp.sum(costs, axis=1))}."
+                f"`step_cost` of the term {term.name!r} must add up to its values {short_repr(values)}, "
+                f"got {short_repr(jnp.sum(costs, axis=1))}."
             )
     return tuple(names)
 
@@ -123,7 +123,7 @@ def _term_of_random_actions(
         n_steps = trial.timeline.n_steps
         shape = (n_steps, model.network.n_outputs)
         actions = jax.random.uniform(key_stream(key, "actions"), shape, minval=low, maxval=high)
-        states = act_out(model, trial, actions, key=key)
+        states = replay_actions(model, trial, actions, key=key)
 
         def at_step(state, step):
             return term.step_cost(state, TrialAtStep(trial, step), model)
@@ -184,7 +184,7 @@ def advance_episode(
     - `episode`: the episode, with at least one step left.
     - `action`: commands of the plant, or outputs.
     """
-    state = _step_model(acting(model, action), episode)
+    state = _step_model(with_action(model, action), episode)
     states = jax.tree.map(
         lambda all_, now: all_.at[episode.step].set(now), episode.states, model.record(state)
     )

@@ -2,11 +2,11 @@
 
 from popsim import intervention
 from popsim.intervention import *
-from popsim.interventions import cursor, forces, noise, plan, units
+from popsim.interventions import cursor, forces, intervention_plan, noise, units
 from popsim.interventions.cursor import *
 from popsim.interventions.forces import *
+from popsim.interventions.intervention_plan import *
 from popsim.interventions.noise import *
-from popsim.interventions.plan import *
 from popsim.interventions.units import *
 from popsim.trial import InterventionSchedule, schedule_intervention
 
@@ -15,5 +15,5 @@ __all__ += intervention.__all__
 __all__ += cursor.__all__
 __all__ += forces.__all__
 __all__ += noise.__all__
-__all__ += plan.__all__
+__all__ += intervention_plan.__all__
 __all__ += units.__all__

@@ -32,7 +32,9 @@ class AbstractCursorMap(AbstractIntervention):
             check_finite("center", self.center)
 
     @abc.abstractmethod
-    def mapped(self, parameters: Float[Array, ""], vector: Float[Array, " space"]) -> Float[Array, " space"]:
+    def map_vector(
+        self, parameters: Float[Array, ""], vector: Float[Array, " space"]
+    ) -> Float[Array, " space"]:
         """Return the map of a displacement (m) or a velocity (m/s)."""
 
     def prepare(self, parameters: Float[Array, ""], state: LoopState) -> LoopState:
@@ -48,8 +50,8 @@ class AbstractCursorMap(AbstractIntervention):
                 f"`center` of {self.name!r} must have shape {state.hand.position.shape}, "
                 f"got {None if center is None else center.shape}."
             )
-        position = center + self.mapped(parameters, state.cursor.position - center)
-        velocity = self.mapped(parameters, state.cursor.velocity)
+        position = center + self.map_vector(parameters, state.cursor.position - center)
+        velocity = self.map_vector(parameters, state.cursor.velocity)
         return dataclasses.replace(state, cursor=HandState(position, velocity))
 
 
@@ -67,7 +69,9 @@ class CursorRotation(AbstractCursorMap):
     name: str = eqx.field(static=True, default="cursor rotation")
     after_stage: Stage = eqx.field(static=True, default="move")
 
-    def mapped(self, parameters: Float[Array, ""], vector: Float[Array, " space"]) -> Float[Array, " space"]:
+    def map_vector(
+        self, parameters: Float[Array, ""], vector: Float[Array, " space"]
+    ) -> Float[Array, " space"]:
         if vector.shape != (2,):
             raise ValueError(f"`hand` must move in a plane, got {vector.shape[0]} axes.")
         cos, sin = jnp.cos(parameters), jnp.sin(parameters)
@@ -84,7 +88,9 @@ class CursorGain(AbstractCursorMap):
     name: str = eqx.field(static=True, default="cursor gain")
     after_stage: Stage = eqx.field(static=True, default="move")
 
-    def mapped(self, parameters: Float[Array, ""], vector: Float[Array, " space"]) -> Float[Array, " space"]:
+    def map_vector(
+        self, parameters: Float[Array, ""], vector: Float[Array, " space"]
+    ) -> Float[Array, " space"]:
         return parameters * vector
 
 

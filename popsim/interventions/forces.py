@@ -9,7 +9,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
-from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced, shown
+from popsim._checks import as_float_array, check_finite, check_non_negative, is_traced, short_repr
 from popsim.hand import HandState, Load
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 
@@ -144,7 +144,7 @@ class LoadMass(AbstractIntervention):
         return Load(hand_mass=parameters)
 
 
-Place = Sequence[Any] | np.ndarray | Array
+Point = Sequence[Any] | np.ndarray | Array
 
 
 class ForceChannelParameters(eqx.Module):
@@ -163,7 +163,7 @@ class ForceChannelParameters(eqx.Module):
     damping: Float[Array, "*trial"]
 
     def __init__(
-        self, start: Place, direction: Place, stiffness: ArrayLike = 2000.0, damping: ArrayLike = 50.0
+        self, start: Point, direction: Point, stiffness: ArrayLike = 2000.0, damping: ArrayLike = 50.0
     ):
         self.start, self.direction = as_float_array(start), as_float_array(direction)
         check_finite("start", self.start)
@@ -178,7 +178,7 @@ class ForceChannelParameters(eqx.Module):
             squares = np.sum(np.asarray(self.direction) ** 2, axis=-1)
             if not np.all(np.abs(squares - 1) < 1e-4):
                 raise ValueError(
-                    f"`direction` of a force channel must be a unit vector, got {shown(self.direction)}."
+                    f"`direction` of a force channel must be a unit vector, got {short_repr(self.direction)}."
                 )
         trials = self.start.shape[:-1]
         self.stiffness = jnp.broadcast_to(as_float_array(stiffness), trials)

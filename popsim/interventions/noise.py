@@ -78,7 +78,7 @@ class UnitNoise(AbstractUnitIntervention):
     def check(self, parameters: Float[Array, "*axes"]) -> None:
         check_non_negative(name_of_parameters(self), parameters)
 
-    def changed(
+    def change_units(
         self, parameters: Float[Array, "*unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
         return _noisy(self.name, units, parameters, key)

@@ -22,7 +22,7 @@ class AbstractUnitIntervention(AbstractIntervention):
     after_stage: Stage = eqx.field(static=True, default="think", kw_only=True)
 
     @abc.abstractmethod
-    def changed(
+    def change_units(
         self, parameters: PyTree[Array], units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
         """Return the changed activity; `parameters` and `key` are those of `apply`."""
@@ -39,7 +39,7 @@ class AbstractUnitIntervention(AbstractIntervention):
         key: Key[Array, ""],
     ) -> PyTree[Array]:
         hidden = state.network.hidden
-        changed = self.changed(parameters, selected_units(self.name, model, hidden, self.units), key=key)
+        changed = self.change_units(parameters, selected_units(self.name, model, hidden, self.units), key=key)
         hidden = with_selected_units(self.name, model, hidden, self.units, changed)
         return dataclasses.replace(state, network=state.network.with_hidden(hidden))
 
@@ -73,7 +73,7 @@ class ClampUnits(AbstractUnitIntervention):
     def check(self, parameters: ClampUnitsParameters) -> None:
         check_fraction(name_of_parameters(self, ".mask"), parameters.mask)
 
-    def changed(
+    def change_units(
         self, parameters: ClampUnitsParameters, units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
         check_parameter(f"{self.name}: mask", parameters.mask, units.shape)
@@ -95,7 +95,7 @@ class SilenceUnits(AbstractUnitIntervention):
     def check(self, parameters: Float[Array, "*trial units"]) -> None:
         check_fraction(name_of_parameters(self), parameters)
 
-    def changed(
+    def change_units(
         self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
         check_parameter(self.name, parameters, units.shape)
@@ -111,7 +111,7 @@ class StimulateUnits(AbstractUnitIntervention):
 
     name: str = eqx.field(static=True, default="stimulate units")
 
-    def changed(
+    def change_units(
         self, parameters: Float[Array, " unit"], units: Float[Array, " unit"], *, key: Key[Array, ""]
     ) -> Float[Array, " unit"]:
         check_parameter(self.name, parameters, units.shape)

@@ -252,7 +252,7 @@ class Straightness(AbstractSumOfDistances):
         return jnp.where(is_point, 0.0, perpendicular)
 
 
-Place = Literal["start", "target"]
+HoldTarget = Literal["start", "target"]
 
 
 class Hold(AbstractSumOfDistances):
@@ -266,7 +266,7 @@ class Hold(AbstractSumOfDistances):
     """
 
     window: AbstractWindow
-    place: Place = eqx.field(static=True, default="start")
+    place: HoldTarget = eqx.field(static=True, default="start")
     distance: AbstractDistance = eqx.field(default=SquaredDistance(), kw_only=True)
     name: str = eqx.field(static=True, default="hold", kw_only=True)
 

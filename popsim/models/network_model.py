@@ -92,7 +92,7 @@ class NetworkModel(AbstractModel):
         hidden = state.network.hidden
         return dataclasses.replace(state, network=NetworkState(hidden, self.network.read_out(hidden)))
 
-    def received(self, states: NetworkModelState, trial: Trial) -> Float[Array, "time inputs"]:
+    def network_inputs(self, states: NetworkModelState, trial: Trial) -> Float[Array, "time inputs"]:
         """Return the network's inputs at each step of a simulated trial; arguments as for a loss term."""
         if states.received is not None:
             return states.received

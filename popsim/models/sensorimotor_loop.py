@@ -20,7 +20,7 @@ from popsim._checks import (
     kind_of,
     n_steps_in,
     naming_errors,
-    shown,
+    short_repr,
     warn_caller,
 )
 from popsim._compiled import jit_fast_compile
@@ -44,7 +44,7 @@ from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
-from popsim.plants.base import checked_rest
+from popsim.plants.base import evaluate_rest
 from popsim.randomness import key_stream, seed_key
 from popsim.senses import SensoryChannel, channels_by_name, n_network_inputs
 from popsim.states import LoopState
@@ -126,7 +126,7 @@ class SensorimotorLoop(AbstractModel):
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
         network = NetworkState.initial_state(self.network, key=key)
-        state = LoopState.at_rest(*checked_rest(self.plant, trial.init.position), network)
+        state = LoopState.at_rest(*evaluate_rest(self.plant, trial.init.position), network)
         sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
         delays = {name: self._delay_line(name, value) for name, value in sensed.items()}
         state = dataclasses.replace(state, feedback=sensed, delays=delays)
@@ -190,7 +190,7 @@ class SensorimotorLoop(AbstractModel):
             state = dataclasses.replace(state, external_torque=torque)
         return dataclasses.replace(state, plant=body, hand=hand, cursor=hand)
 
-    def received(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
+    def network_inputs(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
         """Return the network's inputs at each step of a simulated trial; arguments as for a loss term."""
 
         def at_step(inputs, feedback):
@@ -284,7 +284,7 @@ class SensorimotorLoop(AbstractModel):
         if reachable is not None and not reachable.all():
             worst = padded[reachable.argmin()]
             raise ValueError(
-                f"`{name}.position` of a trial must be within the plant's reach, got {shown(worst)} m."
+                f"`{name}.position` of a trial must be within the plant's reach, got {short_repr(worst)} m."
             )
 
 
@@ -292,5 +292,5 @@ class SensorimotorLoop(AbstractModel):
 def _reachable(
     plant: AbstractPlant, positions: Float[Array | np.ndarray, "position space"]
 ) -> Bool[Array, " position"]:
-    with naming_errors(f"`reachable` of {type(plant).__name__}", "(position)"):
-        return jax.vmap(plant.reachable)(jnp.asarray(positions))
+    with naming_errors(f"`is_reachable` of {type(plant).__name__}", "(position)"):
+        return jax.vmap(plant.is_reachable)(jnp.asarray(positions))

@@ -102,7 +102,7 @@ class AbstractActivation(eqx.Module):
         >>> import jax.numpy as jnp, popsim
         >>> class Instant(popsim.muscles.AbstractActivation):
         ...     lowest: jnp.ndarray
-        ...     def after(self, t, activation, excitation):
+        ...     def advance(self, t, activation, excitation):
         ...         return jnp.clip(excitation, self.lowest, 1.0)
         >>> arm = popsim.plants.li_todorov_arm(activation=Instant(jnp.array(0.0)))
 
@@ -113,7 +113,7 @@ class AbstractActivation(eqx.Module):
     lowest: eqx.AbstractVar[Float[Array, "..."]]
 
     @abc.abstractmethod
-    def after(
+    def advance(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
     ) -> Float[Array, " muscles"]:
         """Return the activation after `t` seconds of constant excitation.
@@ -150,7 +150,7 @@ class LinearActivation(AbstractRiseAndFall):
     da/dt = (u - a) / T, with T = fall_time + u (rise_time - fall_time) if u > a, otherwise T = fall_time: the
     filter of Li & Todorov 2004, Proc ICINCO 1:222-229 (and Todorov & Li 2005, Proc ACC 300-306), with 50 and
     66 ms; equation and constants as in three public copies of their model, not checked against the papers.
-    `after` solves this exactly, as T does not change while the activation approaches the excitation.
+    `advance` solves this exactly, as T does not change while the activation approaches the excitation.
 
     **Arguments:**
 
@@ -164,7 +164,7 @@ class LinearActivation(AbstractRiseAndFall):
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
     fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.066)
 
-    def after(
+    def advance(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
     ) -> Float[Array, " muscles"]:
         excitation = jnp.clip(excitation, self.lowest, 1.0)
@@ -181,7 +181,7 @@ class FirstOrderActivation(AbstractRiseAndFall):
 
     da/dt = (u - a) / T, with T = rise_time (0.5 + 1.5 a) if u > a, otherwise T = fall_time / (0.5 + 1.5 a)
     (Thelen 2003, J Biomech Eng 125:70-77, eqs. 1 and 2; the same in MuJoCo's muscles, checked in its
-    source). `after` solves this exactly, so it never overshoots, whatever the time step.
+    source). `advance` solves this exactly, so it never overshoots, whatever the time step.
 
     **Arguments:**
 
@@ -195,7 +195,7 @@ class FirstOrderActivation(AbstractRiseAndFall):
     rise_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.015)
     fall_time: Float[Array, "..."] = eqx.field(converter=as_float_array, default=0.05)
 
-    def after(
+    def advance(
         self, t: ArrayLike, activation: Float[Array, " muscles"], excitation: Float[Array, " muscles"]
     ) -> Float[Array, " muscles"]:
         """Return the activation after `t` seconds of constant excitation, see `AbstractActivation`.

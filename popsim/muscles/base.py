@@ -26,8 +26,8 @@ class AbstractMuscle(eqx.Module):
     from zero to one and any length and velocity.
 
     The plant supplies the length (m) and velocity (m/s, lengthening positive) of the musculotendon, from its
-    `AbstractMusclePath`, and the activation, advanced by `activation.after`. An internal state (a fibre on a
-    compliant tendon) is integrated together with the plant. Models with a rigid tendon should subclass
+    `AbstractMusclePath`, and the activation, advanced by `activation.advance`. An internal state (a fibre on
+    a compliant tendon) is integrated together with the plant. Models with a rigid tendon should subclass
     `AbstractRigidTendonMuscle`, which requires only the force.
 
     **Fields:**
@@ -56,7 +56,7 @@ class AbstractMuscle(eqx.Module):
         ...     def fibre(self, state, activation, length, velocity):
         ...         return length / self.optimal_length, velocity / self.optimal_length
         >>> muscles = DampedMuscle(jnp.array([400.0, 600.0]), jnp.array(0.1), jnp.array(50.0))
-        >>> activation = muscles.activation.after(0.1, jnp.zeros(2), jnp.array([0.5, 1.0]))
+        >>> activation = muscles.activation.advance(0.1, jnp.zeros(2), jnp.array([0.5, 1.0]))
         >>> force = muscles.force(None, activation, jnp.full(2, 0.1), jnp.array([-1.0, 1.0]))
         >>> bool(force[1] > force[0] > 100)
         True

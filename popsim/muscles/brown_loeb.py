@@ -151,9 +151,9 @@ class BrownLoebMuscle(AbstractRigidTendonMuscle):
         height, slope, reference = self.push
         push = height * jnp.exp(slope * (length - reference))
         active = isometric * self.force_velocity(length, velocity) + push
-        return self.recruited(activation, length) * jnp.maximum(active, 0.0)
+        return self.active_fraction(activation, length) * jnp.maximum(active, 0.0)
 
-    def recruited(self, activation: Muscles, length: Muscles) -> Muscles:
+    def active_fraction(self, activation: Muscles, length: Muscles) -> Muscles:
         """Return A, from zero to one."""
         n0, n1 = self.recruitment
         sigmoid = n0 + n1 * (1 / jnp.maximum(length, SHORTEST_RECRUITED) - 1)

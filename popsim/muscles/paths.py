@@ -349,7 +349,7 @@ class StraightPath(AbstractMusclePath):
     """
 
     placement: AbstractPlacement
-    points: tuple[Float[Array, "*members points space"], ...]
+    points: tuple[Float[Array, "*members _ space"], ...]
     segments: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     def __init__(self, placement: AbstractPlacement, muscles: Sequence[Sequence[tuple[int, Any]]]):

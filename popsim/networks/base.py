@@ -22,7 +22,7 @@ from popsim._checks import (
     check_positive_int,
     kind_of,
     naming_errors,
-    shown,
+    short_repr,
 )
 from popsim.ensemble import n_members
 from popsim.randomness import seed_key
@@ -240,7 +240,7 @@ def check_network(network: Any) -> None:
 def check_function(name: str, function: Any, example: str) -> None:
     """Raise `ValueError` unless the argument called `name` is a function of an array."""
     if not callable(function):
-        raise ValueError(f"`{name}` must be a function such as {example}, got {shown(function)}.")
+        raise ValueError(f"`{name}` must be a function such as {example}, got {short_repr(function)}.")
 
 
 def advice_for_dt(dt: float) -> str:
@@ -265,14 +265,14 @@ def check_methods(network: AbstractNetwork, inputs: jax.ShapeDtypeStruct) -> Non
         key = jax.eval_shape(lambda: seed_key(0))
         jax.eval_shape(functools.partial(_call_methods, network), inputs, key)
     except ValueError as error:
-        if not _is_perhaps_ensemble(network):
+        if not _may_be_ensemble(network):
             raise
         raise ValueError(
             f"{error} (If `model` is an ensemble, say `ensembled=True`, or use evaluate_ensemble.)"
         ) from error
 
 
-def _is_perhaps_ensemble(network: AbstractNetwork) -> bool:
+def _may_be_ensemble(network: AbstractNetwork) -> bool:
     try:
         return n_members(network) > 0
     except ValueError:
@@ -312,7 +312,7 @@ def _check_activity(network: AbstractNetwork, hidden: PyTree[Array]) -> None:
     check_like(with_activity, "the hidden state", hidden, changed)
 
 
-def checked_readout(
+def prepare_readout(
     output_fn: Any, output_bias: OneOrEach, n_outputs: int
 ) -> tuple[Callable[[Array], Array] | None, OneOrEach]:
     """Return the function and the initial bias of a readout, the latter as one number or an array."""
@@ -331,9 +331,7 @@ def linear_readout(
     return eqx.tree_at(lambda linear: linear.bias, readout, replace_fn=lambda bias: bias + output_bias)
 
 
-def checked_sizes(
-    n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber
-) -> tuple[int, int, int]:
+def as_sizes(n_inputs: WholeNumber, n_units: WholeNumber, n_outputs: WholeNumber) -> tuple[int, int, int]:
     """Return the sizes of a network, also from NumPy, as Python integers."""
     for name, size in (("n_inputs", n_inputs), ("n_units", n_units), ("n_outputs", n_outputs)):
         check_positive_int(name, size)

@@ -13,7 +13,7 @@ from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative, is_traced
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, Projection, checked_readout, checked_sizes, linear_readout
+from popsim.networks.base import AbstractNetwork, Projection, as_sizes, linear_readout, prepare_readout
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
@@ -55,10 +55,10 @@ class GRUNetwork(AbstractNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
+        n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
         check_one_or_each("noise_std", noise_std, n_units, "units")
         check_non_negative("noise_std", noise_std)
-        self.output_fn, output_bias = checked_readout(output_fn, output_bias, n_outputs)
+        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
         self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.n_inputs = n_inputs

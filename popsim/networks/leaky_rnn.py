@@ -16,16 +16,16 @@ from popsim._checks import (
     check_same_dt,
     is_traced,
     kind_of,
-    shown,
+    short_repr,
 )
 from popsim._plain_values import plain_number
 from popsim.networks.base import (
     AbstractNetwork,
     Projection,
+    as_sizes,
     check_function,
-    checked_readout,
-    checked_sizes,
     linear_readout,
+    prepare_readout,
 )
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import as_key, key_stream, seed_key
@@ -164,7 +164,7 @@ class LeakyRNN(AbstractNetwork):
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
     ):
-        n_inputs, n_units, n_outputs = checked_sizes(n_inputs, n_units, n_outputs)
+        n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
         for name, value in (("tau", tau), ("noise_std", noise_std)):
             check_one_or_each(name, value, n_units, "units")
         check_one_or_each("gain", gain)
@@ -174,9 +174,9 @@ class LeakyRNN(AbstractNetwork):
         check_non_negative("noise_std", noise_std)
         check_non_negative("gain", gain)
         check_function("nonlinearity", nonlinearity, "jnp.tanh")
-        self.output_fn, output_bias = checked_readout(output_fn, output_bias, n_outputs)
+        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
         if not is_traced(tau) and np.any(dt > np.asarray(tau)):
-            raise ValueError(f"`dt` must not exceed tau = {shown(tau)} s, got {dt} s.")
+            raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")
         normal = jax.random.normal
         own_key = key_stream(key, "recurrent")
         self.recurrent_weights = _recurrent_weights(n_units, gain, signs, density, own_key)
@@ -250,7 +250,9 @@ class LeakyRNN(AbstractNetwork):
         check_number("dt", dt)
         check_positive("dt", dt)
         if not is_traced(self.tau) and np.any(np.asarray(self.tau) < self.dt * (1 - 1e-6)):
-            raise ValueError(f"`tau` must be at least dt = {self.dt} s to be moved, got {shown(self.tau)} s.")
+            raise ValueError(
+                f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
+            )
         if self.bias.ndim > 1:
             return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
         if type(self.noise) not in (GaussianNoise, NoNoise):

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from popsim._argument_shapes import OneOrEach
-from popsim._checks import shown
+from popsim._checks import short_repr
 from popsim._text_checks import suggestion
 from popsim.networks.base import AbstractNetwork
 from popsim.networks.gru import GRUNetwork
@@ -54,20 +54,20 @@ def register_network(name: str) -> Callable[[Build], Build]:
     - `name`: the name, such as "lstm".
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise ValueError(f"`name` of a network must be a word such as 'lstm', got {shown(name)}.")
+        raise ValueError(f"`name` of a network must be a word such as 'lstm', got {short_repr(name)}.")
 
-    def registered(build: Build) -> Build:
+    def register(build: Build) -> Build:
         _check_build(name, build)
         if NETWORKS.setdefault(name, build) is not build:
             raise ValueError(f"`name` of a network must be one that no other has, got {name!r} again.")
         return build
 
-    return registered
+    return register
 
 
 def _check_build(name: str, build: Any) -> None:
     if not (inspect.isfunction(build) or inspect.isclass(build)):
-        raise ValueError(f"the network {name!r} must be a function or a class, got {shown(build)}.")
+        raise ValueError(f"the network {name!r} must be a function or a class, got {short_repr(build)}.")
     parameters = inspect.signature(build).parameters
     options = {"dt": None} if "dt" in parameters else {}
     try:
@@ -125,7 +125,7 @@ def build_network(
     for option, value in options.items():
         if option not in accepted and not (option == "noise_std" and not np.any(value)):
             raise ValueError(
-                f"`network` must be one that takes `{option}`, which is set to {shown(value)} here, "
+                f"`network` must be one that takes `{option}`, which is set to {short_repr(value)} here, "
                 f"got {name!r}, which takes {', '.join(accepted) or 'no options'}."
             )
     arguments = {option: value for option, value in {"dt": dt, **options}.items() if option in accepted}

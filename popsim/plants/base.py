@@ -97,7 +97,7 @@ class AbstractPlant(eqx.Module):
     def rest_state(self, position: Position) -> PyTree[Array]:
         """Return the state at rest with the hand at `position` (m).
 
-        If the position is out of reach (see `reachable`), return the nearest posture.
+        If the position is out of reach (see `is_reachable`), return the nearest posture.
         """
 
     @abc.abstractmethod
@@ -112,7 +112,7 @@ class AbstractPlant(eqx.Module):
         """Return position (m) and velocity (m/s) of the hand."""
 
     @abc.abstractmethod
-    def reachable(self, position: Position) -> Bool[Array, ""]:
+    def is_reachable(self, position: Position) -> Bool[Array, ""]:
         """Return whether the hand can reach `position` (m)."""
 
     @abc.abstractmethod
@@ -120,7 +120,7 @@ class AbstractPlant(eqx.Module):
         """Return the proprioceptive signals in SI units, such as joint angles and joint velocities."""
 
 
-def checked_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
+def evaluate_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
     """Return the result of a `rate` of `plant.step_functions`, checked."""
     name = f"`vector_field` of {type(plant).__name__}"
     with naming_errors(name, "(t, state, command, load)"):
@@ -129,7 +129,7 @@ def checked_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree
     return derivative
 
 
-def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTree[Array]:
+def evaluate_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTree[Array]:
     """Return the result of an `end` of `plant.step_functions`, checked."""
     name = f"`end_step` of {type(plant).__name__}"
     with naming_errors(name, "(state, command, dt=dt)"):
@@ -138,19 +138,19 @@ def checked_end(plant: AbstractPlant, end: EndFn, state: PyTree[Array]) -> PyTre
     return end_state
 
 
-def checked_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
+def evaluate_rest(plant: AbstractPlant, position: Position) -> tuple[PyTree[Array], HandState]:
     """Return the state of a plant at rest and its hand, checked."""
     with naming_errors(f"`rest_state` of {type(plant).__name__}", "(position)"):
         state = plant.rest_state(position)
     try:
-        return state, _checked_hand(plant, state)
+        return state, _evaluate_hand(plant, state)
     except ValueError as error:
         raise ValueError(
             f"{str(error).removesuffix('.')}, for the state that `rest_state` returned, {kind_of(state)}."
         ) from error
 
 
-def _checked_hand(plant: AbstractPlant, state: PyTree[Array]) -> HandState:
+def _evaluate_hand(plant: AbstractPlant, state: PyTree[Array]) -> HandState:
     name = f"`hand` of {type(plant).__name__}"
     with naming_errors(name, "(state)"):
         hand = plant.hand(state)
@@ -170,8 +170,8 @@ class AbstractSkeleton(AbstractPlant):
     """A plant moved by generalised forces: torques on joints, or forces on a mass.
 
     The command is the generalised force; `MusculoskeletalPlant` adds muscles. A subclass supplies `dynamics`
-    and `within_limits`, and from `AbstractPlant` the fields, `rest_state`, `coordinates`, `hand` and
-    `reachable`.
+    and `enforce_limits`, and from `AbstractPlant` the fields, `rest_state`, `coordinates`, `hand` and
+    `is_reachable`.
 
     !!! example
 
@@ -187,13 +187,13 @@ class AbstractSkeleton(AbstractPlant):
         ...         return force + external_force
         ...     def coordinates(self, state):
         ...         return state, jnp.zeros(2)
-        ...     def within_limits(self, state):
+        ...     def enforce_limits(self, state):
         ...         return state
         ...     def rest_state(self, position):
         ...         return position
         ...     def hand(self, state):
         ...         return popsim.HandState(state, jnp.zeros(2))
-        ...     def reachable(self, position):
+        ...     def is_reachable(self, position):
         ...         return jnp.array(True)
         >>> moved = popsim.plants.simulate_plant(Slider(), jnp.ones((10, 2)), dt=0.01)
         >>> bool(jnp.allclose(moved.hand.position[-1], 0.1))
@@ -216,7 +216,7 @@ class AbstractSkeleton(AbstractPlant):
         """
 
     @abc.abstractmethod
-    def within_limits(self, state: PyTree[Array]) -> PyTree[Array]:
+    def enforce_limits(self, state: PyTree[Array]) -> PyTree[Array]:
         """Return the state after a time step, moved back within the limits where it exceeds them."""
 
     def vector_field(
@@ -234,10 +234,10 @@ class AbstractSkeleton(AbstractPlant):
             force = force + load.on_coordinates(*self.coordinates(state))
         hand_force = load.hand_force(self.hand(state))
         if load.hand_mass is None:
-            return self._checked_dynamics(state, force, hand_force)
+            return self._evaluate_dynamics(state, force, hand_force)
         # `push` is exact, because the dynamics are affine in the force.
         rate, push = jax.linearize(
-            lambda hand_load: self._checked_dynamics(state, force, hand_load), hand_force
+            lambda hand_load: self._evaluate_dynamics(state, force, hand_load), hand_force
         )
         _, acceleration = jax.linearize(lambda body: self.hand(body).velocity, state)
         directions = jnp.eye(hand_force.shape[0], dtype=hand_force.dtype)
@@ -246,7 +246,7 @@ class AbstractSkeleton(AbstractPlant):
         of_mass = -load.hand_mass * jnp.linalg.solve(carried, acceleration(rate))
         return jax.tree.map(jnp.add, rate, push(of_mass))
 
-    def _checked_dynamics(
+    def _evaluate_dynamics(
         self, state: PyTree[Array], force: Coordinates, external_force: Position
     ) -> PyTree[Array]:
         name = f"`dynamics` of {type(self).__name__}"
@@ -256,7 +256,7 @@ class AbstractSkeleton(AbstractPlant):
         return rate
 
     def end_step(self, state: PyTree[Array], command: Commands, *, dt: float) -> PyTree[Array]:
-        return self.within_limits(state)
+        return self.enforce_limits(state)
 
     def proprioception(self, state: PyTree[Array]) -> Float[Array, " features"]:
         """Return the coordinates and their velocities."""

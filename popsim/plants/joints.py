@@ -11,7 +11,14 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_of_one_body, check_one_or_each
-from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive, shown, violates
+from popsim._checks import (
+    as_float_array,
+    check_finite,
+    check_non_negative,
+    check_positive,
+    short_repr,
+    violates,
+)
 from popsim._compiled import elementwise
 from popsim._plain_values import plain_number
 from popsim.hand import Workspace
@@ -48,7 +55,7 @@ class AbstractJointLimit(eqx.Module):
         """
 
     @abc.abstractmethod
-    def corrected(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
+    def correct(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
         """Return angle and velocity, corrected after a time step. Arguments as for `torque`."""
 
 
@@ -81,7 +88,7 @@ class SoftJointLimit(AbstractJointLimit):
     def torque(self, angle: Joints, velocity: Joints, limits: Limits) -> Joints:
         return _soft_stop(self, angle, velocity, limits[:, 0], limits[:, 1])
 
-    def corrected(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
+    def correct(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
         return angle, velocity
 
 
@@ -102,7 +109,7 @@ class HardJointLimit(AbstractJointLimit):
     def torque(self, angle: Joints, velocity: Joints, limits: Limits) -> Joints:
         return jnp.zeros_like(angle)
 
-    def corrected(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
+    def correct(self, angle: Joints, velocity: Joints, limits: Limits) -> tuple[Joints, Joints]:
         low, high = limits[:, 0], limits[:, 1]
         outward = ((angle <= low) & (velocity < 0)) | ((angle >= high) & (velocity > 0))
         return jnp.clip(angle, low, high), jnp.where(outward, 0.0, velocity)
@@ -112,7 +119,7 @@ class AbstractArm(AbstractSkeleton):
     """A chain of segments, moved by torques at its joints; its coordinates are the joint angles.
 
     A subclass supplies `hand_position` and `joint_angles`, and from `AbstractSkeleton` the fields,
-    `dynamics`, `hand` and `reachable`. `joint_limits` are the lowest and highest angle of each joint, in rad.
+    `dynamics`, `hand` and `is_reachable`. `joint_limits` are the lowest and highest angle of each, in rad.
     """
 
     joint_limits: eqx.AbstractVar[Float[Array, "*members joint 2"]]
@@ -126,8 +133,8 @@ class AbstractArm(AbstractSkeleton):
     def joint_angles(self, position: Position) -> Joints:
         """Return joint angles (rad) with the hand at `position` (m)."""
 
-    def within_limits(self, state: JointState) -> JointState:
-        return JointState(*self.joint_stop.corrected(state.angle, state.velocity, self.joint_limits))
+    def enforce_limits(self, state: JointState) -> JointState:
+        return JointState(*self.joint_stop.correct(state.angle, state.velocity, self.joint_limits))
 
     def coordinates(self, state: JointState) -> tuple[Joints, Joints]:
         """Return joint angles (rad) and joint velocities (rad/s)."""
@@ -171,7 +178,7 @@ def per_joint(
         )
     check_finite(name, array)
     if positive and violates(lambda numbers: numbers > 0, array):
-        raise ValueError(f"`{name}` of an arm must be positive numbers, got {shown(array)}.")
+        raise ValueError(f"`{name}` of an arm must be positive numbers, got {short_repr(array)}.")
     return array
 
 
@@ -179,5 +186,5 @@ def limits_per_joint(joint_limits: Numbers | None, n: int) -> Float[Array, "join
     """Return the limits of the joints as an array, or raise `ValueError`."""
     limits = per_joint("joint_limits", joint_limits, n, axes=(2,))
     if violates(lambda limits: np.diff(limits) > 0, limits):
-        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {shown(limits)}.")
+        raise ValueError(f"`joint_limits` must be (lowest, highest) of each joint, got {short_repr(limits)}.")
     return limits

@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, PyTree
 
-from popsim._checks import check_positive_int, shown
+from popsim._checks import check_positive_int, short_repr
 from popsim._compiled import elementwise, memoize_in_trace
 from popsim._plain_values import plain_number
 from popsim.hand import HandState, Load, Workspace
@@ -178,7 +178,7 @@ class MusculoskeletalPlant(AbstractPlant):
 
     def end_step(self, state: MusculoskeletalState, command: Commands, *, dt: float) -> MusculoskeletalState:
         activation = _activation_after(self.muscle.activation, dt, state.activation, command)
-        skeleton = self.skeleton.within_limits(state.skeleton)
+        skeleton = self.skeleton.enforce_limits(state.skeleton)
         return MusculoskeletalState(skeleton, activation, state.fibre)
 
     def step_functions(
@@ -197,7 +197,7 @@ class MusculoskeletalPlant(AbstractPlant):
             return self._rate(t, dataclasses.replace(body, activation=activation_at(t)), load)
 
         def end(body: MusculoskeletalState) -> MusculoskeletalState:
-            skeleton = self.skeleton.within_limits(body.skeleton)
+            skeleton = self.skeleton.enforce_limits(body.skeleton)
             return MusculoskeletalState(skeleton, activation_at(float(dt)), body.fibre)
 
         return rate, end
@@ -235,8 +235,8 @@ class MusculoskeletalPlant(AbstractPlant):
     def hand(self, state: MusculoskeletalState) -> HandState:
         return self.skeleton.hand(state.skeleton)
 
-    def reachable(self, position: Position) -> Bool[Array, ""]:
-        return self.skeleton.reachable(position)
+    def is_reachable(self, position: Position) -> Bool[Array, ""]:
+        return self.skeleton.is_reachable(position)
 
     def proprioception(self, state: MusculoskeletalState) -> Float[Array, " features"]:
         """Return fibre lengths in optimal lengths, and fibre velocities in optimal lengths per second."""
@@ -255,7 +255,7 @@ def _contract(
 
 @elementwise
 def _activation_after(activation: AbstractActivation, t: ArrayLike, start: Array, excitation: Array) -> Array:
-    return activation.after(t, start, excitation)
+    return activation.advance(t, start, excitation)
 
 
 def _n_muscles(skeleton: AbstractSkeleton, path: AbstractMusclePath) -> int:
@@ -287,7 +287,7 @@ BuildMuscles = Callable[..., AbstractMuscle]
 
 def _check_build(muscle: object) -> None:
     if not callable(muscle):
-        raise ValueError(f"`muscle` must be a muscle model such as ReluMuscle, got {shown(muscle)}.")
+        raise ValueError(f"`muscle` must be a muscle model such as ReluMuscle, got {short_repr(muscle)}.")
 
 
 def arm26(

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from popsim._checks import check_positive_int, shown, violates
+from popsim._checks import check_positive_int, short_repr, violates
 from popsim.hand import HandState, Workspace
 from popsim.plants.base import Coordinates, Position
 from popsim.plants.joints import (
@@ -103,8 +103,8 @@ class NLinkArm(AbstractSegments):
 
         if violates(is_within, self.joint_limits, self.posture):
             raise ValueError(
-                f"`posture` must be within `joint_limits`, {shown(self.joint_limits)} rad, "
-                f"got {shown(self.posture)}."
+                f"`posture` must be within `joint_limits`, {short_repr(self.joint_limits)} rad, "
+                f"got {short_repr(self.posture)}."
             )
 
     def _points_along(
@@ -175,7 +175,7 @@ class NLinkArm(AbstractSegments):
     def hand(self, state: JointState) -> HandState:
         return HandState(*jax.jvp(self.hand_position, (state.angle,), (state.velocity,)))
 
-    def reachable(self, position: Position) -> Bool[Array, ""]:
+    def is_reachable(self, position: Position) -> Bool[Array, ""]:
         """Return whether `joint_angles` brings the hand within 0.1 mm of `position` (m)."""
         missing = self.hand_position(self.joint_angles(position)) - position
         return jnp.sum(missing**2) < REACHED**2

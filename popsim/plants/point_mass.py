@@ -68,7 +68,7 @@ class PointMass(AbstractSkeleton):
         total = force + external_force - self.damping * state.velocity
         return PointMassState(state.velocity, total / self.mass)
 
-    def within_limits(self, state: PointMassState) -> PointMassState:
+    def enforce_limits(self, state: PointMassState) -> PointMassState:
         return state
 
     def coordinates(self, state: PointMassState) -> tuple[Coordinates, Coordinates]:
@@ -81,5 +81,5 @@ class PointMass(AbstractSkeleton):
     def hand(self, state: PointMassState) -> HandState:
         return HandState(state.position, state.velocity)
 
-    def reachable(self, position: Position) -> Bool[Array, ""]:
+    def is_reachable(self, position: Position) -> Bool[Array, ""]:
         return jnp.all(jnp.isfinite(position))

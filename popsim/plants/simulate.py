@@ -20,9 +20,9 @@ from popsim.plants.base import (
     AbstractPlant,
     Commands,
     Position,
-    checked_end,
-    checked_rate,
-    checked_rest,
+    evaluate_end,
+    evaluate_rate,
+    evaluate_rest,
 )
 from popsim.plants.musculoskeletal import MuscleReadings, MusculoskeletalPlant
 
@@ -48,9 +48,9 @@ def advance(
     rate, end = plant.step_functions(state, command, load, dt=dt)
 
     def checked(t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
-        return checked_rate(plant, rate, t, state)
+        return evaluate_rate(plant, rate, t, state)
 
-    return checked_end(plant, end, integrate(checked, state, plant.solver, plant.n_substeps, dt))
+    return evaluate_end(plant, end, integrate(checked, state, plant.solver, plant.n_substeps, dt))
 
 
 class PlantTrajectory(eqx.Module):
@@ -119,7 +119,7 @@ def simulate_plant_adaptively(
         plant: AbstractPlant, state: PyTree[Array], command: Array, load: Load, *, dt: float
     ) -> PyTree[Array]:
         rate, end = plant.step_functions(state, command, load, dt=dt)
-        term = diffrax.ODETerm(lambda t, y, args: checked_rate(plant, rate, t, y))
+        term = diffrax.ODETerm(lambda t, y, args: evaluate_rate(plant, rate, t, y))
         solution = diffrax.diffeqsolve(
             term,
             diffrax.Dopri8(),
@@ -131,7 +131,7 @@ def simulate_plant_adaptively(
             adjoint=diffrax.ForwardMode(),
             max_steps=2**16,
         )
-        return checked_end(plant, end, jax.tree.map(lambda leaf: leaf[-1], solution.ys))
+        return evaluate_end(plant, end, jax.tree.map(lambda leaf: leaf[-1], solution.ys))
 
     return _simulate(plant, commands, initial_state, external_force, dt, advance_adaptively)
 
@@ -150,7 +150,7 @@ def _simulate(
         raise ValueError(
             f"`commands` must have shape (time, {plant.n_commands}) for this plant, got {commands.shape}."
         )
-    state = checked_rest(plant, plant.workspace.center)[0] if initial_state is None else initial_state
+    state = evaluate_rest(plant, plant.workspace.center)[0] if initial_state is None else initial_state
     space = plant.workspace.center.shape[0]
     force = jnp.zeros(space, commands.dtype) if external_force is None else as_float_array(external_force)
     if force.shape not in ((space,), (commands.shape[0], space)):

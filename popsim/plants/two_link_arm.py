@@ -177,7 +177,7 @@ class TwoLinkArm(AbstractSegments):
     def hand(self, state: JointState) -> HandState:
         return HandState(self.hand_position(state.angle), self.jacobian(state.angle) @ state.velocity)
 
-    def reachable(self, position: Position) -> Bool[Array, ""]:
+    def is_reachable(self, position: Position) -> Bool[Array, ""]:
         angle = self.joint_angles(position)
         close = jnp.linalg.norm(self.hand_position(angle) - position) < 1e-5
         within = (angle >= self.joint_limits[:, 0]) & (angle <= self.joint_limits[:, 1])

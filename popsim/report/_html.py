@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 
 from popsim._text_checks import printable
-from popsim.experiments.result_table import ResultTable, Row, cell_text, is_numeric
+from popsim.experiments.result_table import ResultTable, Row, entry_text, is_numeric
 from popsim.store.files import write_file
 from popsim.version import __version__
 
@@ -16,7 +16,7 @@ class Html(str):
     """HTML, as opposed to plain text in a `str`."""
 
 
-def escaped(text: str) -> Html:
+def escape(text: str) -> Html:
     """Escape text as HTML; `Html` is returned unchanged.
 
     Unprintable characters, such as control characters and lone surrogates of a broken file name, become "?".
@@ -35,8 +35,8 @@ def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None
     - `inside`: the content, text or `Html`.
     - `attributes`: the attributes by name, as text.
     """
-    attribute_text = "".join(f' {key}="{escaped(value)}"' for key, value in (attributes or {}).items())
-    return Html(f"<{name}{attribute_text}>{''.join(map(escaped, inside))}</{name}>")
+    attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in (attributes or {}).items())
+    return Html(f"<{name}{attribute_text}>{''.join(map(escape, inside))}</{name}>")
 
 
 def note(text: str) -> Html:
@@ -44,7 +44,7 @@ def note(text: str) -> Html:
     return element("p", text, attributes={"class": "note"})
 
 
-def wide(name: str, inside: Html) -> Html:
+def scroll_box(name: str, inside: Html) -> Html:
     """Return a box that scrolls sideways on narrow pages; `name` is its label for screen readers."""
     return element(
         "div", inside, attributes={"class": "wide", "role": "region", "aria-label": name, "tabindex": "0"}
@@ -63,7 +63,7 @@ def named_values(name: str, values: Mapping[str, str]) -> Html:
         element("tr", element("th", key, attributes={"scope": "row"}), element("td", value))
         for key, value in values.items()
     ]
-    return wide(name, element("table", element("tbody", *rows), attributes={"class": "named"}))
+    return scroll_box(name, element("table", element("tbody", *rows), attributes={"class": "named"}))
 
 
 def table(results: ResultTable, name: str) -> Html:
@@ -81,7 +81,7 @@ def table(results: ResultTable, name: str) -> Html:
     ]
     rows = [_row(results, row, first) for row, first in zip(results.rows, begins, strict=True)]
     content = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
-    return wide(name, element("table", *content, attributes={"class": "results"}))
+    return scroll_box(name, element("table", *content, attributes={"class": "results"}))
 
 
 def _head(results: ResultTable) -> list[Html]:
@@ -110,7 +110,7 @@ def _row(results: ResultTable, row: Row, first: bool) -> Html:
         cells.append(element("td", "" if row.member is None else str(row.member), attributes=_look(True)))
     for index, (column, value) in enumerate(zip(results.columns, row.values, strict=True)):
         numeric = is_numeric([each_row.values[index] for each_row in results.rows])
-        cells.append(element("td", cell_text(value, column), attributes=_look(numeric)))
+        cells.append(element("td", entry_text(value, column), attributes=_look(numeric)))
     return element("tr", *cells, attributes={"class": "first"} if first else {})
 
 
@@ -127,7 +127,7 @@ def figure(source: Html, *, alt: str, title: str, caption: str) -> Html:
     - `alt`: the label of its scrolling box for screen readers.
     - `title`, `caption`: the text above and below.
     """
-    return element("figure", element("h3", title), wide(alt, source), element("figcaption", caption))
+    return element("figure", element("h3", title), scroll_box(alt, source), element("figcaption", caption))
 
 
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
@@ -151,8 +151,8 @@ def write_page(path: Path, title: str, body: Sequence[Html]) -> int:
     page = template.substitute(
         policy=POLICY,
         generator=GENERATOR,
-        version=escaped(__version__),
-        title=escaped(title),
+        version=escape(__version__),
+        title=escape(title),
         body="\n".join([element("h1", title), *body]),
     )
     content = page.encode()

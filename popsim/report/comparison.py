@@ -9,17 +9,17 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 
-from popsim._drawing import NotDrawn, try_to_draw
+from popsim._drawing import FailedDrawing, try_to_draw
 from popsim._text_checks import as_path, check_path, has_control_characters, printable
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.experiments.experiment import RunFigure
-from popsim.experiments.info import RunInfo, read_run_info
-from popsim.experiments.info_table import duration_text, spread_text
 from popsim.experiments.logged_losses import LoggedLosses
-from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, cell_text, is_numeric
+from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, entry_text, is_numeric
 from popsim.experiments.run import Run, open_run
+from popsim.experiments.run_info import RunInfo, read_run_info
+from popsim.experiments.run_info_table import duration_text, spread_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise
@@ -71,20 +71,20 @@ class ComparedRun:
             return "finished"
         return f"not finished, {self.info.n_saved} of {self.info.n_batches} batches: it has no results yet"
 
-    def has(self, column: Column) -> bool:
+    def has_column(self, column: Column) -> bool:
         """Whether there are results with this column."""
         return self.results is not None and column in self.results.columns
 
     def of_members(self, column: Column) -> Float[np.ndarray, " member"]:
         """Return the values of the members, none if there is no such column."""
-        return self.results.of_members(column) if self.results and self.has(column) else np.zeros(0)
+        return self.results.of_members(column) if self.results and self.has_column(column) else np.zeros(0)
 
-    def known(self, column: Column) -> Float[np.ndarray, " known"]:
+    def finite_values(self, column: Column) -> Float[np.ndarray, " known"]:
         """Return the finite values of the members."""
         values = self.of_members(column)
         return values[np.isfinite(values)]
 
-    def last(self, say: Callable[[LoggedLosses], str]) -> str:
+    def format_last_losses(self, say: Callable[[LoggedLosses], str]) -> str:
         """Format the last logging point."""
         return MISSING if self.info.losses is None else say(self.info.losses)
 
@@ -146,7 +146,7 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
         {
             "experiment": str(each.info.experiment),
             "popsim": str(each.info.description.get("popsim")),
-            **each.info.in_force,
+            **each.info.effective_settings,
         }
         for each in runs
     ]
@@ -156,13 +156,17 @@ def settings_table(runs: Sequence[ComparedRun]) -> ResultTable:
 
 
 def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
-    """Return losses and figures of merit with one column per run: the mean over members and the range."""
+    """Return losses and metrics with one column per run: the mean over members and the range."""
     texts: dict[str, Callable[[ComparedRun], str]] = {
         "members": lambda each: str(each.run.experiment.n_members),
         "batches": lambda each: str(each.info.n_saved),
-        "training took": lambda each: each.last(lambda losses: duration_text(losses.seconds)),
-        "last training loss": lambda each: each.last(lambda losses: spread_text(losses.training, ".3g")),
-        "last validation loss": lambda each: each.last(lambda losses: spread_text(losses.validation, ".3g")),
+        "training took": lambda each: each.format_last_losses(lambda losses: duration_text(losses.seconds)),
+        "last training loss": lambda each: each.format_last_losses(
+            lambda losses: spread_text(losses.training, ".3g")
+        ),
+        "last validation loss": lambda each: each.format_last_losses(
+            lambda losses: spread_text(losses.validation, ".3g")
+        ),
     }
     rows = [Row(name, [say(each) for each in runs]) for name, say in texts.items()]
     rows += [
@@ -173,20 +177,20 @@ def results_table(runs: Sequence[ComparedRun]) -> ResultTable:
                 for values in values_by_run
             ],
         )
-        for name, column, values_by_run in merits(runs)
+        for name, column, values_by_run in shared_metrics(runs)
     ]
     rows += [
-        Row(_merit_name(column), [_count(each.known(column)) for each in runs])
+        Row(_metric_name(column), [_count(each.finite_values(column)) for each in runs])
         for column in _all_columns(runs, numeric=False)  # of yes and no, leaving out those of text
-        if any(each.known(column).size for each in runs)
+        if any(each.finite_values(column).size for each in runs)
     ]
     rows += _limits(runs)
     caption = "Mean over members (lowest to highest member)"
     return ResultTable(_columns(runs), rows, caption)
 
 
-def merits(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np.ndarray, " member"]]]]:
-    """Return the figures of merit: the name, the column, and the values of the members of each run.
+def shared_metrics(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np.ndarray, " _"]]]]:
+    """Return the metrics: the name, the column, and the values of the members of each run.
 
     A run that is not finished, or whose experiment lacks the column, has no values.
     """
@@ -194,7 +198,7 @@ def merits(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[Float[np
     for column in _all_columns(runs, numeric=True):
         values = [each.of_members(column) for each in runs]
         if any(array.size for array in values):
-            rows.append((_merit_name(column), column, values))
+            rows.append((_metric_name(column), column, values))
     return rows
 
 
@@ -214,14 +218,14 @@ def _all_columns(runs: Sequence[ComparedRun], *, numeric: bool) -> list[Column]:
     return list(columns)
 
 
-def _merit_name(column: Column) -> str:
+def _metric_name(column: Column) -> str:
     return f"{column.title}, {column.heading}" if column.heading else column.title
 
 
 def _limits(runs: Sequence[ComparedRun]) -> list[Row]:
-    """Return the limits on figures of merit that differ between runs."""
+    """Return the limits on metrics that differ between runs."""
     rows = []
-    for name, column, _ in merits(runs):
+    for name, column, _ in shared_metrics(runs):
         limits = [_limit(each, column) for each in runs]
         if len(set(limits)) > 1:
             rows.append(Row(f"limit: {name}", limits))
@@ -229,11 +233,11 @@ def _limits(runs: Sequence[ComparedRun]) -> list[Row]:
 
 
 def _limit(each: ComparedRun, column: Column) -> str:
-    if each.results is None or not each.has(column):
+    if each.results is None or not each.has_column(column):
         return MISSING
     place = list(each.results.columns).index(column)
     bounds = [row.values[place] for row in each.results.rows if row.label == LIMITS]
-    return cell_text(bounds[0], column) if bounds else MISSING
+    return entry_text(bounds[0], column) if bounds else MISSING
 
 
 def _count(values: Float[np.ndarray, " known"]) -> str:
@@ -244,14 +248,14 @@ def _count(values: Float[np.ndarray, " known"]) -> str:
 REPLICATION = "The unit of replication is the member."
 
 
-def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure | NotDrawn]:
-    """Draw learning curves, figures of merit and, for reaches, speed profiles, with one colour per run."""
+def draw_comparison(runs: Sequence[ComparedRun]) -> dict[str, RunFigure | FailedDrawing]:
+    """Draw learning curves, metrics and, for reaches, speed profiles, with one colour per run."""
     draws: dict[str, Callable[[], RunFigure | None]] = {
         "training_loss": lambda: _losses(runs, "loss", "total_loss", "batch", "training"),
         "validation_loss": lambda: _losses(
             runs, "validation_loss", "total_validation_loss", "validation_batch", "validation"
         ),
-        "figures_of_merit": lambda: _merits(runs),
+        "metrics": lambda: _draw_metrics(runs),
         "speed_profiles": lambda: _speeds(runs),
     }
     with figure_style():
@@ -285,8 +289,8 @@ def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind
     return RunFigure(figure, f"Loss in {kind}", caption)
 
 
-def _merits(runs: Sequence[ComparedRun]) -> RunFigure | None:
-    if not (rows := merits(runs)):
+def _draw_metrics(runs: Sequence[ComparedRun]) -> RunFigure | None:
+    if not (rows := shared_metrics(runs)):
         return None
     size = (3.4, 0.3 + len(rows) * (0.5 + 0.25 * len(runs)))
     figure, axes = plt.subplots(len(rows), 1, figsize=size, layout="constrained", squeeze=False)
@@ -296,7 +300,7 @@ def _merits(runs: Sequence[ComparedRun]) -> RunFigure | None:
         f"A point for each member ({_members(runs)}), a bar at their mean; each number is over the trials "
         f"that the table names. {REPLICATION}"
     )
-    return RunFigure(figure, "Figures of merit", caption)
+    return RunFigure(figure, "Metrics", caption)
 
 
 def _speeds(runs: Sequence[ComparedRun]) -> RunFigure | None:
@@ -334,7 +338,7 @@ def compare_runs(
 ) -> WrittenReport:
     """Draw runs of one task together, and write comparison.html.
 
-    Unfinished runs are included with their losses so far, and without figures of merit.
+    Unfinished runs are included with their losses so far, and without metrics.
 
     **Arguments:**
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from popsim._drawing import NotDrawn, close_figures, try_to_draw
+from popsim._drawing import FailedDrawing, close_figures, try_to_draw
 from popsim._text_checks import check_path, one_line
 from popsim.analysis.figures import figure_style, save_figure
-from popsim.analysis.figures.style import is_figure, laid_out
+from popsim.analysis.figures.style import is_figure, layout_once
 from popsim.experiments.experiment import RunFigure
 from popsim.report._html import Html, element, figure, is_page, note
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
@@ -134,7 +134,7 @@ def _encode(figure: Figure, kind: str) -> bytes:
 
 
 def save_and_embed(
-    figures: Mapping[str, RunFigure | NotDrawn], folder: Path
+    figures: Mapping[str, RunFigure | FailedDrawing], folder: Path
 ) -> tuple[list[Path], list[Html]]:
     """Write figures as PNG and PDF, embed them in elements, and close them.
 
@@ -151,7 +151,7 @@ def save_and_embed(
     paths, shown = [], []
     try:
         for name, run_figure in figures.items():
-            if isinstance(run_figure, NotDrawn):
+            if isinstance(run_figure, FailedDrawing):
                 embedded = run_figure
             else:
                 embedded = try_to_draw(
@@ -159,8 +159,8 @@ def save_and_embed(
                     lambda name=name, run_figure=run_figure: _save_and_embed(run_figure, folder, name),
                     passes=SaveError,
                 )
-            if isinstance(embedded, NotDrawn):
-                shown.append(not_drawn(embedded))
+            if isinstance(embedded, FailedDrawing):
+                shown.append(failed_figure_note(embedded))
                 continue
             paths.append(folder / f"{name}.png")
             shown += embedded
@@ -171,7 +171,7 @@ def save_and_embed(
 
 def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> list[Html]:
     """Write a figure, and return its element; none if it repeats others."""
-    with saving(folder), figure_style(), laid_out(run_figure.figure):
+    with saving(folder), figure_style(), layout_once(run_figure.figure):
         save_figure(run_figure.figure, folder, name)
         if run_figure.repeats:
             return []
@@ -185,6 +185,6 @@ def figure_name(name: str) -> str:
     return f"the figure {name!r}"
 
 
-def not_drawn(failed: NotDrawn) -> Html:
+def failed_figure_note(failed: FailedDrawing) -> Html:
     """Return a note in place of what could not be drawn."""
     return note(f"{str(failed)[:1].upper()}{str(failed)[1:]}.")

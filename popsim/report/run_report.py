@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_instance
-from popsim._drawing import NotDrawn, try_to_draw
+from popsim._drawing import FailedDrawing, try_to_draw
 from popsim._text_checks import as_path, one_line
 from popsim.analysis.figures import (
     draw_change_spectrum,
@@ -25,7 +25,7 @@ from popsim.analysis.figures import (
     figure_style,
 )
 from popsim.analysis.figures.style import COLORS
-from popsim.analysis.population import PrincipalComponents, participation_ratio, principal_components
+from popsim.analysis.neural_activity import PrincipalComponents, participation_ratio, principal_components
 from popsim.analysis.similarity import member_map, pairwise, procrustes_angle
 from popsim.analysis.trainables import (
     arrays_by_name,
@@ -36,19 +36,19 @@ from popsim.analysis.trainables import (
     recorded_arrays,
 )
 from popsim.experiments.experiment import RunFigure
-from popsim.experiments.info import RunInfo, read_run_info
-from popsim.experiments.info_table import duration_text
 from popsim.experiments.run import Run
+from popsim.experiments.run_info import RunInfo, read_run_info
+from popsim.experiments.run_info_table import duration_text
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
-from popsim.report._html import Html, element, named_values, note, table, wide, write_page
+from popsim.report._html import Html, element, named_values, note, scroll_box, table, write_page
 from popsim.report.pictures import (
     DAMAGE,
     REPORT,
     WrittenReport,
     check_report_folder,
+    failed_figure_note,
     make_report_folder,
-    not_drawn,
     save_and_embed,
 )
 from popsim.version import __version__
@@ -63,32 +63,34 @@ class Section:
     - `title`: the heading.
     - `introduction`: a sentence or two on what to look for; may be empty.
     - `draw`: draws figures of a finished `Run` in `figure_style`, by file name; None, which omits the
-        section, if the run lacks what they need, such as kept weights; or a `NotDrawn`, to say why there are
-        none.
+        section, if the run lacks what they need, such as kept weights; or a `FailedDrawing`, which
+        says why there are none.
     """
 
     title: str
     introduction: str
-    draw: Callable[[Run], Mapping[str, RunFigure] | NotDrawn | None]
+    draw: Callable[[Run], Mapping[str, RunFigure] | FailedDrawing | None]
 
 
-def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial time unit"] | NotDrawn:
+def hidden_activity(run: Run, ensemble: Any) -> Float[np.ndarray, "member trial time unit"] | FailedDrawing:
     """Return the activity of all units, without noise, or why it is not defined."""
     quiet = without_noise(ensemble)
     states = run.evaluate(quiet).states
     if not defines_activity(quiet, states):
         network = type(getattr(ensemble, "network", ensemble)).__name__
-        return NotDrawn("the activity of units", f"{network} does not implement AbstractNetwork.activity")
+        return FailedDrawing(
+            "the activity of units", f"{network} does not implement AbstractNetwork.activity"
+        )
     return np.asarray(unit_activity(quiet, states), np.float64)
 
 
 MOST_COMPONENTS = 10
 
 
-def draw_population(run: Run) -> dict[str, RunFigure] | NotDrawn | None:
+def draw_neural_activity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw the dimensionality of activity and its course in two dimensions; None for one unit."""
     hidden = hidden_activity(run, run.ensemble)
-    if isinstance(hidden, NotDrawn):
+    if isinstance(hidden, FailedDrawing):
         return hidden
     if not np.all(np.isfinite(hidden)) or hidden.shape[-1] < 2:
         return None
@@ -136,7 +138,7 @@ MOST = 20  # members; the number of pairs grows with the square
 FEWEST = 3  # networks needed for a map
 
 
-def draw_similarity(run: Run) -> dict[str, RunFigure] | NotDrawn | None:
+def draw_similarity(run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Draw distances between members, trained and untrained; None for one member.
 
     Members whose activity is constant or not finite are left out, as are those after the first `MOST`.
@@ -144,7 +146,7 @@ def draw_similarity(run: Run) -> dict[str, RunFigure] | NotDrawn | None:
     if run.experiment.n_members < 2:
         return None
     trained = hidden_activity(run, run.ensemble)
-    if isinstance(trained, NotDrawn):
+    if isinstance(trained, FailedDrawing):
         return trained
     activity = {"trained": trained, "untrained": hidden_activity(run, run.models(batch=-1))}
     pairs = [(name, member) for name, hidden in activity.items() for member in hidden[:MOST]]
@@ -253,10 +255,8 @@ SECTIONS = (
         "How far learning moved the weights, and in how many dimensions.",
         draw_weights,
     ),
-    Section(
-        "Activity of the population", "In how many dimensions units are active together.", draw_population
-    ),
-    Section("Members beside each other", "Whether members found the same solution.", draw_similarity),
+    Section("Neural activity", "In how many dimensions units are active together.", draw_neural_activity),
+    Section("Comparison of members", "Whether members found the same solution.", draw_similarity),
 )
 """The sections of a report, in order; add new ones here."""
 
@@ -264,7 +264,7 @@ SECTIONS = (
 _CODE = """import popsim
 
 run = popsim.open_run({path})
-run.summary  # the figures of merit, in SI units
+run.summary  # the metrics, in SI units
 run.history.total_loss  # (batch, member); run.history.loss has each term
 run.history.trainables  # the weights over training batches, lazy
 run.ensemble  # the trained networks, all members stacked
@@ -301,8 +301,8 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
         )
         if section_figures is None:
             continue
-        if isinstance(section_figures, NotDrawn):
-            body += [element("h2", section.title), not_drawn(section_figures)]
+        if isinstance(section_figures, FailedDrawing):
+            body += [element("h2", section.title), failed_figure_note(section_figures)]
             continue
         if repeated := {path.stem for path in figures} & section_figures.keys():
             raise ValueError(
@@ -312,15 +312,15 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
         figures += paths
         body += [element("h2", section.title), element("p", section.introduction), *shown]
     code = element("pre", element("code", _CODE.format(path=repr(str(run.folder.path)))))
-    body += [element("h2", "Open this run in Python"), wide("Python code", code)]
+    body += [element("h2", "Open this run in Python"), scroll_box("Python code", code)]
     page = out / REPORT
     return WrittenReport(page, write_page(page, _title(run), body), figures, str(results))
 
 
-def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | NotDrawn | None:
+def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
     """Return the figures of a section, or why there are none."""
     figures = section.draw(run)
-    return figures if figures is None or isinstance(figures, NotDrawn) else dict(figures)
+    return figures if figures is None or isinstance(figures, FailedDrawing) else dict(figures)
 
 
 def _title(run: Run) -> str:
@@ -339,13 +339,13 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
             f"{experiment.seed}{_time_trained(info)}.",
         ),
     ]
-    for members, why in (
+    for members, reason in (
         (info.frozen, "frozen since their numbers were not finite"),
         (info.stopped, "stopped by their performance"),
     ):
         if members:
             named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
-            elements.append(note(f"Members that are {why}: {named}."))
+            elements.append(note(f"Members that are {reason}: {named}."))
     return [*elements, element("h2", "What was trained"), _settings(info)]
 
 
@@ -363,7 +363,7 @@ def _settings(info: RunInfo) -> Html:
     """List the settings, with changed ones in bold, and versions."""
     changed = info.changed or frozenset()
     values: dict[str, str] = {"experiment": str(info.experiment)}
-    for name, text in info.in_force.items():
+    for name, text in info.effective_settings.items():
         values[name] = element("strong", text) if name in changed else text
     values["trained by"] = (
         f"popsim {info.description.get('popsim')}, run format {info.description.get('format')}"

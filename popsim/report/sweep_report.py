@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from popsim._checks import check_instance
-from popsim._drawing import NotDrawn, try_to_draw
+from popsim._drawing import FailedDrawing, try_to_draw
 from popsim._text_checks import as_path, one_line, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
-from popsim.analysis.statistics import IntervalMethod, mean_interval, method_for
+from popsim.analysis.statistics import IntervalMethod, interval_method, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
 from popsim.report._html import Html, element, named_values, note, table, write_page
@@ -43,7 +43,7 @@ REPLICATION = "The unit of replication is the seed."
 
 
 @dataclasses.dataclass(frozen=True)
-class Scored:
+class ScoredSweep:
     """A sweep with a score for each member.
 
     - `opened`: the sweep.
@@ -69,13 +69,13 @@ class Scored:
         """Return the values of an axis as text."""
         return [setting_text(value) for value in self.opened.sweep.axes[axis]]
 
-    def named(self, axis: str) -> str:
+    def axis_label(self, axis: str) -> str:
         """Return the name of an axis, with its unit if all its numbers have the same."""
         units = set(self.opened.sweep.experiment.units().get(axis, ()))
         name = axis.replace("_", " ")
         return f"{name} ({units.pop()})" if len(units) == 1 else name
 
-    def has(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
+    def has_value(self, axis: str, value: Any) -> Bool[np.ndarray, " member"]:
         """Return which members have a value on an axis."""
         return np.array([label == value for label in self.opened.labels[axis].tolist()], bool)
 
@@ -96,7 +96,7 @@ class Scored:
         - `scores`: of all members, on the last axis.
         - `mean`: the mean over the last axis.
         """
-        here, seeds = self.has(axis, value), self.opened.labels["seed"]
+        here, seeds = self.has_value(axis, value), self.opened.labels["seed"]
         is_known = here & np.isfinite(scores).all(axis=tuple(range(scores.ndim - 1)))
         groups = [scores[..., is_known & (seeds == seed)] for seed in np.unique(seeds[is_known])]
         return np.stack([mean(group, axis=-1) for group in groups], -1) if groups else scores[..., :0]
@@ -108,12 +108,12 @@ class Scored:
             setting = dict(zip(self.axes, values, strict=True))
             here = np.ones(self.values.size, bool)
             for name, value in setting.items():
-                here &= self.has(name, value)
+                here &= self.has_value(name, value)
             scored_settings.append((setting, self.values[here & np.isfinite(self.values)]))
         return scored_settings
 
 
-def scored(opened: OpenedSweep, score: str) -> Scored:
+def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
     """Return a sweep with a score."""
     summary = opened.summary()
     names = [
@@ -127,12 +127,12 @@ def scored(opened: OpenedSweep, score: str) -> Scored:
         )
     values = summary[score].to_numpy(float)
     is_finished = (summary["state"] == "finished").to_numpy()
-    return Scored(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)
+    return ScoredSweep(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)
 
 
-def settings_table(results: Scored) -> ResultTable:
+def settings_table(results: ScoredSweep) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
-    rows, method = [], method_for(results.values)
+    rows, method = [], interval_method(results.values)
     for setting, scores in results.combinations():
         units = results.opened.sweep.experiment.units()
         texts = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
@@ -161,17 +161,17 @@ def _range_text(scores: Float[np.ndarray, " member"]) -> str:
     return f"{scores.min():.4g} to {scores.max():.4g}" if scores.size else "-"
 
 
-def draw_sweep(results: Scored) -> dict[str, RunFigure | NotDrawn]:
+def draw_sweep(results: ScoredSweep) -> dict[str, RunFigure | FailedDrawing]:
     """Draw learning curves and the score over each axis, and over each two axes."""
-    figures: dict[str, RunFigure | NotDrawn] = {}
+    figures: dict[str, RunFigure | FailedDrawing] = {}
 
     def add(name: str, draw: Callable[[], dict[str, RunFigure]]) -> None:
         result = try_to_draw(figure_name(name), draw, passes=DAMAGE)
-        figures.update({name: result} if isinstance(result, NotDrawn) else result)
+        figures.update({name: result} if isinstance(result, FailedDrawing) else result)
 
     with figure_style():
         curves = try_to_draw("the learning curves", lambda: _learning(results), passes=DAMAGE)
-        if isinstance(curves, NotDrawn):
+        if isinstance(curves, FailedDrawing):
             figures["learning"], curves = curves, None
         for name in results.axes:
             if curves is not None:
@@ -185,7 +185,7 @@ def draw_sweep(results: Scored) -> dict[str, RunFigure | NotDrawn]:
     return figures
 
 
-def _learning(results: Scored) -> tuple[np.ndarray, np.ndarray] | None:
+def _learning(results: ScoredSweep) -> tuple[np.ndarray, np.ndarray] | None:
     """Return at most `MOST_POINTS` batches, and the total loss of all members there; None without any."""
     history = results.opened.history
     if "loss" not in history:
@@ -195,13 +195,13 @@ def _learning(results: Scored) -> tuple[np.ndarray, np.ndarray] | None:
     return batches[places], results.opened.total_loss.isel(batch=places).values
 
 
-def _curves(results: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
+def _curves(results: ScoredSweep, axis: str, batch: np.ndarray, losses: np.ndarray) -> dict[str, RunFigure]:
     figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
     values = results.opened.sweep.axes[axis]
     shown = np.unique(np.linspace(0, len(values) - 1, min(MOST_CURVES, len(values))).round().astype(int))
     counts = []
     for color, place in zip(COLORS, shown, strict=False):
-        reached = np.isfinite(losses[:, results.has(axis, values[place])]).any(axis=1)
+        reached = np.isfinite(losses[:, results.has_value(axis, values[place])]).any(axis=1)
         seed_losses = results.of_seeds(axis, values[place], losses[reached], _geometric_mean)
         if not seed_losses.size:
             continue
@@ -211,25 +211,27 @@ def _curves(results: Scored, axis: str, batch: np.ndarray, losses: np.ndarray) -
         plt.close(figure)
         return {}
     ax.set(ylabel="training loss", xlim=(1, 1.05 * ax.dataLim.x1))
-    ax.legend(title=results.named(axis))
+    ax.legend(title=results.axis_label(axis))
     extent = f", {len(shown)} of {len(values)} values" if len(shown) < len(values) else ""
     caption = (
-        f"Total training loss by {results.named(axis)}{extent}: lines are the geometric mean over seeds "
+        f"Total training loss by {results.axis_label(axis)}{extent}: lines are the geometric mean over seeds "
         f"({', '.join(map(str, counts))}), each with its mean over all other settings; bands go from the "
         f"lowest to the highest seed. {REPLICATION}"
     )
     return {f"{axis}_learning": RunFigure(figure, f"Learning by {axis.replace('_', ' ')}", caption)}
 
 
-def _scores(results: Scored, axis: str) -> RunFigure:
+def _scores(results: ScoredSweep, axis: str) -> RunFigure:
     values = results.opened.sweep.axes[axis]
     figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(values)), 2.8), layout="constrained")
     scores = [results.of_seeds(axis, value, results.values, np.mean) for value in values]
-    draw_setting_scores(ax, scores, names=results.texts(axis), axis=results.named(axis), label=results.label)
+    draw_setting_scores(
+        ax, scores, names=results.texts(axis), axis=results.axis_label(axis), label=results.label
+    )
     _tilt(ax, results.texts(axis))
     n = [seed_scores.size for seed_scores in scores]
     caption = (
-        f"{results.label.capitalize()} at the end, by {results.named(axis)}: a point for each seed "
+        f"{results.label.capitalize()} at the end, by {results.axis_label(axis)}: a point for each seed "
         f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval "
         "(t, on the scale of logarithms if all scores are above zero). "
         f"{REPLICATION}"
@@ -237,13 +239,13 @@ def _scores(results: Scored, axis: str) -> RunFigure:
     return RunFigure(figure, f"{results.label.capitalize()} by {axis.replace('_', ' ')}", caption)
 
 
-def _map(results: Scored, rows: str, columns: str) -> RunFigure:
+def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
     of_rows, of_columns = results.opened.sweep.axes[rows], results.opened.sweep.axes[columns]
     means, counts = np.full((2, len(of_rows), len(of_columns)), np.nan)
     for (row, row_value), (column, column_value) in itertools.product(
         enumerate(of_rows), enumerate(of_columns)
     ):
-        here = results.values[results.has(rows, row_value) & results.has(columns, column_value)]
+        here = results.values[results.has_value(rows, row_value) & results.has_value(columns, column_value)]
         counts[row, column] = np.isfinite(here).sum()
         if counts[row, column]:
             means[row, column] = np.nanmean(np.where(np.isfinite(here), here, np.nan))
@@ -254,7 +256,7 @@ def _map(results: Scored, rows: str, columns: str) -> RunFigure:
         means,
         rows=results.texts(rows),
         columns=results.texts(columns),
-        axes=(results.named(rows), results.named(columns)),
+        axes=(results.axis_label(rows), results.axis_label(columns)),
         label=results.label,
     )
     _tilt(ax, results.texts(columns))
@@ -309,9 +311,9 @@ def report_sweep(
             f"the sweep {opened.folder.path} must have results to be shown, it has none yet: "
             f"{opened.folder.command('resume')} trains it."
         )
-    results = scored(opened, score)
+    results = score_sweep(opened, score)
     best = settings_table(results)
-    notes = [_progress_note(opened)] if opened.unfinished else []
+    notes = [_progress_note(opened)] if opened.unfinished_cells else []
     make_report_folder(out)
     figures, shown = save_and_embed(draw_sweep(results), out / "figures")
     body = [*_introduction(opened), element("h2", "Best settings"), table(best, "Best settings")]
@@ -335,8 +337,8 @@ def report_sweep(
 
 def _progress_note(opened: OpenedSweep) -> str:
     """Say what a report of a sweep compares that is not finished."""
-    cells = f"{len(opened.unfinished)} of {opened.sweep.n_cells} cells are not finished"
-    if len(opened.unfinished) < opened.sweep.n_cells:
+    cells = f"{len(opened.unfinished_cells)} of {opened.sweep.n_cells} cells are not finished"
+    if len(opened.unfinished_cells) < opened.sweep.n_cells:
         return (
             f"{cells}: only members of the others are compared; learning curves show all as far as they are."
         )
@@ -363,15 +365,15 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
 
 def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     """List the cells that are not finished, with what is wrong with them."""
-    if not opened.unfinished:
+    if not opened.unfinished_cells:
         return []
     values = {}
-    for number in opened.unfinished[:MOST_CELLS]:
+    for number in opened.unfinished_cells[:MOST_CELLS]:
         problem = opened.problem_of(number)
         saved = f", {opened.index.n_batches[number]} batches" if opened.index.n_batches[number] else ""
         state = f"{opened.state_of(number)}{saved}{f': {problem}' if problem else ''}"
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
-    n_more = len(opened.unfinished) - len(values)
+    n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"{opened.folder.command('resume')} trains them.")
     return [element("h2", "Cells that are not finished"), named_values("Cells", values), *more, command]

@@ -55,7 +55,7 @@ _UNFINISHED = re.compile(r"(?P<name>.+)\.[0-9a-f]{8}\.partial")
 _OF_SYSTEM = re.compile(r"\.DS_Store|\._.*|Thumbs\.db|desktop\.ini|\.nfs[0-9a-f]+", re.IGNORECASE)
 
 
-def unfinished(path: Path) -> Path:
+def unfinished_name(path: Path) -> Path:
     """Return a random name beside `path` for a file or folder that becomes `path` once it is finished.
 
     A name that is too long for an ending is shortened: the system takes one of 255 bytes.
@@ -192,7 +192,7 @@ def saving(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically: a reader sees all of it or nothing.
 
     The unfinished file remains only if the process is killed.
@@ -207,7 +207,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
     **Raises:** `SaveError` naming `path` if it cannot be written.
     """
-    partial = unfinished(path)
+    partial = unfinished_name(path)
     with saving(path):
         try:
             yield partial
@@ -224,7 +224,7 @@ def write_file(path: Path, parts: Iterable[bytes]) -> None:
 
     **Raises:** `SaveError` if it cannot be written; the old file is unchanged.
     """
-    with whole_file(path) as partial, partial.open("xb") as file:
+    with atomic_file(path) as partial, partial.open("xb") as file:
         file.writelines(parts)
 
 

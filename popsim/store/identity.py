@@ -14,7 +14,7 @@ from popsim._text_checks import check_path
 from popsim.store.files import MismatchError, check_plain_file, read_plain
 from popsim.store.json_files import read_json, write_json
 
-__all__ = ["FolderHeldError", "lock_folder"]
+__all__ = ["FolderLockedError", "lock_folder"]
 
 RUN_ID = "run_id"
 _FORM = re.compile("[0-9a-f]{32}")
@@ -46,7 +46,7 @@ def check_run_id(stored_id: Any, expected: str | None, place: Path | str) -> Non
         raise MismatchError(f"{place} must be a part of the run {expected}, got one {origin}.")
 
 
-class FolderHeldError(ValueError):
+class FolderLockedError(ValueError):
     """Another process holds the lock of a folder."""
 
 
@@ -75,7 +75,7 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     - `path`: the folder; it must exist.
     - `without_lock`: whether to continue without a lock on a disk that has none.
 
-    **Raises:** `FolderHeldError` naming the folder if another process holds the lock; `ValueError` if it is
+    **Raises:** `FolderLockedError` naming the folder if another process holds the lock; `ValueError` if it is
     missing, cannot be written, or is on a disk without locks; `CorruptDataError` if `run.lock` is not a plain
     file.
     """
@@ -95,7 +95,7 @@ def lock_folder(path: Path, *, without_lock: bool = False) -> Iterator[None]:
     try:
         lock.acquire(timeout=SECONDS_TO_LOCK, poll_interval=SECONDS_TO_LOCK / 5)  # others may just look at it
     except filelock.Timeout:
-        raise FolderHeldError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
+        raise FolderLockedError(f"`path` must be free, got {path}: {_holder(folder)} holds it.") from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise ValueError(f"`path` must be a folder that can be written, got {path}: {error}") from None

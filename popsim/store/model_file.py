@@ -50,7 +50,7 @@ def _name(path: tuple[Any, ...]) -> str:
 
 FORMAT = 1
 KIND = "a model file"
-MOST_PARTS = 5000  # beside its arrays
+MOST_PARTS = 5000  # besides its arrays
 
 
 def save_model(
@@ -136,7 +136,7 @@ def _check_static_parts(content: Mapping[str, Any], template: PyTree, path: Path
     """Check that the static parts of a template are those that a file describes; errors as `load_model`."""
     if "static" not in content:
         warn_caller(
-            f"{path} does not describe the model beside its arrays, as it was written by an earlier popsim: "
+            f"{path} describes only the arrays of the model, as it was written by an earlier popsim: "
             "`template` must have the same nonlinearities, dt, delays and solvers, which is not checked."
         )
         return

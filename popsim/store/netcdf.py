@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from popsim.store.files import check_replaceable, whole_file
+from popsim.store.files import atomic_file, check_replaceable
 from popsim.version import __version__
 
 __all__ = ["write_netcdf", "check_netcdf_path"]
@@ -51,7 +51,7 @@ def write_netcdf(dataset: Any, path: str | Path, *, overwrite: bool = False) -> 
     attributes = dict(dataset.attrs) | {"popsim": __version__}
     if coordinates:
         attributes["coordinates"] = " ".join(coordinates)
-    with whole_file(path) as partial, _FileForHDF5(partial) as raw, h5netcdf.File(raw, "w") as file:
+    with atomic_file(path) as partial, _FileForHDF5(partial) as raw, h5netcdf.File(raw, "w") as file:
         file.attrs.update(_as_attributes(attributes))
         file.dimensions = {names[dim]: length for dim, length in dataset.sizes.items()}
         for name, variable in dataset.variables.items():

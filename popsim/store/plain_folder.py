@@ -15,7 +15,7 @@ from popsim.store.files import (
     finished_name,
     is_of_system,
     remove_left_over,
-    unfinished,
+    unfinished_name,
 )
 from popsim.store.identity import HOLDER, LOCK
 from popsim.store.json_files import read_json
@@ -68,7 +68,7 @@ class PlainFolder:
 
     description: ClassVar[FolderPart]
 
-    def parts(self) -> dict[Path, bool]:
+    def possible_paths(self) -> dict[Path, bool]:
         """Return the files and folders of popsim that may exist; whether each is a folder."""
         return {self.path / part.name: part.is_folder for part in _parts_of(type(self))}
 
@@ -79,9 +79,9 @@ class PlainFolder:
         """
         check_plain_folder(path)
 
-    def present(self) -> Iterator[tuple[Path, bool]]:
+    def existing_paths(self) -> Iterator[tuple[Path, bool]]:
         """Yield popsim's files and folders, finished or not; whether each should be a folder."""
-        parts = self.parts() | {self.path / LOCK: False, self.path / HOLDER: False}
+        parts = self.possible_paths() | {self.path / LOCK: False, self.path / HOLDER: False}
         for path in self.path.iterdir() if self.path.is_dir() else ():
             finished_path = path.with_name(finished_name(path.name) or path.name)
             if finished_path in parts:
@@ -95,16 +95,16 @@ class PlainFolder:
 
         **Raises:** `CorruptDataError` naming the first that is found.
         """
-        for path, is_folder in self.present():
+        for path, is_folder in self.existing_paths():
             with contextlib.suppress(FileNotFoundError):  # another process may be writing the folder
                 (self.check_folder if is_folder else check_plain_file)(path)
 
     def remove_left_overs(self) -> None:
         """Remove unfinished files of a killed process; call `check_plain` first."""
-        for path, _ in [*self.present()]:
+        for path, _ in [*self.existing_paths()]:
             remove_left_over(path)
 
-    def foreign(self) -> str | None:
+    def foreign_file(self) -> str | None:
         """Return the first file of a folder without a description that is not left over from starting one."""
         names = sorted(os.listdir(self.path)) if self.path.is_dir() else []
         traces = [name for name in names if finished_name(name) in (HOLDER, self.description.name)]
@@ -125,7 +125,7 @@ class PlainFolder:
         folder = cls(Path(path))
         try:
             folder.path.mkdir(parents=True, exist_ok=True)
-            probe = unfinished(folder.description)  # a name that is passed over if a kill leaves it
+            probe = unfinished_name(folder.description)  # a name that is passed over if a kill leaves it
             probe.touch(exist_ok=False)
             probe.unlink()
         except OSError as error:

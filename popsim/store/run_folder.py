@@ -38,7 +38,7 @@ class RunFolder(PlainFolder):
     - `log.jsonl`: one line per logging point;
     - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
     - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
-    - `summary.json`: the figures of merit, in SI units; written when the run is finished;
+    - `summary.json`: the metrics, in SI units; written when the run is finished;
     - `figures/`: PNG and PDF;
     - `run.lock`: held by the process that writes the folder.
 
@@ -63,14 +63,14 @@ class RunFolder(PlainFolder):
         """The command that finishes the run."""
         return self.command("resume")
 
-    def present_of_training(self) -> list[str]:
+    def existing_training_files(self) -> list[str]:
         """Return the names of the existing files of the training; foreign files do not count."""
         present = [file.name for file in (self.log, self.history / "zarr.json") if file.exists()]
         return present + ([self.checkpoints.name] if Checkpoints(self.checkpoints).steps() else [])
 
-    def parts(self) -> dict[Path, bool]:
+    def possible_paths(self) -> dict[Path, bool]:
         """Return the files and folders of the run or training that may exist; whether each is a folder."""
-        parts = super().parts()
+        parts = super().possible_paths()
         if not os.path.lexists(self.description):  # files of these names may be of somebody else
             for path in (self.description, self.summary, self.figures):
                 del parts[path]
@@ -79,7 +79,7 @@ class RunFolder(PlainFolder):
     def remove_left_overs(self) -> None:
         """Remove unfinished files of a killed process, also of figures; call `check_plain` first."""
         super().remove_left_overs()
-        if self.figures in self.parts() and self.figures.is_dir():
+        if self.figures in self.possible_paths() and self.figures.is_dir():
             for file in [*self.figures.iterdir()]:
                 remove_left_over(file)
 
@@ -123,7 +123,7 @@ class RunFolder(PlainFolder):
                     f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
                     f"{'' if folder.is_finished else f', or {folder.resume_command} to finish it'}."
                 )
-        elif foreign := folder.foreign():
+        elif foreign := folder.foreign_file():
             raise ValueError(
                 f"`out` must be an empty folder or a run to overwrite, got {path}: it has {foreign}."
             )
@@ -149,7 +149,7 @@ class RunFolder(PlainFolder):
                     "restore_checkpoint=True continues it."
                 )
             check_resumable(self.training, content)
-        elif present := self.present_of_training():
+        elif present := self.existing_training_files():
             raise ValueError(
                 f"`chkpt_dir` must not hold {', '.join(present)} of something else, got {self.path}: "
                 "it has no training.json."
@@ -220,7 +220,7 @@ class DescribedRun:
         DESCRIPTION.write(folder.description, content)
         return cls(folder, folder.description, content)
 
-    def read_again(self) -> "DescribedRun":
+    def reread(self) -> "DescribedRun":
         """Return the run as it is described now; raises `MismatchError` if there is another run by now."""
         described = self.read(self.folder)
         check_run_id(described.content.get(RUN_ID), self.run_id, described.path)

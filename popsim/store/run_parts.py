@@ -146,7 +146,7 @@ def read_parts(described: DescribedRun) -> RunParts:
     """
     folder = described.folder
     if not folder.training.exists():
-        if present := folder.present_of_training():
+        if present := folder.existing_training_files():
             raise CorruptDataError(
                 f"there must be a file {folder.training} beside {present[0]}; it is missing."
             )
@@ -186,7 +186,7 @@ def _check_description(folder: RunFolder, content: Mapping[str, Any]) -> None:
 
 
 def read_summary(described: DescribedRun) -> dict[str, Any]:
-    """Return the figures of merit of a finished run.
+    """Return the metrics of a finished run.
 
     **Raises:** `MismatchError` if they are of another run; `CorruptDataError` if they are damaged or missing.
     """
@@ -197,7 +197,7 @@ def read_summary(described: DescribedRun) -> dict[str, Any]:
 
 
 def write_summary(described: DescribedRun, summary: Mapping[str, Any]) -> None:
-    """Write the figures of merit of a run, which is then finished; its folder must be locked."""
+    """Write the metrics of a run, which is then finished; its folder must be locked."""
     write_sealed_json(described.folder.summary, {**summary, RUN_ID: described.run_id})
 
 

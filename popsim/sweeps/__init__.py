@@ -2,7 +2,7 @@
 
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.making import make_sweep
-from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
 from popsim.sweeps.running import CellsFailed, run_cell, run_sweep
 from popsim.sweeps.sweep import Cell, Sweep
 from popsim.sweeps.verification import verify_sweep

@@ -1,4 +1,4 @@
-"""The Dask cluster that trains a sweep: one of this machine, or one that is there already."""
+"""The Dask cluster that trains a sweep: one of this machine, or an existing one."""
 
 import asyncio
 import concurrent.futures
@@ -25,7 +25,7 @@ NOT_IMPORTED = (
 
 
 @contextlib.contextmanager
-def connected(scheduler: str | None, n_workers: int | None) -> Iterator[tuple[Any, int | None]]:
+def connect(scheduler: str | None, n_workers: int | None) -> Iterator[tuple[Any, int | None]]:
     """Yield a client, and the number of workers if they are of this machine."""
     try:
         import distributed
@@ -38,7 +38,7 @@ def connected(scheduler: str | None, n_workers: int | None) -> Iterator[tuple[An
 def _clients(
     distributed: Any, scheduler: str | None, n_workers: int | None
 ) -> Iterator[tuple[Any, int | None]]:
-    """Yield what `connected` yields."""
+    """Yield what `connect` yields."""
     if scheduler is None:
         count = default_workers() if n_workers is None else n_workers
         check_positive_int("workers", count)
@@ -97,7 +97,7 @@ def _quiet_logs() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def naming_loss(client: Any, folder: SweepFolder) -> Iterator[None]:
+def naming_lost_scheduler(client: Any, folder: SweepFolder) -> Iterator[None]:
     """**Raises:** `CellsFailed` in place of what distributed raises when its scheduler is lost."""
     from distributed.comm.core import CommClosedError
 

@@ -1,4 +1,4 @@
-"""YAML files from an untrusted source, bounded before anything is made of them.
+"""YAML files from an untrusted source, limited in size before anything is constructed.
 
 All values but null stay text: what they are is for the reader to say, so that `no` and `20:40` are not what
 some versions of YAML take them for.
@@ -14,7 +14,7 @@ from typing import Any
 from popsim._text_checks import one_line
 from popsim.store.files import read_plain
 
-__all__ = ["QuotedText", "quoted", "read_yaml", "yaml_text"]
+__all__ = ["QuotedText", "quote_texts", "read_yaml", "yaml_text"]
 
 LARGEST_BYTES = 2**17
 MOST_NODES = 12_000  # values, lists and mappings, with what aliases repeat
@@ -155,11 +155,13 @@ def _n_values(value: Any) -> int:
     return 1 + sum(map(_n_values, value)) if isinstance(value, list | tuple) else 1
 
 
-def quoted(value: Any) -> Any:
+def quote_texts(value: Any) -> Any:
     """Return a plain value with its texts as `QuotedText`, but for keys that are simple names."""
     if isinstance(value, str):
         return QuotedText(value)
     if isinstance(value, Mapping):
         is_simple = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII).fullmatch
-        return {name if is_simple(name) else QuotedText(name): quoted(each) for name, each in value.items()}
-    return list(map(quoted, value)) if isinstance(value, list | tuple) else value
+        return {
+            name if is_simple(name) else QuotedText(name): quote_texts(each) for name, each in value.items()
+        }
+    return list(map(quote_texts, value)) if isinstance(value, list | tuple) else value

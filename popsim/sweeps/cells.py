@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from popsim.experiments import AbstractExperiment, Recording
-from popsim.experiments.described_run import differences_from_plan, differences_text
 from popsim.experiments.registry import rebuild_experiment
+from popsim.experiments.run_differences import differences_from_plan, differences_text
 from popsim.store import CorruptDataError, MismatchError
 from popsim.store.files import missing_file
 from popsim.store.identity import is_run_id
@@ -38,10 +38,10 @@ class DescribedSweep:
     def read(cls, folder: SweepFolder) -> "DescribedSweep":
         """Read the description and rebuild the plan of the sweep.
 
-        **Raises:** as `SweepFolder.described`; `ValueError` if its experiment is not registered;
+        **Raises:** as `SweepFolder.read_plain`; `ValueError` if its experiment is not registered;
         `MismatchError` if its experiment no longer trains cells such as its own.
         """
-        content = folder.described()
+        content = folder.read_plain()
         experiment = rebuild_experiment(content, folder.description)
         try:
             sweep = _sweep_of(content, experiment)
@@ -102,7 +102,7 @@ def _sweep_of(content: Mapping[str, Any], experiment: AbstractExperiment) -> Swe
     )
     if content["format"] != SWEEP_FORMAT.version:
         return sweep
-    return sweep.divided_as(Division.parse(content["division"], sweep.axes, len(sweep.seeds)))
+    return sweep.with_division(Division.parse(content["division"], sweep.axes, len(sweep.seeds)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +132,7 @@ class SweepCell:
         return {"sweep": self.of_sweep.sweep_id, "cell": self.number}
 
     @property
-    def is_held(self) -> bool:
+    def is_locked(self) -> bool:
         """Whether a process trains the cell."""
         return self.of_sweep.folder.holder(self.number) is not None
 

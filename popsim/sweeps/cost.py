@@ -10,7 +10,7 @@ from popsim._checks import bytes_of
 from popsim._compiled import count_numbers
 from popsim.experiments import AbstractExperiment, Recording
 from popsim.model import initial_state, simulate
-from popsim.per_member import of_member
+from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.training.loop.batch_loop import STORED_PER_STATE, members_at_a_time
 from popsim.training.steps.train_state import select_trainables
@@ -40,7 +40,7 @@ class CellCost:
 
 
 def is_estimated(place: int, count: int) -> bool:
-    """Whether to estimate the cell at a place among so many, or to take the estimate of one before it."""
+    """Whether to estimate the cell at index `place` of `count`, or to reuse an earlier estimate."""
     return place < MOST_ESTIMATED or place % -(-count // MOST_ESTIMATED) == 0
 
 
@@ -49,7 +49,7 @@ def cell_cost(experiment: AbstractExperiment, recording: Recording) -> CellCost:
     kind = dataclasses.replace(experiment, n_members=math.prod([len(axis) for _, axis in experiment.grid]))
     ensemble = eqx.filter_eval_shape(kind.build_ensemble)
     model = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), ensemble)
-    trials = eqx.filter_eval_shape(lambda: of_member(experiment.build_task(), 0).validation_trials())
+    trials = eqx.filter_eval_shape(lambda: select_member(experiment.build_task(), 0).validation_trials())
     n_steps = trials.timeline.n_steps
     trial = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trials)
     state = eqx.filter_eval_shape(lambda m, t: initial_state(m, t, key=seed_key(0)), model, trial)

@@ -22,7 +22,7 @@ class Division:
     axes: Mapping[str, tuple[int, ...]]
     seeds: tuple[int, ...]
 
-    def described(self, axes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    def to_json(self, axes: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
         """Return the division of a sweep over `axes` as JSON values."""
         return {
             "cell_axes": [name for name in axes if name not in self.axes],
@@ -32,7 +32,7 @@ class Division:
 
     @classmethod
     def parse(cls, described: Any, axes: Mapping[str, Sequence[Any]], n_seeds: int) -> "Division":
-        """Return a division from its `described`.
+        """Return a division from its `to_json`.
 
         **Arguments:**
 
@@ -43,7 +43,7 @@ class Division:
         try:
             pieces = {name: tuple(described["member_axes"][name]) for name in described["member_axes"]}
             division = cls({name: pieces[name] for name in axes if name in pieces}, tuple(described["seeds"]))
-            is_same = division.described(axes) == described
+            is_same = division.to_json(axes) == described
         except (KeyError, TypeError, AttributeError):
             raise ValueError("its division must be as popsim writes it.") from None
         if not is_same:
@@ -57,7 +57,7 @@ class Division:
 
 
 def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) -> Division:
-    """Divide members into cells of at most so many, as even as can be; the first axes are divided first.
+    """Divide members into cells of at most `most`, as evenly as possible, along the first axes first.
 
     **Arguments:**
 
@@ -76,7 +76,7 @@ def divide(axes: Mapping[str, Sequence[Any]], seeds: range, most: int | None) ->
 
 
 def _even(n: int, most: int) -> tuple[int, ...]:
-    """Divide `n` into numbers of at most `most`, as even as can be."""
+    """Divide `n` into numbers of at most `most`, as evenly as possible."""
     n_parts = -(-n // most)
     ends = [n * part // n_parts for part in range(n_parts + 1)]
     return tuple(end - first for first, end in itertools.pairwise(ends))

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from popsim.experiments.info import RunInfo, info_of_run
 from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.experiments.logged_losses import last_losses, logged_losses
+from popsim.experiments.run_info import RunInfo, info_of_run
 from popsim.store import CorruptDataError, as_json_numbers, read_sealed_json, write_sealed_json
 from popsim.store.files import missing_file, read_plain
 from popsim.store.identity import RUN_ID, check_run_id
 from popsim.store.json_files import log_lines, parse_json
 from popsim.store.run_parts import RunParts, read_parts, read_summary
-from popsim.sweeps._derived import (
+from popsim.sweeps._cell_results import check_losses, last_line, member_metrics
+from popsim.sweeps._index_checks import (
     MISFITS,
     as_count,
     as_results,
@@ -28,15 +29,14 @@ from popsim.sweeps._derived import (
     largest_note,
     most_batches,
 )
-from popsim.sweeps._results import check_losses, figures_of_merit, last_line
 from popsim.sweeps.cells import SweepCell
 from popsim.sweeps.folder import CellFolder
-from popsim.sweeps.layouts import Batches, CellLayout
+from popsim.sweeps.history_layouts import Batches, CellLayout
 
 __all__ = [
     "STATES",
     "CellEntry",
-    "look_at_cell",
+    "inspect_cell",
     "read_cell",
     "read_note",
     "read_run",
@@ -62,7 +62,7 @@ class CellEntry:
     problem: str = ""
 
     def check(self, n_members: int, n_batches: int) -> None:
-        """Raise `ValueError` if it cannot be of a cell of so many members and at most so many batches."""
+        """Raise `ValueError` unless it fits a cell of `n_members` members and up to `n_batches` batches."""
         check_range("batches", np.array([self.n_batches]), 0, n_batches)
         check_range("seconds", np.array([self.seconds]), 0, MOST_SECONDS)
         if any(len(numbers) != n_members for numbers in self.members.values()):
@@ -93,7 +93,7 @@ def read_cell(cell: SweepCell) -> CellEntry:
 def read_run(cell: SweepCell) -> CellEntry:
     """Read what the index holds of a cell from its run, whatever `cell.json` says."""
     try:
-        return look_at_cell(cell)
+        return inspect_cell(cell)
     except (ValueError, OSError) as error:
         return CellEntry(DAMAGED, problem=str(error))
 
@@ -131,7 +131,7 @@ def _entry_of(note: dict[str, Any], cell: SweepCell) -> CellEntry:
 
 def write_entry(cell: SweepCell) -> None:
     """Write the `cell.json` of a finished cell; its run must be locked."""
-    entry = look_at_cell(cell)
+    entry = inspect_cell(cell)
     if entry.state != FINISHED or entry.layout is None:
         return
     described = {
@@ -158,7 +158,7 @@ def _digests_of(cell: CellFolder) -> dict[str, str]:
     return digests
 
 
-def look_at_cell(cell: SweepCell) -> CellEntry:
+def inspect_cell(cell: SweepCell) -> CellEntry:
     """Read what the index holds of a cell from its run.
 
     **Raises:** `CorruptDataError` or `MismatchError` naming what is damaged, or of another sweep.
@@ -177,7 +177,7 @@ def look_at_cell(cell: SweepCell) -> CellEntry:
     if info.is_finished:
         if "training_loss" not in members:
             raise _lost_lines(cell.folder)
-        results = figures_of_merit(cell.experiment, read_summary(run))
+        results = member_metrics(cell.experiment, read_summary(run))
         members |= {name: numbers.tolist() for name, numbers in results.items()}
     return CellEntry(
         FINISHED if info.is_finished else STOPPED,

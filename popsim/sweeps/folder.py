@@ -13,8 +13,8 @@ from popsim.store.files import check_is_folder
 from popsim.store.identity import lock_holder
 from popsim.store.json_files import SealedFormat
 from popsim.store.plain_folder import FolderPart, PlainFolder
-from popsim.sweeps.modules import named_modules
 from popsim.sweeps.sweep import Sweep
+from popsim.sweeps.user_modules import named_modules
 
 __all__ = ["CellFolder", "SweepFolder"]
 
@@ -30,15 +30,15 @@ class CellFolder(RunFolder):
 
     entry = FolderPart("cell.json")
 
-    def parts(self) -> dict[Path, bool]:
+    def possible_paths(self) -> dict[Path, bool]:
         """Return the files and folders of the cell that may exist, also where `run.json` is lost."""
-        return PlainFolder.parts(self)
+        return PlainFolder.possible_paths(self)
 
     @property
     def is_started(self) -> bool:
         """Whether there is anything of a run or its training."""
         files = (self.description, self.training, self.summary, self.entry)
-        return any(map(os.path.lexists, files)) or bool(self.present_of_training())
+        return any(map(os.path.lexists, files)) or bool(self.existing_training_files())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +108,7 @@ class SweepFolder(PlainFolder):
         is_run = os.path.lexists(RunFolder(self.path).description)
         return os.path.lexists(self.description) or (self.cells.is_dir() and not is_run)
 
-    def described(self) -> dict[str, Any]:
+    def read_plain(self) -> dict[str, Any]:
         """Read the description, without rebuilding the experiment.
 
         **Raises:** `ValueError` if there is no sweep; `MismatchError` if it has another format;

@@ -15,9 +15,9 @@ from popsim._checks import warn_caller
 from popsim.store import open_arrays
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.layouts import CellLayout
+from popsim.sweeps.history_layouts import CellLayout
 
-__all__ = ["CellHistories", "PARENT", "joined_history"]
+__all__ = ["CellHistories", "PARENT", "join_histories"]
 
 MOST_OPEN = 64
 PARENT = "parent"  # which is a place in a population in the history of a cell, and a member of a sweep here
@@ -61,7 +61,7 @@ class CellHistories:
 
 
 def _time_of_change(path: Path) -> int:
-    """Return when a file was last changed; 0 if it is missing, which is said when it is read."""
+    """Return when a file was last changed; 0 if it is missing, which reading it reports."""
     try:
         return path.lstat().st_mtime_ns
     except OSError:
@@ -78,7 +78,7 @@ class CellsArray(BackendArray):
     - `name`: the variable.
     - `open_cell`: opens the history of a cell, by its place among them.
     - `has_some`: which cells have a history.
-    - `damaged`: the cells of which there was a warning; those of which there is one are added.
+    - `damaged`: the cells that were named in a warning; those named now are added.
     - `axes`: the axes, rows first, members second.
     - `shape`, `dtype`: of all.
     - `first_members`: the number of the first member of each cell, and of all.
@@ -98,9 +98,9 @@ class CellsArray(BackendArray):
         axes: tuple[str, ...],
         shape: tuple[int, ...],
         dtype: str,
-        first_members: Int[np.ndarray, " cell+1"],
+        first_members: Int[np.ndarray, " cell_and_end"],
         rows: Int[np.ndarray, " cell"],
-        places: Sequence[Int[np.ndarray, " row"]],
+        places: Sequence[Int[np.ndarray, " _"]],
         names: Callable[[int], Int[np.ndarray, " place"]] | None = None,
     ):
         self.name, self.open_cell, self.axes = name, open_cell, axes
@@ -172,11 +172,11 @@ def _as_slice(places: Int[np.ndarray, " place"]) -> Any:
     return places
 
 
-def joined_history(
+def join_histories(
     layouts: Sequence[CellLayout],
     layout: Int[np.ndarray, " cell"],
     open_cell: CellHistories,
-    first_members: Int[np.ndarray, " cell+1"],
+    first_members: Int[np.ndarray, " cell_and_end"],
     names: Callable[[int], Int[np.ndarray, " place"]],
 ) -> Dataset:
     """Return the variables that all cells have in the same shape, over the members of all cells.

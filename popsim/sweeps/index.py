@@ -1,4 +1,4 @@
-"""The index of a sweep: the state and the results of all cells, in one file that is made from them."""
+"""The index of a sweep: the state and the results of all cells, in one file built from them."""
 
 import contextlib
 import dataclasses
@@ -12,8 +12,8 @@ from popsim.experiments.logged_losses import LONGEST as MOST_SECONDS
 from popsim.store import SaveError
 from popsim.store.array_file import describe, open_array_file, read_array, write_array_file
 from popsim.store.files import check_plain_file
-from popsim.store.identity import FolderHeldError, lock_folder
-from popsim.sweeps._derived import (
+from popsim.store.identity import FolderLockedError, lock_folder
+from popsim.sweeps._index_checks import (
     MISFITS,
     check_forms,
     check_layout,
@@ -33,7 +33,7 @@ from popsim.sweeps.entries import (
     read_run,
     stamp_of,
 )
-from popsim.sweeps.layouts import CellLayout
+from popsim.sweeps.history_layouts import CellLayout
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["SweepIndex"]
@@ -52,12 +52,12 @@ class SweepIndex:
     - `n_batches`: for each cell, the number of batches that are saved.
     - `seconds`: for each cell, how long it trained.
     - `layout`: for each cell, the number of its history in `layouts`; -1 for none.
-    - `members`: for each member of the sweep, by name, its last losses and its figures of merit; NaN for
+    - `members`: for each member of the sweep, by name, its last losses and its metrics; NaN for
         those that are not known.
     - `layouts`: the different layouts of histories.
     - `problems`: what is wrong with damaged cells.
     - `n_members`: the number of members of the sweep.
-    - `compared`: the cells whose results were compared with their runs, see `popsim.sweeps._comparison`.
+    - `compared`: the cells whose results were compared with their runs, see `_index_comparison`.
     """
 
     state: Int[np.ndarray, " cell"]
@@ -73,7 +73,7 @@ class SweepIndex:
 
     @classmethod
     def empty(cls, sweep: Sweep) -> "SweepIndex":
-        """Return the index of a sweep of which nothing is trained."""
+        """Return the index of a sweep in which nothing is trained."""
         n = sweep.n_cells
         zeros = np.zeros(n, np.int64)
         stamp, layout = np.zeros((n, 2), np.int64), np.full(n, -1)
@@ -129,7 +129,7 @@ class SweepIndex:
         }
         content = {"format": INDEX_FORMAT, "kind": KIND, "details": details}
         folder = described.folder
-        with contextlib.suppress(FolderHeldError, ValueError, SaveError), lock_folder(folder.path):
+        with contextlib.suppress(FolderLockedError, ValueError, SaveError), lock_folder(folder.path):
             forms = {name: describe(array) for name, array in arrays.items()}
             write_array_file(folder.index, arrays, forms, content)
 
@@ -150,7 +150,7 @@ class SweepIndex:
             self._put(cell, read_cell(cell) if stamp[0] else CellEntry(), numbers)
         return n_changed
 
-    def read_again(self, cell: SweepCell) -> None:
+    def reread(self, cell: SweepCell) -> None:
         """Enter what the run of a cell says, whatever its `cell.json` does."""
         numbers = {layout: place for place, layout in enumerate(self.layouts)}
         self._put(cell, read_run(cell), numbers)

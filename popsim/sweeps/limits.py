@@ -99,7 +99,7 @@ def check_extent(
     **Arguments:**
 
     - `axes`: the values of each axis.
-    - `cell_axes`: the axes of which each value is trained in cells of its own.
+    - `cell_axes`: the axes whose values are trained in separate cells.
     - `seeds`: the seeds.
     - `members_per_cell`: the largest number of members of a cell; None for no limit.
     """

@@ -15,11 +15,11 @@ from popsim.store.files import saving, write_file
 from popsim.store.identity import new_run_id
 from popsim.store.json_files import plain_json
 from popsim.sweeps.cells import DescribedSweep
-from popsim.sweeps.config import config_text
 from popsim.sweeps.cost import CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SWEEP_FORMAT, SweepFolder, describe_sweep
-from popsim.sweeps.opened import OpenedSweep, open_sweep
+from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
 from popsim.sweeps.sweep import Sweep
+from popsim.sweeps.sweep_config import config_text
 from popsim.version import __version__
 
 __all__ = ["check_sweep", "complete_folder", "make_sweep"]
@@ -33,7 +33,7 @@ def check_sweep(sweep: Sweep, path: str | Path) -> None:
     folder.check_plain()
     if folder.description.exists():
         _check_same(folder, sweep)
-    elif name := folder.foreign():
+    elif name := folder.foreign_file():
         raise ValueError(f"`out` must be an empty folder, got {path}: it has {name}.")
     sweep.check()
     plain_json("sweep", describe_sweep(sweep))  # before a folder is made
@@ -104,7 +104,7 @@ def make_sweep(sweep: Sweep, path: str | Path, *, without_lock: bool = False) ->
         "sweep_id": new_run_id(),
         **describe_sweep(sweep),
         FLAGS: numeric_flags(),
-        "division": sweep.division.described(sweep.axes),
+        "division": sweep.division.to_json(sweep.axes),
         "n_cells": sweep.n_cells,
         "n_members": sweep.n_members,
     }

@@ -1,4 +1,4 @@
-"""The cells of a sweep on Dask, each trained by a process of its own.
+"""The cells of a sweep on Dask, each trained in its own process.
 
 Dask places the cells on workers, repeats what a lost worker had begun, and shows all in its dashboard. A task
 carries a path and a number; what it starts is the command that a person would type. Cells that select among
@@ -22,11 +22,11 @@ from typing import IO, Any
 
 from popsim._text_checks import one_line
 from popsim.experiments.run_options import RunStopped
-from popsim.sweeps._dask_cluster import accelerators, connected, cores, naming_loss
+from popsim.sweeps._dask_cluster import accelerators, connect, cores, naming_lost_scheduler
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.modules import modules_of
-from popsim.sweeps.opened import OpenedSweep, open_sweep
-from popsim.sweeps.running import CellsFailed, failure_text, unfinished_cells
+from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
+from popsim.sweeps.running import CellsFailed, failure_text, select_unfinished
+from popsim.sweeps.user_modules import modules_of
 from popsim.version import __version__
 
 __all__ = ["run_on_dask"]
@@ -86,7 +86,7 @@ def run_on_dask(
     stop: Callable[[], bool] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> OpenedSweep:
-    """Train the cells of a sweep that are not finished beside one another on Dask.
+    """Train the cells of a sweep that are not finished in parallel on Dask.
 
     **Arguments:**
 
@@ -106,14 +106,14 @@ def run_on_dask(
     or a worker has another popsim or does not see the folder; `CellsFailed` naming the cells that are not
     finished, or saying that the scheduler was lost; `RunStopped` if `stop` returned True.
     """
-    opened = open_sweep(path).examined(cells)
-    numbers = unfinished_cells(opened, cells)
+    opened = open_sweep(path).examine(cells)
+    numbers = select_unfinished(opened, cells)
     if not numbers:
         return opened
-    with connected(scheduler, n_workers) as (client, n_local):
+    with connect(scheduler, n_workers) as (client, n_local):
         tell(f"Dask: {client.dashboard_link}")
         folder = str(opened.folder.path.resolve())
-        with naming_loss(client, opened.folder):
+        with naming_lost_scheduler(client, opened.folder):
             _check_workers(client, folder)
         modules_and_folders = modules_of(opened.sweep)
         modules = tuple(module for module, _ in modules_and_folders)
@@ -124,13 +124,15 @@ def run_on_dask(
         how = (__version__, modules, python_path, options, n_local, event)
         together = tuple(numbers) if opened.sweep.selects_across_cells else ()
         tasks = [CellTask(folder, number, together, *how) for number in numbers]
-        with naming_loss(client, opened.folder):
+        with naming_lost_scheduler(client, opened.folder):
             failed = _run_tasks(client, tasks, event, stop, tell)
-    now = open_sweep(path).examined(numbers)
+    now = open_sweep(path).examine(numbers)
     if failed is None:
         raise RunStopped(opened.folder.path, 0)
     reasons = {
-        number: failed.get(number, "it is not finished") for number in numbers if number in now.unfinished
+        number: failed.get(number, "it is not finished")
+        for number in numbers
+        if number in now.unfinished_cells
     }
     if reasons:
         raise CellsFailed(failure_text(now, reasons))

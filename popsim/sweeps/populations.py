@@ -8,19 +8,19 @@ from pathlib import Path
 from popsim.experiments.run_options import RunStopped
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
-from popsim.sweeps.opened import OpenedSweep
+from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import SharedPopulation
 
-__all__ = ["WaitsForOthers"]
+__all__ = ["SelectionPending"]
 
 SECONDS_BETWEEN_LOOKS = 1.0  # for a cell that can continue
 SECONDS_FOR_OTHERS = 60.0  # to wait for a cell that nobody trains, which may be about to start elsewhere
 
 
-class WaitsForOthers(RunStopped):
-    """A cell has come to a selection before other cells of its population, which nobody trains.
+class SelectionPending(RunStopped):
+    """A cell has reached a selection before other cells of its population, which nobody trains.
 
-    Its progress is saved, and it continues when they have come to it, too.
+    Its progress is saved, and it continues when they have reached it, too.
 
     **Arguments:**
 
@@ -73,7 +73,7 @@ def cells_in_turn(
     opened: OpenedSweep,
     numbers: Sequence[int],
     failed: dict[int, str],
-    held_cells: set[int],
+    locked_cells: set[int],
     stop: Callable[[], bool] | None,
 ) -> Iterator[int]:
     """Yield cells that select among one another, each when it can continue, until all of them are finished.
@@ -83,7 +83,7 @@ def cells_in_turn(
     - `opened`: the sweep.
     - `numbers`: the cells. Those with a summary, which are damaged, are yielded once.
     - `failed`: those that failed, to which those are added that wait for others that no process trains.
-    - `held_cells`: the caller adds a cell that another process was found to train.
+    - `locked_cells`: the caller adds a cell that another process was found to train.
     - `stop`: see `run_sweep`.
 
     **Raises:** `RunStopped` if `stop` returned True while other processes had to be waited for.
@@ -96,15 +96,15 @@ def cells_in_turn(
         cell for cell in numbers if cell not in failed and not folder.cell(cell).is_finished
     ]:
         is_one_tended = any(map(folder.holder, needed))
-        number = next(_cells_that_can_go_on(opened.described, unfinished), None)
+        number = next(_ready_cells(opened.described, unfinished), None)
         if number is not None:
             n_looks_in_vain = 0
-            held_cells.clear()
+            locked_cells.clear()
             yield number
-            if not held_cells:
+            if not locked_cells:
                 continue
         n_looks_in_vain = 0 if is_one_tended else n_looks_in_vain + 1
-        if n_looks_in_vain == 2:  # between the two questions of one look, a process may have gone on
+        if n_looks_in_vain == 2:  # between the two questions of one look, a process may have continued
             failed |= {number: _reason_to_wait(opened.described, number) for number in unfinished}
             return
         if stop is not None and stop():
@@ -125,7 +125,7 @@ def _reason_to_wait(described: DescribedSweep, number: int) -> str:
     )
 
 
-def _cells_that_can_go_on(described: DescribedSweep, unfinished: Iterable[int]) -> Iterator[int]:
+def _ready_cells(described: DescribedSweep, unfinished: Iterable[int]) -> Iterator[int]:
     """Yield the cells that nobody trains and that wait for no other: those that are furthest behind."""
     of_populations: dict[range, list[int]] = {}
     for number in unfinished:
@@ -135,13 +135,13 @@ def _cells_that_can_go_on(described: DescribedSweep, unfinished: Iterable[int]) 
         newest = [_newest_of(population, part) for part in range(len(cells))]
         furthest_behind = min((batch for batch in newest if batch is not None), default=None)
         for number in candidates:
-            if newest[number - cells[0]] in (None, furthest_behind) and not described.cell(number).is_held:
+            if newest[number - cells[0]] in (None, furthest_behind) and not described.cell(number).is_locked:
                 yield number
 
 
 def _newest_of(population: SharedPopulation, part: int) -> int | None:
     """Return the last selection to which a training has come; None if that is damaged, as it will say."""
     try:
-        return population.newest(part)
+        return population.newest_selection(part)
     except ValueError:
         return None

@@ -18,13 +18,13 @@ from popsim.experiments import Run, RunStopped, run_or_resume
 from popsim.experiments.circumstances import Devices, check_flags
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
 from popsim.store.files import finished_name, saving
-from popsim.store.identity import FolderHeldError
+from popsim.store.identity import FolderLockedError
 from popsim.sweeps.cells import DescribedSweep, SweepCell
 from popsim.sweeps.entries import read_note, write_entry
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.making import complete_folder
-from popsim.sweeps.opened import OpenedSweep, open_sweep
-from popsim.sweeps.populations import SECONDS_FOR_OTHERS, Waiting, WaitsForOthers, cells_in_turn
+from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
+from popsim.sweeps.populations import SECONDS_FOR_OTHERS, SelectionPending, Waiting, cells_in_turn
 from popsim.sweeps.tables import damaged_text
 from popsim.version import __version__
 
@@ -63,8 +63,8 @@ def run_cell(
     **Returns:** the finished run.
 
     **Raises:** `ValueError` if there is no such sweep or cell; `MismatchError` if the sweep has an earlier
-    format, or the cell is not what its plan says; `FolderHeldError` if another process trains it;
-    `RunStopped` if `stop` returned True, `WaitsForOthers` if it must wait for cells that no process trains;
+    format, or the cell is not what its plan says; `FolderLockedError` if another process trains it;
+    `RunStopped` if `stop` returned True, `SelectionPending` if it must wait for cells that no process trains;
     otherwise as `run_or_resume`.
     """
     described = DescribedSweep.read(SweepFolder(as_path("path", path)))
@@ -78,7 +78,7 @@ def run_cell(
     sweep = described.sweep
     waiting = Waiting(described.folder, sweep.population_of(cell.number), patience)
     place = RunFolder.make(cell.folder.path).path
-    with lock_folder(place, without_lock=without_lock), _writing_failure(cell, waiting):
+    with lock_folder(place, without_lock=without_lock), _record_failure(cell, waiting):
         finished = run_or_resume(
             cell.experiment,
             place,
@@ -112,7 +112,7 @@ def _warn_of_changes(described: DescribedSweep, *, begins: bool) -> None:
 
 
 @contextlib.contextmanager
-def _writing_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
+def _record_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
     """Write down why a cell fails within the context, if that can be written, and else that it did not."""
     folder = cell.of_sweep.folder
     try:
@@ -120,7 +120,7 @@ def _writing_failure(cell: SweepCell, waiting: Waiting) -> Iterator[None]:
     except RunStopped as stopped:
         if waiting.given_up:
             command = folder.command("sweep run")
-            raise WaitsForOthers(stopped.path, stopped.n_batches, waiting.given_up, command) from None
+            raise SelectionPending(stopped.path, stopped.n_batches, waiting.given_up, command) from None
         raise
     except Exception as error:
         text = one_line(f"{type(error).__name__}: {error}")[:1000]
@@ -161,22 +161,22 @@ def run_sweep(
     **Raises:** `CellsFailed` naming the cells that failed; `RunStopped` if `stop` returned True.
     """
     cells = None if cells is None else as_parts("cells", cells, (int, np.integer), "numbers of cells")
-    opened = open_sweep(path).examined(cells)
-    numbers = unfinished_cells(opened, cells)
+    opened = open_sweep(path).examine(cells)
+    numbers = select_unfinished(opened, cells)
     _repair(opened)
     together = opened.sweep.selects_across_cells
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     options |= {"without_lock": without_lock, "quiet": quiet or together, "patience": 0.0}
     attempts = _Attempts(opened, options, tell)
     announced = set()
-    in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.held_cells, stop)
+    in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.locked_cells, stop)
     for number in in_turn if together else numbers:
         if number not in announced:
             tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
             announced.add(number)
         attempts.train(number)
-    now = open_sweep(path).examined(numbers)
-    unfinished = set(now.unfinished)  # another process may have finished what it held
+    now = open_sweep(path).examine(numbers)
+    unfinished = set(now.unfinished_cells)  # another process may have finished what it held
     failed = attempts.failed | {
         number: now.problem_of(number) for number in numbers if now.state_of(number) == "damaged"
     }
@@ -194,7 +194,7 @@ class _Attempts:
     - `tell`: called with a line for each cell that is not trained.
     - `failed`: the failures, by the number of the cell.
     - `first_error`: the first of them.
-    - `held_cells`: the cells that other processes were found to train.
+    - `locked_cells`: the cells that other processes were found to train.
     """
 
     opened: OpenedSweep
@@ -202,7 +202,7 @@ class _Attempts:
     tell: Callable[[str], None]
     failed: dict[int, str] = dataclasses.field(default_factory=dict)
     first_error: Exception | None = None
-    held_cells: set[int] = dataclasses.field(default_factory=set)
+    locked_cells: set[int] = dataclasses.field(default_factory=set)
 
     def train(self, number: int) -> None:
         """Train a cell, and note if it fails, or if another process trains it.
@@ -212,14 +212,14 @@ class _Attempts:
         folder = self.opened.folder
         try:
             run_cell(folder.path, number, **self.options)
-        except WaitsForOthers as waits:
-            self.tell(f"cell {number} has come to the selection before batch {waits.n_batches}")
+        except SelectionPending as waits:
+            self.tell(f"cell {number} has reached the selection before batch {waits.n_batches}")
         except RunStopped:
             raise
-        except FolderHeldError:
+        except FolderLockedError:
             if not self.opened.sweep.selects_across_cells:
                 self.tell(f"cell {number} is left to {folder.holder(number) or 'another process'}")
-            self.held_cells.add(number)
+            self.locked_cells.add(number)
         except (ValueError, OSError, MemoryError, RuntimeError, ArithmeticError) as error:
             self.failed[number] = one_line(error) or type(error).__name__
             self.first_error = self.first_error or error
@@ -234,8 +234,8 @@ def _repair(opened: OpenedSweep) -> None:
     **Raises:** `SaveError` if it cannot be written.
     """
     folder = opened.folder
-    if not folder.config.exists() or any(finished_name(path.name) for path, _ in folder.present()):
-        with contextlib.suppress(FolderHeldError), lock_folder(folder.path), saving(folder.path):
+    if not folder.config.exists() or any(finished_name(path.name) for path, _ in folder.existing_paths()):
+        with contextlib.suppress(FolderLockedError), lock_folder(folder.path), saving(folder.path):
             folder.remove_left_overs()
             complete_folder(folder, opened.sweep)
     for number in opened.cells_in("finished"):
@@ -256,7 +256,7 @@ def _disk_is_full(error: BaseException | None) -> bool:
     return False
 
 
-def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
+def select_unfinished(opened: OpenedSweep, cells: Iterable[int] | None) -> list[int]:
     """Return those of some cells of a sweep, None for all, that are not finished.
 
     **Raises:** `ValueError` if there is no such cell; `MismatchError` if none may be trained, see
@@ -264,11 +264,11 @@ def unfinished_cells(opened: OpenedSweep, cells: Iterable[int] | None) -> list[i
     """
     opened.described.check_trainable()
     if cells is None:
-        return opened.unfinished
+        return opened.unfinished_cells
     numbers = list(cells)
     for number in numbers:
         opened.sweep.cell(number)
-    unfinished = set(opened.unfinished)
+    unfinished = set(opened.unfinished_cells)
     return [number for number in numbers if number in unfinished]
 
 

@@ -13,9 +13,9 @@ from popsim._checks import check_positive_int
 from popsim._text_checks import check_path, has_control_characters
 from popsim.store.files import check_replaceable, has_mark, write_file
 from popsim.store.plain_folder import import_option
-from popsim.sweeps.modules import modules_of, named_modules
-from popsim.sweeps.opened import OpenedSweep
+from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
+from popsim.sweeps.user_modules import modules_of, named_modules
 
 __all__ = ["SlurmOptions", "write_slurm_script"]
 

@@ -134,7 +134,7 @@ class Sweep:
             if self.experiment.member_settings.get(name) in kinds and all(map(_is_numeric, values))
         ]
 
-    def divided_as(self, division: Division) -> "Sweep":
+    def with_division(self, division: Division) -> "Sweep":
         """Return the sweep with a division that was written down, whatever the experiment says now."""
         sweep = dataclasses.replace(self)
         object.__setattr__(sweep, "division", division)

@@ -9,11 +9,11 @@ from typing import Any
 from popsim._text_checks import as_word, printable, shorten
 from popsim._text_tables import align
 from popsim.experiments import Column, ResultTable, Row
-from popsim.experiments.info_table import size_text
+from popsim.experiments.run_info_table import size_text
 from popsim.store.files import read_plain
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SweepFolder, describe_sweep
-from popsim.sweeps.opened import OpenedSweep
+from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.sweep import Sweep
 
 __all__ = ["is_summary", "plan_table", "sweep_table"]
@@ -55,13 +55,13 @@ def _in_words(cost: CellCost) -> list[str]:
 def sweep_table(opened: OpenedSweep) -> str:
     """Return the axes of a sweep, how many cells are in each state, and the cells that are not finished."""
     sweep, counts = opened.sweep, {**opened.counts, TRAINED: 0}
-    for number in opened.unfinished:
+    for number in opened.unfinished_cells:
         if opened.folder.holder(number):
             counts[opened.state_of(number)] -= 1
             counts[TRAINED] += 1
     lines = overview(opened.folder, {**describe_sweep(sweep), "n_members": sweep.n_members}, counts)
-    unfinished = opened.unfinished
-    numbers = [number for number in unfinished if _is_told(opened, number)]
+    unfinished = opened.unfinished_cells
+    numbers = [number for number in unfinished if _is_listed(opened, number)]
     numbers = (numbers or unfinished)[:MOST_CELLS]
     if numbers:
         lines += ["", "not finished", *(_line(opened, number) for number in numbers)]
@@ -101,7 +101,7 @@ def damaged_text(folder: SweepFolder, damaged: Sequence[int]) -> str:
     return f"a damaged cell is trained again when its folder is removed: {' '.join(paths)}{more}"
 
 
-def _is_told(opened: OpenedSweep, number: int) -> bool:
+def _is_listed(opened: OpenedSweep, number: int) -> bool:
     """Whether there is more to say of a cell than that it is not started."""
     return opened.state_of(number) != "not started" or opened.folder.failure(number).exists()
 

@@ -1,4 +1,4 @@
-"""Values of settings from text, as people write them on the command line and in YAML."""
+"""Values of settings from text, as users write them on the command line and in YAML."""
 
 import enum
 import typing
@@ -67,9 +67,9 @@ def _from_text(text: str, kind: Any) -> Any:
             raise ValueError
         return WORDS[kind][text]
     if origin is typing.Literal:
-        return _first_of(typing.get_args(kind), lambda choice: _chosen(text, choice))
+        return _first_of(typing.get_args(kind), lambda choice: _as_literal(text, choice))
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
-        return _first_of(tuple(kind), lambda choice: _chosen(text, choice.name) and choice.value)
+        return _first_of(tuple(kind), lambda choice: _as_literal(text, choice.name) and choice.value)
     if kind is str or isinstance(kind, type) and issubclass(kind, PurePath):
         if not text:
             raise ValueError
@@ -80,7 +80,7 @@ def _from_text(text: str, kind: Any) -> Any:
     return _from_list(words, kind)
 
 
-def _chosen(text: str, choice: Any) -> Any:
+def _as_literal(text: str, choice: Any) -> Any:
     if str(choice) != text:
         raise ValueError
     return choice

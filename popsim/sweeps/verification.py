@@ -1,4 +1,4 @@
-"""Read everything in a sweep, and say what is not as it was written."""
+"""Read everything in a sweep, and report what is not as it was written."""
 
 import re
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 
 from popsim._text_checks import as_path
-from popsim.experiments.info import complaint, damage_of_run
+from popsim.experiments.run_info import complaint, damage_of_run
 from popsim.store.files import read_plain
 from popsim.store.json_files import read_json
 from popsim.sweeps.cells import DescribedSweep, SweepCell
-from popsim.sweeps.config import config_text, read_config
-from popsim.sweeps.entries import FINISHED, NOT_STARTED, CellEntry, look_at_cell, read_note, stamp_of
+from popsim.sweeps.entries import FINISHED, NOT_STARTED, CellEntry, inspect_cell, read_note, stamp_of
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.index import SweepIndex
+from popsim.sweeps.sweep_config import config_text, read_config
 
 __all__ = ["verify_sweep"]
 
@@ -117,9 +117,9 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
     """
     try:
         damage = damage_of_run(cell.read())
-        if damage or cell.is_held:
+        if damage or cell.is_locked:
             return damage, None
-        entry = look_at_cell(cell)  # which reads the run again, as it may have been trained meanwhile
+        entry = inspect_cell(cell)  # which reads the run again, as it may have been trained meanwhile
     except (ValueError, OSError) as error:
         return {cell.folder.description.name: str(error)}, None
     if entry.state != FINISHED or not cell.of_sweep.is_trainable:  # an earlier popsim wrote no notes

@@ -3,7 +3,7 @@
 from popsim.training import constraints, rules
 from popsim.training.history.history import TaskTrainerHistory
 from popsim.training.history.history_on_disk import open_history, save_history
-from popsim.training.loop.schedule import every_nth_batch, log_spaced_batches
+from popsim.training.loop.batches import every_nth_batch, log_spaced_batches
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import (

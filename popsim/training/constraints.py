@@ -25,8 +25,8 @@ from popsim.per_member import (
     check_n_members,
     check_of_one_member,
     member_values,
-    of_member,
     per_member_nodes,
+    select_member,
     with_member_values,
 )
 
@@ -103,12 +103,12 @@ class AbstractConstraint(eqx.Module):
         argument = f"`where` of {type(self).__name__}"
         picked = picked_parameters(model, self.where, argument=argument)
 
-        def projected(is_picked: bool, leaf: Any) -> Any:
+        def project_leaf(is_picked: bool, leaf: Any) -> Any:
             if is_picked and jnp.iscomplexobj(leaf):
                 raise ValueError(f"{argument} must pick floating-point arrays, got {leaf.dtype}.")
             return self.project(leaf) if is_picked else leaf
 
-        return jax.tree.map(projected, picked, model)
+        return jax.tree.map(project_leaf, picked, model)
 
     def share_changed(self, model: Any) -> Float[Array, ""]:
         """Return the relative change |change| / |weights| of one model, the largest over its arrays."""
@@ -160,7 +160,7 @@ def _share_changed(constraint: AbstractConstraint, model: Any, n_members: int | 
     return float(jnp.max(of_model(model, values)))
 
 
-def checked_axes(name: str, axis: int | tuple[int, ...], ndim: int) -> tuple[int, ...]:
+def normalize_axes(name: str, axis: int | tuple[int, ...], ndim: int) -> tuple[int, ...]:
     """Return the axes as sorted non-negative numbers."""
     places = (axis,) if isinstance(axis, int) else axis
     if not all(-ndim <= place < ndim for place in places):
@@ -209,7 +209,7 @@ class MaxNorm(AbstractConstraint):
         check_positive("max_norm", self.max_norm)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        axes = checked_axes("MaxNorm", self.axis, weights.ndim)
+        axes = normalize_axes("MaxNorm", self.axis, weights.ndim)
         norm, direction = norm_and_direction(weights, axes)
         limit = self.of_one_member("max_norm").astype(weights.dtype)
         return jnp.where(norm > limit, limit * direction, weights)
@@ -231,7 +231,7 @@ class UnitNorm(AbstractConstraint):
     axis: int | tuple[int, ...] = eqx.field(static=True, default=-1)
 
     def project(self, weights: Float[Array, "..."]) -> Float[Array, "..."]:
-        axes = checked_axes("UnitNorm", self.axis, weights.ndim)
+        axes = normalize_axes("UnitNorm", self.axis, weights.ndim)
         return norm_and_direction(weights, axes)[1]
 
 
@@ -290,7 +290,7 @@ class Range(AbstractConstraint):
         n_members = max((node.values.shape[0] for node in per_member_nodes(self).values()), default=1)
         check_n_members(self, n_members, "Range")
         for index in range(n_members):
-            low, high = of_member((self.low, self.high), index)
+            low, high = select_member((self.low, self.high), index)
             if not np.all(np.asarray(low) <= np.asarray(high)):
                 raise ValueError(f"`low` of Range must not exceed `high`, got {low} and {high}.")
 

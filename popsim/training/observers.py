@@ -1,4 +1,4 @@
-"""Observers of a training: what shows and reports it, and what they are told."""
+"""Observers of a training, which show and report it, and the events that they receive."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 from tqdm.auto import tqdm
 
-from popsim._drawing import NotDrawn, try_to_draw
+from popsim._drawing import FailedDrawing, try_to_draw
 from popsim.evaluation import Evaluation
 from popsim.loss import LossValues
 from popsim.store.files import is_plain_name
@@ -28,7 +28,7 @@ ValidationMetrics = Callable[[PyTree, Trial], Mapping[str, ArrayLike]]
 ValidationFigures = Callable[[PyTree, Trial], Mapping[str, Any]]
 
 
-def checked_metrics(
+def as_metrics(
     metrics: Mapping[str, ArrayLike], n_members: int | None
 ) -> dict[str, Shaped[np.ndarray, "..."]]:
     """Return metrics as arrays.
@@ -63,7 +63,7 @@ class FinishedBatches:
     - `first`, `count`: the number of the first of them, and their number.
     - `records`: their losses and learning rates, with axes (batch, member), without member for one model; NaN
         for members that are frozen or stopped.
-    - `kept`, `trainables`: those after which the trainables are kept, and these, with a leading axis.
+    - `recorded_batches`, `trainables`: those after which trainables are kept, and these, with a leading axis.
     - `state`: the state after the last one.
     - `frozen_from`: the batch from which on each member is frozen; -1 if it is not.
     - `logs`: whether a logging point follows.
@@ -76,7 +76,7 @@ class FinishedBatches:
     first: int
     count: int
     records: BatchRecord
-    kept: Int[np.ndarray, " kept"]
+    recorded_batches: Int[np.ndarray, " recorded"]
     trainables: PyTree[np.ndarray]
     state: TrainState
     frozen_from: Int[np.ndarray, "*member"]
@@ -255,7 +255,7 @@ class TensorBoardWriter(Observer):
         figures = try_to_draw(
             "`validation_figures`", lambda: dict(draw(entry.validation.states, entry.validation_trials))
         )
-        for name, figure in {} if isinstance(figures, NotDrawn) else figures.items():
+        for name, figure in {} if isinstance(figures, FailedDrawing) else figures.items():
             try_to_draw(
                 f"the figure {name!r} of `validation_figures`",
                 lambda name=name, figure=figure: self._writer.add_figure(

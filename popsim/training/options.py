@@ -20,7 +20,7 @@ from popsim._checks import (
     check_positive_int,
     is_int,
     is_traced,
-    shown,
+    short_repr,
 )
 from popsim._plain_values import plain_value
 from popsim._text_checks import check_path
@@ -93,7 +93,7 @@ class TrainerOptions:
         Random draws and gradients are the same.
     - `member_batch_size`: how many members of an ensemble are trained at a time. None for all, but on a CPU
         as many as fit into about 1 MB, and when a training is resumed on one, as many as before. The
-        validation trials are run by so many at a time where a number is given, else by all at once.
+        validation trials are run for as many at a time where a number is given, else for all at once.
     - `devices`: the devices over which the members of an ensemble are divided in training, such as
         `jax.local_devices()`; None for the default device.
     - `nonfinite`: what to do when the loss, the parameters or the optimizer state of a member are not finite.
@@ -167,7 +167,8 @@ class TrainerOptions:
             check_devices(self.devices)
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
-                f"`optimizer` must be an optax optimizer, such as adam(1e-3), got {shown(self.optimizer)}."
+                f"`optimizer` must be an optax optimizer such as adam(1e-3), "
+                f"got {short_repr(self.optimizer)}."
             )
         check_instance(
             "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
@@ -313,7 +314,7 @@ class Training:
         ):
             raise ValueError(
                 "`where_train` must be a function such as lambda model: model.network, or a mapping of such "
-                f"functions by batch number, got {shown(self.where_train)}."
+                f"functions by batch number, got {short_repr(self.where_train)}."
             )
         if self.trainables_dtype is not None and _name_of_dtype(self.trainables_dtype) not in KEPT_TYPES:
             raise ValueError(

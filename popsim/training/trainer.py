@@ -16,10 +16,10 @@ from popsim._compiled import to_numpy
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
-from popsim.training.history.saving import Saving
+from popsim.training.history.saver import Saver
 from popsim.training.history.training_store import TrainingStore, open_training_store
 from popsim.training.loop.host_loop import HostLoop
-from popsim.training.loop.plan import TrainingPlan, plan_training
+from popsim.training.loop.training_plan import TrainingPlan, plan_training
 from popsim.training.observers import (
     BatchCallbacks,
     LogFunctions,
@@ -121,7 +121,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         if training.on_begin is not None:
             training.on_begin(int(state.step))
         began = time.perf_counter() - (0.0 if store is None else store.seconds_before)
-        rows = RowsInMemory({TRAINABLES: plan.batches.kept.size}) if store is None else store.rows
+        rows = RowsInMemory({TRAINABLES: plan.batches.recorded_batches.size}) if store is None else store.rows
         recorder = HistoryRecorder(rows, plan.batches.specs, plan.trials_of, training.trainables_dtype)
         observers = [recorder, *_observers(plan, store, int(state.step), began)]
         state = plan.layout.spread_state(jax.tree.map(_own_copy, state))
@@ -141,11 +141,11 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
 def _observers(
     plan: TrainingPlan, store: TrainingStore | None, first_batch: int, began: float
 ) -> list[Observer]:
-    """Return what shows and saves a training, in the order in which it is told."""
+    """Return the observers of a training, in the order in which they are called."""
     trainer, events, writers = plan.trainer, plan.trainer.tensorboard_logdir, []
     if events is not None:
         writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
-    saving = [] if store is None else [Saving(store, plan.layout, began)]
+    saving = [] if store is None else [Saver(store, plan.layout, began)]
     of_members = "" if plan.count is None else f" in each of {plan.count} members"
     bar = ProgressBar(
         plan.training.n_batches,

@@ -82,7 +82,7 @@ def test_members_may_meet_fields_of_their_own_with_catch_trials_of_their_own():
     plan = adaptation_plan(
         "curl field", popsim.PerMember([2.0, 8.0]), PHASES, catch_share=popsim.PerMember([0.0, 0.5])
     )
-    own = [popsim.of_member(plan, index) for index in range(2)]
+    own = [popsim.select_member(plan, index) for index in range(2)]
     assert [float(one.parameters(4)) for one in own] == [2.0, 8.0]
     assert [float(one.probability(4)) for one in own] == [1.0, 0.5]
 

@@ -7,9 +7,9 @@ import pytest
 
 import popsim
 from popsim.analysis import (
-    aligned_to,
-    in_window,
-    last_in_window,
+    align_to_event,
+    last_value_in_window,
+    mask_outside_window,
     mean_in_window,
     time_from_event,
     window_mask,
@@ -48,49 +48,49 @@ def test_each_trial_has_its_own_window():
 def test_values_mean_and_last_value_in_a_window():
     trials, window, values = a_few_trials(), popsim.windows.FromEvent("go cue"), a_course(2)
     nan = np.nan
-    kept = in_window(values, trials, window)
+    kept = mask_outside_window(values, trials, window)
     assert kept.shape == (2, 3, 6)
     np.testing.assert_array_equal(kept[1], [[nan, nan, 2, 3, 4, 5], [nan] * 4 + [14, 15], [nan] * 6])
     np.testing.assert_allclose(mean_in_window(values, trials, window), [[3.5, 14.5, nan]] * 2)
     before = popsim.windows.Before("go cue")
-    np.testing.assert_allclose(last_in_window(values, trials, before), [[1, 13, 25]] * 2)
-    np.testing.assert_allclose(last_in_window(values, trials, window), [[5, 15, nan]] * 2)
+    np.testing.assert_allclose(last_value_in_window(values, trials, before), [[1, 13, 25]] * 2)
+    np.testing.assert_allclose(last_value_in_window(values, trials, window), [[5, 15, nan]] * 2)
 
 
 @pytest.mark.parametrize("time_axis", [-2, 2])
 def test_features_may_follow_time(time_axis):
     trials, window = a_few_trials(), popsim.windows.FromEvent("go cue")
     values = jnp.stack([a_course(2), -a_course(2)], axis=-1)
-    for function in (in_window, mean_in_window, last_in_window):
+    for function in (mask_outside_window, mean_in_window, last_value_in_window):
         both = function(values, trials, window, time_axis=time_axis)
         alone = function(a_course(2), trials, window)
         np.testing.assert_array_equal(both, np.stack([alone, -alone], axis=-1))
-    both = aligned_to(values, trials, "go cue", before=0.1, after=0.3, time_axis=time_axis)
+    both = align_to_event(values, trials, "go cue", before=0.1, after=0.3, time_axis=time_axis)
     assert both.shape == (2, 3, 4, 2)
-    alone = aligned_to(a_course(2), trials, "go cue", before=0.1, after=0.3)
+    alone = align_to_event(a_course(2), trials, "go cue", before=0.1, after=0.3)
     np.testing.assert_array_equal(both, np.stack([alone, -alone], axis=-1))
 
 
 def test_courses_are_aligned_to_the_step_of_the_event():
     trials, nan = a_few_trials(), np.nan
-    found = aligned_to(a_course(), trials, "go cue", before=0.3, after=0.3)
+    found = align_to_event(a_course(), trials, "go cue", before=0.3, after=0.3)
     np.testing.assert_array_equal(found, [[nan, 0, 1, 2, 3, 4], [11, 12, 13, 14, 15, nan], [nan] * 6])
     since = time_from_event(trials, "go cue")
     np.testing.assert_allclose(since[1], [-0.4, -0.3, -0.2, -0.1, 0.0, 0.1], rtol=1e-6)
     assert np.isnan(since[2]).all()
-    aligned = aligned_to(since, trials, "go cue", before=0.2, after=0.2)
+    aligned = align_to_event(since, trials, "go cue", before=0.2, after=0.2)
     np.testing.assert_allclose(aligned[:2], [[-0.2, -0.1, 0.0, 0.1]] * 2, rtol=1e-6)
     with pytest.raises(ValueError, match="got 'stop'"):
         time_from_event(trials, "stop")
     with pytest.raises(ValueError, match="got 'stop'"):
-        aligned_to(a_course(), trials, "stop", before=0.1, after=0.1)
+        align_to_event(a_course(), trials, "stop", before=0.1, after=0.1)
 
 
 def test_the_error_at_the_end_is_the_last_of_the_errors(getkey):
     trials = a_few_trials()
     cursor = popsim.HandState(jax.random.normal(getkey(), (2, 3, 6, 2)), jnp.zeros((2, 3, 6, 2)))
     error = cursor_error(cursor, trials.targets)
-    at_end = last_in_window(error, trials, popsim.windows.WholeTrial())
+    at_end = last_value_in_window(error, trials, popsim.windows.WholeTrial())
     np.testing.assert_allclose(at_end, end_point_error(cursor, trials.targets), rtol=1e-6)
     np.testing.assert_allclose(error[1, 2, 3], np.hypot(*cursor.position[1, 2, 3]), rtol=1e-6)
 
@@ -110,9 +110,11 @@ def test_it_can_be_compiled_and_differentiated():
 )
 def test_values_of_other_trials_are_refused(shape, time_axis):
     with pytest.raises(ValueError, match="`values` must have 3 trials and 6 time steps"):
-        in_window(jnp.zeros(shape), a_few_trials(), popsim.windows.WholeTrial(), time_axis=time_axis)
+        mask_outside_window(
+            jnp.zeros(shape), a_few_trials(), popsim.windows.WholeTrial(), time_axis=time_axis
+        )
 
 
 def test_times_are_multiples_of_the_time_step():
     with pytest.raises(ValueError, match="`before` must be a multiple"):
-        aligned_to(a_course(), a_few_trials(), "go cue", before=0.15, after=0.1)
+        align_to_event(a_course(), a_few_trials(), "go cue", before=0.15, after=0.1)

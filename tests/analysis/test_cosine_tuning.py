@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from popsim.analysis.population import cosine_tuning
+from popsim.analysis.neural_activity import cosine_tuning
 
 EIGHT = np.arange(8) * np.pi / 4
 

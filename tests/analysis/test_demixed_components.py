@@ -4,7 +4,7 @@ import demixed_reference
 import numpy as np
 import pytest
 
-from popsim.analysis.population import average_by_factors, demixed_components, marginalize
+from popsim.analysis.neural_activity import average_by_factors, demixed_components, marginalize
 
 
 def reference_activity():

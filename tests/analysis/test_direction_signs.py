@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from popsim.analysis import dynamics
-from popsim.analysis.population import (
+from popsim.analysis.neural_activity import (
     demixed_components,
     maximum_entropy_activity,
     principal_components,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from popsim.analysis.population import (
+from popsim.analysis.neural_activity import (
     mean_in_time_bins,
     preferred_direction_change,
     rayleigh_test,

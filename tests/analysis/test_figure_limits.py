@@ -5,8 +5,8 @@ import inspect
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sample_trials import few_trials
 from small_tasks import Choose
-from test_show_task import drawn
 
 from popsim.analysis import figures
 from popsim.analysis.behaviour import choice_fractions, chronometric_curve, fit_psychometric
@@ -158,7 +158,7 @@ def test_what_is_drawn_later_and_before_is_in_view(name, order):
 
 
 def test_trials_of_a_task_are_in_view():
-    trials = drawn(Choose())
+    trials = few_trials(Choose())
     figure, axes = plt.subplots(len(figures.task_trial_rows(trials)), 3, squeeze=False)
     figures.draw_task_trials(axes, trials)
     for ax in axes.flat:

@@ -44,7 +44,7 @@ def test_bistable_units_rest_at_all_combinations_of_their_three_points(n_units):
     np.testing.assert_array_equal(points.counts(), [expected, expected])
     assert len(found.slow) == 0 and not found.n_lost.any()
     for member, size in enumerate(sizes):
-        own = points.of_member(member)
+        own = points.select_member(member)
         grid = np.array(list(itertools.product([-size, 0.0, size], repeat=n_units)))
         distance = np.linalg.norm(own.state[:, None] - grid, axis=-1)
         np.testing.assert_allclose(distance.min(axis=0), 0, atol=1e-7 * size)
@@ -167,7 +167,7 @@ def test_networks_rest_without_noise_where_their_own_step_leaves_them(inputs):
     points = dynamics.find_fixed_points(model, STARTS, inputs=by_name).fixed
     received = np.zeros((2, 2)) if inputs is None else inputs
     assert points.counts().sum() > 2  # so that some member has several
-    assert [points.of_member(i).index.sum() for i in range(2)] == [1, 1]
+    assert [points.select_member(i).index.sum() for i in range(2)] == [1, 1]
     for row, member in enumerate(points.member):
         network = popsim.without_noise(popsim.member(ensemble, int(member)))
         state = jnp.asarray(points.state[row], jnp.float32)
@@ -182,7 +182,7 @@ def test_members_do_not_know_of_each_other():
     for member in range(2):
         one = jax.tree.map(lambda x, i=member: x[i : i + 1] if eqx.is_array(x) else x, ensemble)
         alone = dynamics.find_fixed_points(one, STARTS[member : member + 1]).fixed
-        own = both.of_member(member)
+        own = both.select_member(member)
         np.testing.assert_allclose(alone.state, own.state, rtol=0, atol=1e-9)
         np.testing.assert_array_equal(alone.n_starts, own.n_starts)
         np.testing.assert_array_equal(alone.n_unstable, own.n_unstable)
@@ -245,10 +245,10 @@ def test_a_table_of_points_is_cut_by_member_and_by_what_is_asked():
     np.testing.assert_array_equal(table.residual, [0, 2, 1])
     np.testing.assert_array_equal(table.is_stable, [True, False, False])
     np.testing.assert_array_equal(table.index, [1, 1, 0])
-    assert [len(table.of_member(i)) for i in range(3)] == [2, 0, 1] and len(table) == 3
+    assert [len(table.select_member(i)) for i in range(3)] == [2, 0, 1] and len(table) == 3
     np.testing.assert_array_equal(table.where(unstable == 2).state, [[2, 3]])
     with pytest.raises(ValueError, match="`member` must be 0 to 2, got 3"):
-        table.of_member(3)
+        table.select_member(3)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from popsim.analysis.learning import (
     finite_members,
     fit_exponential,
     learning_curve,
+    moving_average,
     savings_in_rate,
     savings_in_time,
-    smoothed,
     time_to_criterion,
 )
 
@@ -112,7 +112,7 @@ def test_the_criterion_must_be_met_for_good():
     np.testing.assert_allclose(time_to_criterion(loss, batch, 1.0), [40, np.nan, 30])
     np.testing.assert_allclose(time_to_criterion(loss, batch, 3.0, smoothed_over=2), [20, np.nan, 30])
     np.testing.assert_allclose(time_to_criterion(np.full((5, 1), np.nan), batch, 1.0), [np.nan])
-    np.testing.assert_allclose(smoothed(loss, 2)[:, 0], [5, 3, 3, 3, 1])
+    np.testing.assert_allclose(moving_average(loss, 2)[:, 0], [5, 3, 3, 3, 1])
     tau, criterion = TAUS[1], 0.5
     expected = tau * np.log(1.5 / (criterion - 0.2))
     found = time_to_criterion(courses(TAUS), BATCH, criterion)[1]
@@ -160,7 +160,7 @@ def test_members_that_fail_are_left_out_of_the_savings():
         (lambda: fit_exponential(courses(TAUS)[:3], BATCH[:3]), "`batch` must be 4 ascending"),
         (lambda: time_to_criterion(courses(TAUS), BATCH[::-1], 1.0), "`batch` must be 1 ascending"),
         (lambda: time_to_criterion(courses(TAUS), BATCH, np.nan), "`criterion` must"),
-        (lambda: smoothed(courses(TAUS), 0), "`n_rows` must be from 1 to the 150"),
+        (lambda: moving_average(courses(TAUS), 0), "`n_rows` must be from 1 to the 150"),
     ],
 )
 def test_what_is_refused(call, said):

@@ -153,7 +153,7 @@ def test_states_that_are_left_alone_go_where_the_dynamics_take_them():
     np.testing.assert_allclose(points.state[reached], np.sign(begun), atol=1e-9)
     np.testing.assert_array_equal(points.member[reached], [[0] * 30, [1] * 30])
     assert (dynamics.assign_basins(points, begun + 10, within=1e-3) == -1).all()
-    stable_in_one = points.of_member(0)
+    stable_in_one = points.select_member(0)
     assert (dynamics.assign_basins(stable_in_one, followed[:, :, -1], within=1e-3)[1] == -1).all()
     with pytest.raises(ValueError, match="`n_steps` must be"):
         dynamics.rollout(ensemble, begun, 0, dynamics=decay)

@@ -9,9 +9,9 @@ from popsim.analysis.statistics import (
     bootstrap_members,
     bootstrap_members_and_trials,
     fit_mixed_model,
+    interval_method,
     long_table,
     mean_interval,
-    method_for,
     paired_comparison,
 )
 
@@ -50,7 +50,10 @@ def test_intervals_of_positive_values_are_positive_and_hold_the_mean_as_often(ge
     for end in ("low", "high"):
         found = getattr(mean_interval(narrow, method="log t"), end)
         np.testing.assert_allclose(found, getattr(mean_interval(narrow), end), rtol=1e-3)
-    assert method_for(losses) == method_for(np.append(losses, np.nan)) == "log t" and method_for([0.0]) == "t"
+    assert (
+        interval_method(losses) == interval_method(np.append(losses, np.nan)) == "log t"
+        and interval_method(np.zeros(1)) == "t"
+    )
 
 
 @pytest.mark.parametrize("method, expected", [("BCa", 0.93), ("percentile", 0.93)])

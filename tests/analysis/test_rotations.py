@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from popsim.analysis.population import maximum_entropy_activity, rotation_test, rotations
+from popsim.analysis.neural_activity import maximum_entropy_activity, rotation_test, rotations
 
 DT = 0.01
 

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from popsim.analysis.population import alignment_index, random_alignment
+from popsim.analysis.neural_activity import alignment_index, random_alignment
 
 BASIS = np.linalg.qr(np.random.default_rng(0).normal(size=(8, 8)))[0]
 

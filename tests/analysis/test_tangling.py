@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from popsim.analysis.population import tangling
+from popsim.analysis.neural_activity import tangling
 
 N_STEPS, DT = 200, 0.01
 ANGLE = 2 * np.pi * np.arange(N_STEPS) / N_STEPS

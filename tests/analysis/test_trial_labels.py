@@ -4,25 +4,25 @@ import jax
 import numpy as np
 import pytest
 
-from popsim.analysis._arrays import check_trials, different_labels
-from popsim.analysis.population import average_by_factors, chance_level, decode_condition, tuning_curves
+from popsim.analysis._arrays import check_trials, unique_labels
+from popsim.analysis.neural_activity import average_by_factors, chance_level, decode_condition, tuning_curves
 
 EIGHT = np.arange(8) * np.pi / 4
 ROUNDED = np.concatenate([EIGHT, EIGHT.astype(np.float32)])  # each direction twice
 
 
 def test_whole_numbers_and_names_are_told_apart_exactly():
-    found, which = different_labels(np.array(["b", "a", "b"]))
+    found, which = unique_labels(np.array(["b", "a", "b"]))
     assert found.tolist() == ["a", "b"] and which.tolist() == [1, 0, 1]
-    found, which = different_labels(np.array([10**9, 10**9 + 1, -3]))
+    found, which = unique_labels(np.array([10**9, 10**9 + 1, -3]))
     assert found.tolist() == [-3, 10**9, 10**9 + 1] and which.tolist() == [1, 2, 0]
 
 
 def test_numbers_that_differ_by_rounding_are_one_label():
-    found, which = different_labels(np.array([0.3, np.float32(0.1), 0.1, 0.1001]))
+    found, which = unique_labels(np.array([0.3, np.float32(0.1), 0.1, 0.1001]))
     np.testing.assert_allclose(found, [0.1, 0.1001, 0.3], rtol=1e-6)
     assert which.tolist() == [2, 0, 0, 1]
-    assert different_labels(np.zeros(3))[0].tolist() == [0.0]
+    assert unique_labels(np.zeros(3))[0].tolist() == [0.0]
 
 
 def test_all_analyses_take_the_same_trials_for_one_condition():

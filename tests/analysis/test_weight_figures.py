@@ -45,7 +45,7 @@ def test_a_member_without_a_number_does_not_take_the_others_along(ax):
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [2, 4])
 
 
-def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, tmp_path):
+def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, tmp_path, as_users_run):
     weights = np.random.default_rng(0).normal(size=(3, 2, 2))
     animation = animate_weight_matrix(ax, np.array([-1, 9, 19]), weights)
     path = save_animation(animation, tmp_path / "weights.gif", frames_per_second=5)

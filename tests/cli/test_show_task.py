@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from sample_trials import few_trials
 from small_tasks import Choose, pushed_reaches
 from test_cli import complaint
 
@@ -15,11 +16,6 @@ from popsim.analysis.figures import draw_task_trials, task_trial_rows
 from popsim.cli import main
 from popsim.cli._tasks import find_task
 from popsim.tasks.library import TASKS
-
-
-def drawn(task, n=3, seed=1):
-    keys = jax.random.split(jax.random.key(seed), n)
-    return jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
 
 
 @pytest.fixture
@@ -40,7 +36,7 @@ def texts(ax):
 
 
 def test_a_choice_has_its_signals_epochs_and_events(draw):
-    trials = drawn(Choose())
+    trials = few_trials(Choose())
     axes = draw(trials)
     assert [ax.get_ylabel() for ax in axes[:, 0]] == ["input\ncues", "input\nstimulus", "target\noutput"]
     for trial, column in enumerate(axes.T):
@@ -56,7 +52,7 @@ def test_a_choice_has_its_signals_epochs_and_events(draw):
 
 
 def test_an_event_is_a_line_where_it_comes(draw):
-    trials = drawn(Choose())
+    trials = few_trials(Choose())
     axes = draw(trials)
     for trial, ax in enumerate(axes[1]):
         upright = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
@@ -65,7 +61,7 @@ def test_an_event_is_a_line_where_it_comes(draw):
 
 
 def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
-    trials = drawn(pushed_reaches(popsim.plants.PointMass()))
+    trials = few_trials(pushed_reaches(popsim.plants.PointMass()))
     axes = draw(trials)
     assert [ax.get_ylabel().partition("\n")[2] for ax in axes[1:3, 0]] == ["position (m)", "velocity (m/s)"]
     assert axes[-1, 0].get_ylabel() == "interventions"
@@ -78,13 +74,13 @@ def test_reaches_are_drawn_with_units_and_interventions_as_bars(draw):
 
 
 def test_the_conditions_of_the_library_have_units(draw):
-    (ax, *_), *_ = draw(drawn(TASKS["tracking"]()))
+    (ax, *_), *_ = draw(few_trials(TASKS["tracking"]()))
     assert re.fullmatch(r"mean speed 0\.\d+ m/s", ax.get_title().replace("\xa0", " "))
 
 
 def test_what_does_not_count_is_pale_and_many_features_are_an_image(draw):
     task = Choose()
-    trials = drawn(task)
+    trials = few_trials(task)
     many = popsim.OutputTarget(
         jnp.tile(trials.targets.values, (1, 1, 8)), trials.targets.counts.at[:, :4].set(0.0)
     )
@@ -102,7 +98,7 @@ def test_what_does_not_count_is_pale_and_many_features_are_an_image(draw):
 def test_axes_of_another_shape_are_refused():
     _, axes = plt.subplots(2, 3)
     with pytest.raises(ValueError, match="3 rows of 3"):
-        draw_task_trials(axes, drawn(Choose()))
+        draw_task_trials(axes, few_trials(Choose()))
     plt.close("all")
 
 

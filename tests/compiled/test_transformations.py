@@ -30,18 +30,18 @@ NOT_PURE = {
         analysis.dynamics: find_fixed_points rollout frequencies input_jacobians mixtures_of_states
         modes assign_basins received_inputs slow_directions state_jacobians states_with_noise time_constants
         analysis.learning: finite_members fit_exponential fit_two_states learning_curve savings_in_rate
-        savings_in_time simulate_two_states smoothed time_to_criterion
-        analysis.population: alignment_index average_by_factors chance_level condition_mean_subtracted
+        savings_in_time moving_average simulate_two_states time_to_criterion
+        analysis.population: alignment_index average_by_factors chance_level subtract_condition_mean
         cosine_tuning decode_condition decode_condition_across_times decode_kinematics
         decode_shuffled_condition demixed_components marginalize maximum_entropy_activity mean_in_time_bins
         n_components_for participation_ratio preferred_direction_change principal_components random_alignment
-        rayleigh_test rotation_test rotations soft_normalized tangling tuning_curves
+        rayleigh_test rotation_test rotations soft_normalize tangling tuning_curves
         analysis.similarity: canonical_correlations cca_distance cluster_members compare_dissimilarities
         debiased_linear_cka dynamical_angle eigenvalue_distance group_permutation_test group_separation
         linear_cka matrix_permutation_test member_map pairwise principal_patterns procrustes_angle
         procrustes_distance rbf_cka representational_dissimilarities svcca_distance
         analysis.statistics: bootstrap_members bootstrap_members_and_trials fit_mixed_model long_table
-        mean_interval method_for paired_comparison
+        mean_interval interval_method paired_comparison
         analysis.trainables: arrays_by_name change_singular_values distance_from_start distance_travelled
         effective_rank final_modes gaussian_participation_ratio gaussian_singular_values input_output_change
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays
@@ -189,7 +189,9 @@ def load(x):
 def muscled(x):
     body = scaled(plants.arm26(), x)
     idle = popsim.networks.NetworkState(jnp.zeros(2), jnp.zeros(body.n_commands))
-    return popsim.states.LoopState.at_rest(*plants.base.checked_rest(body, body.workspace.center), idle), body
+    return popsim.states.LoopState.at_rest(
+        *plants.base.evaluate_rest(body, body.workspace.center), idle
+    ), body
 
 
 def plant_run(plant, simulate=plants.simulate_plant):
@@ -243,13 +245,13 @@ def steps_of_network(x):
 
 
 PURE = {
-    "analysis.aligned_to": lambda x: popsim.analysis.aligned_to(
+    "analysis.align_to_event": lambda x: popsim.analysis.align_to_event(
         values(x), with_event(x), "go", before=DT, after=2 * DT
     ),
-    "analysis.in_window": lambda x: popsim.analysis.in_window(
+    "analysis.mask_outside_window": lambda x: popsim.analysis.mask_outside_window(
         values(x), trials(x), popsim.windows.WholeTrial()
     ),
-    "analysis.last_in_window": lambda x: popsim.analysis.last_in_window(
+    "analysis.last_value_in_window": lambda x: popsim.analysis.last_value_in_window(
         values(x), trials(x), popsim.windows.WholeTrial()
     ),
     "analysis.mean_in_window": lambda x: popsim.analysis.mean_in_window(
@@ -272,7 +274,7 @@ PURE = {
         key=key(x),
     ),
     "choice_accuracy": lambda x: popsim.choice_accuracy(*outputs(x)),
-    "chosen": lambda x: popsim.chosen(*outputs(x)),
+    "output_choice": lambda x: popsim.output_choice(*outputs(x)),
     "sample_trials": lambda x: popsim.sample_trials(task(x), 2, batch=0, key=key(x)),
     "evaluate": lambda x: popsim.evaluate(model(x), task(x), key=key(x)).losses,
     "evaluate_ensemble": lambda x: popsim.evaluate_ensemble(ensemble(x), task(x), key=key(x)).losses,
@@ -319,7 +321,7 @@ PURE = {
     "networks.unit_activity": lambda x: popsim.networks.unit_activity(
         ensemble(x), popsim.evaluate_ensemble(ensemble(x), task(x), key=key(x)).states
     ),
-    "of_member": lambda x: popsim.of_member(popsim.PerMember(values(x)), 1),
+    "select_member": lambda x: popsim.select_member(popsim.PerMember(values(x)), 1),
     "plants.advance": lambda x: plants.advance(
         model(x).plant, rest_state(x).plant, x * jnp.ones(2), plants.Load(lambda hand: x * jnp.ones(2)), dt=DT
     ),
@@ -334,7 +336,7 @@ PURE = {
     ),
     "proprioception": lambda x: popsim.proprioception(rest_state(x), model(x).plant),
     "repeat_trials": lambda x: popsim.repeat_trials(trials(x), 2),
-    "right_choice": lambda x: popsim.right_choice(target(x)),
+    "correct_choice": lambda x: popsim.correct_choice(target(x)),
     "interventions.schedule_intervention": lambda x: popsim.interventions.schedule_intervention(
         trials(x), "name", x * jnp.ones(2)
     ),

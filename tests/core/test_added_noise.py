@@ -92,7 +92,7 @@ def test_noise_on_the_input_of_a_network_alone_is_what_it_receives(getkey):
     trial = reach(interventions={"input noise": InterventionSchedule(jnp.array([0.1, 3.0]), active)})
     keys = jax.random.split(getkey(), 500)
     states = jax.jit(jax.vmap(lambda key: popsim.simulate(model, trial, key=key)))(keys)
-    received = jax.vmap(lambda own: model.received(own, trial))(states)
+    received = jax.vmap(lambda own: model.network_inputs(own, trial))(states)
     noise = np.asarray(received - trial.inputs["target"])
     np.testing.assert_array_equal(noise[:, :4], 0.0)
     np.testing.assert_allclose(noise[:, 4:].std((0, 1)), [0.1, 3.0], rtol=5 / (2 * 500 * 8) ** 0.5)

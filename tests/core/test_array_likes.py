@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from popsim.analysis import behaviour, dynamics, learning, population, similarity, statistics, trainables
+from popsim.analysis import behaviour, dynamics, learning, neural_activity, similarity, statistics, trainables
 
 KEY = jax.random.key(0)
 RANDOM = np.random.default_rng(0)
@@ -44,43 +44,49 @@ CALLS = {
     (similarity, "member_map"): ((DISTANCES,), {}),
     (similarity, "group_separation"): ((DISTANCES, SIDES[:4]), {}),
     (similarity, "group_permutation_test"): ((DISTANCES, SIDES[:4]), {"key": KEY}),
-    (population, "soft_normalized"): ((ACTIVITY,), {"constant": 0.1}),
-    (population, "condition_mean_subtracted"): ((ACTIVITY,), {}),
-    (population, "average_by_factors"): ((ACTIVITY, {"a": LABELS, "b": SIDES}), {}),
-    (population, "marginalize"): ((ACTIVITY, ["a"]), {}),
-    (population, "principal_components"): ((ACTIVITY,), {}),
-    (population, "participation_ratio"): ((ACTIVITY,), {}),
-    (population, "n_components_for"): ((ACTIVITY, 0.9), {}),
-    (population, "alignment_index"): ((ACTIVITY, ACTIVITY[:, ::2]), {"n_components": 2}),
-    (population, "random_alignment"): ((ACTIVITY, ACTIVITY), {"n_components": 2, "n_draws": 3, "key": KEY}),
-    (population, "demixed_components"): ((ACTIVITY, {"a": LABELS}), {}),
-    (population, "rotations"): ((ACTIVITY,), {"dt": 0.01, "n_components": 4}),
-    (population, "tangling"): ((ACTIVITY,), {"dt": 0.01}),
-    (population, "decode_condition"): ((ACTIVITY, SIDES), {"n_folds": 3, "key": KEY}),
-    (population, "decode_condition_across_times"): ((ACTIVITY, SIDES), {"n_folds": 3, "key": KEY}),
-    (population, "decode_shuffled_condition"): (
+    (neural_activity, "soft_normalize"): ((ACTIVITY,), {"constant": 0.1}),
+    (neural_activity, "subtract_condition_mean"): ((ACTIVITY,), {}),
+    (neural_activity, "average_by_factors"): ((ACTIVITY, {"a": LABELS, "b": SIDES}), {}),
+    (neural_activity, "marginalize"): ((ACTIVITY, ["a"]), {}),
+    (neural_activity, "principal_components"): ((ACTIVITY,), {}),
+    (neural_activity, "participation_ratio"): ((ACTIVITY,), {}),
+    (neural_activity, "n_components_for"): ((ACTIVITY, 0.9), {}),
+    (neural_activity, "alignment_index"): ((ACTIVITY, ACTIVITY[:, ::2]), {"n_components": 2}),
+    (neural_activity, "random_alignment"): (
+        (ACTIVITY, ACTIVITY),
+        {"n_components": 2, "n_draws": 3, "key": KEY},
+    ),
+    (neural_activity, "demixed_components"): ((ACTIVITY, {"a": LABELS}), {}),
+    (neural_activity, "rotations"): ((ACTIVITY,), {"dt": 0.01, "n_components": 4}),
+    (neural_activity, "tangling"): ((ACTIVITY,), {"dt": 0.01}),
+    (neural_activity, "decode_condition"): ((ACTIVITY, SIDES), {"n_folds": 3, "key": KEY}),
+    (neural_activity, "decode_condition_across_times"): ((ACTIVITY, SIDES), {"n_folds": 3, "key": KEY}),
+    (neural_activity, "decode_shuffled_condition"): (
         (ACTIVITY, SIDES),
         {"n_folds": 3, "n_shuffles": 2, "key": KEY},
     ),
-    (population, "decode_kinematics"): (
+    (neural_activity, "decode_kinematics"): (
         (ACTIVITY, ACTIVITY[..., :2]),
         {"dt": 0.01, "n_folds": 3, "key": KEY},
     ),
-    (population, "rayleigh_test"): ((MEMBERS,), {}),
-    (population, "tuning_curves"): ((ACTIVITY[:, :, 0], LABELS * 1.0), {}),
-    (population, "cosine_tuning"): ((ACTIVITY[:, :, 0], LABELS * 1.0), {}),
-    (population, "preferred_direction_change"): ((MEMBERS, MEMBERS + 1), {"tuned": MEMBERS > 0.5}),
-    (population, "mean_in_time_bins"): ((ACTIVITY, np.array([0.0, 0.04, 0.08])), {"dt": 0.01}),
-    (population, "maximum_entropy_activity"): ((ACTIVITY,), {}),
-    (population, "rotation_test"): ((ACTIVITY,), {"dt": 0.01, "n_components": 2, "n_draws": 2, "key": KEY}),
+    (neural_activity, "rayleigh_test"): ((MEMBERS,), {}),
+    (neural_activity, "tuning_curves"): ((ACTIVITY[:, :, 0], LABELS * 1.0), {}),
+    (neural_activity, "cosine_tuning"): ((ACTIVITY[:, :, 0], LABELS * 1.0), {}),
+    (neural_activity, "preferred_direction_change"): ((MEMBERS, MEMBERS + 1), {"tuned": MEMBERS > 0.5}),
+    (neural_activity, "mean_in_time_bins"): ((ACTIVITY, np.array([0.0, 0.04, 0.08])), {"dt": 0.01}),
+    (neural_activity, "maximum_entropy_activity"): ((ACTIVITY,), {}),
+    (neural_activity, "rotation_test"): (
+        (ACTIVITY,),
+        {"dt": 0.01, "n_components": 2, "n_draws": 2, "key": KEY},
+    ),
     (statistics, "mean_interval"): ((MEMBERS,), {}),
-    (statistics, "method_for"): ((MEMBERS,), {}),
+    (statistics, "interval_method"): ((MEMBERS,), {}),
     (statistics, "bootstrap_members"): ((MEMBERS,), {"n_resamples": 50, "key": KEY}),
     (statistics, "bootstrap_members_and_trials"): ((MEMBERS,), {"n_resamples": 50, "key": KEY}),
     (statistics, "paired_comparison"): ((MEMBERS[0], MEMBERS[1]), {"key": KEY}),
     (learning, "finite_members"): ((COURSES,), {}),
     (learning, "learning_curve"): ((COURSES,), {}),
-    (learning, "smoothed"): ((COURSES, 3), {}),
+    (learning, "moving_average"): ((COURSES, 3), {}),
     (learning, "time_to_criterion"): ((COURSES, np.arange(12), 0.5), {}),
     (learning, "fit_exponential"): ((COURSES, np.arange(12)), {}),
     (learning, "savings_in_time"): (

@@ -98,9 +98,9 @@ def test_waiting_tells_little_where_the_scale_is_short_of_the_bounds(getkey):
 
 
 def test_parameters_may_differ_between_members(getkey):
-    own = popsim.of_member(Uniform(popsim.PerMember([0.0, 10.0]), popsim.PerMember([1.0, 11.0])), 1)
+    own = popsim.select_member(Uniform(popsim.PerMember([0.0, 10.0]), popsim.PerMember([1.0, 11.0])), 1)
     assert 10.0 <= float(own.sample(key=getkey())) <= 11.0
-    chosen = popsim.of_member(Choice(popsim.PerMember([[1.0, 1.0], [2.0, 2.0]])), 1)
+    chosen = popsim.select_member(Choice(popsim.PerMember([[1.0, 1.0], [2.0, 2.0]])), 1)
     assert float(chosen.sample(key=getkey())) == 2.0
 
 

@@ -7,7 +7,7 @@ from small_reaches import small_reach_setup
 from small_tasks import Choose, pushed_reaches
 
 import popsim
-from popsim.gymnasium.agent import agent_alone, with_agent
+from popsim.gymnasium.agent import agent_network_model, with_agent
 from popsim.gymnasium.episode import StepRewards, advance_episode, begin_episode, observation_layout
 
 
@@ -38,7 +38,7 @@ def test_a_network_in_the_place_of_the_agent_does_what_simulate_does(getkey):
     states = popsim.simulate(model, trial, key=key)
     rewards = StepRewards(task.loss)
     observed, paid, episode = run(with_agent(model), model.network, trial, key, rewards)
-    np.testing.assert_allclose(observed, model.received(states, trial), atol=1e-5)
+    np.testing.assert_allclose(observed, model.network_inputs(states, trial), atol=1e-5)
     np.testing.assert_allclose(episode.states.hand.position, states.hand.position, atol=1e-6)
     np.testing.assert_allclose(episode.states.external_force, states.external_force, atol=1e-6)
     terms = task.loss(states, trial, model).terms
@@ -49,7 +49,7 @@ def test_a_network_in_the_place_of_the_agent_does_what_simulate_does(getkey):
 def test_without_a_body_the_observation_is_the_input(getkey):
     task = Choose()
     trial = task.trial(batch=0, key=getkey())
-    model = agent_alone(task)
+    model = agent_network_model(task)
     network = popsim.networks.GRUNetwork(3, 4, 1, key=getkey())
     observed, paid, episode = run(model, network, trial, getkey(), StepRewards(task.loss))
     layout = observation_layout(model, trial)

@@ -143,7 +143,7 @@ def test_members_with_tasks_of_their_own_are_evaluated_as_one_by_one(setup):
     task, key = with_tasks_of_their_own(task), jax.random.key(5)
     together = popsim.evaluate_ensemble(ensemble, task, key=key)
     for i in range(3):
-        own_task, model = popsim.of_member(task, i), popsim.member(ensemble, i)
+        own_task, model = popsim.select_member(task, i), popsim.member(ensemble, i)
         alone = popsim.evaluate(model, own_task, member_id=i, key=key)
         for name, value in alone.losses.terms.items():
             np.testing.assert_allclose(together.losses.terms[name][i], value, rtol=1e-4)
@@ -177,7 +177,7 @@ def test_members_with_one_id_have_the_same_noise(setup):
 def test_one_model_cannot_have_the_task_of_all_members(setup):
     task, ensemble = setup
     differing = eqx.tree_at(lambda t: t.loss.weights["effort"], task, popsim.PerMember([1.0, 2.0]))
-    with pytest.raises(ValueError, match="popsim.of_member\\(task, index\\)"):
+    with pytest.raises(ValueError, match="popsim.select_member\\(task, index\\)"):
         popsim.evaluate(popsim.member(ensemble, 0), differing, key=jax.random.key(5))
     with pytest.raises(ValueError, match=r"`task.loss.weights\['effort'\]`.* 3 members, got 2"):
         popsim.evaluate_ensemble(ensemble, differing, key=jax.random.key(5))

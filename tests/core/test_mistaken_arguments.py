@@ -534,7 +534,7 @@ CALLS = {
         "`model` must run `trial`, a model of one member that takes its inputs",
     ),
     "a list of outputs": (
-        lambda: popsim.chosen([0, 1], CHOICE),
+        lambda: popsim.output_choice([0, 1], CHOICE),
         "`outputs` must be an array of outputs, got",
     ),
     "text as a batch": (

@@ -7,7 +7,7 @@ import pytest
 from relay import reach, relay_loop
 
 import popsim
-from popsim import PerMember, of_member
+from popsim import PerMember, select_member
 from popsim._checks import as_float_array, check_finite, check_non_negative, check_positive
 from popsim.losses import Effort, PositionError
 from popsim.per_member import (
@@ -55,7 +55,7 @@ def test_times_a_schedule_it_is_a_schedule_of_each_member():
     falling = optax.linear_schedule(1.0, 0.0, 4)
     for scaled in (PerMember([1.0, 3.0]) * falling, falling * PerMember([1.0, 3.0])):
         assert isinstance(scaled, ScaledLearningRate)
-        np.testing.assert_allclose([of_member(scaled, i)(1) for i in range(2)], [0.75, 2.25])
+        np.testing.assert_allclose([select_member(scaled, i)(1) for i in range(2)], [0.75, 2.25])
         with pytest.raises(ValueError, match="inject_hyperparams"):
             scaled(1)
 
@@ -94,9 +94,9 @@ def test_a_loss_of_all_members_is_that_of_each():
     model, trial = relay_loop({}), reach()
     states = popsim.simulate(model, trial, key=jax.random.key(0))
     loss = PositionError() + PerMember([1.0, 3.0]) * Effort()
-    with pytest.raises(ValueError, match=r"loss.weights\['effort'\].*of_member"):
+    with pytest.raises(ValueError, match=r"loss.weights\['effort'\].*select_member"):
         loss(states, trial, model)
-    first, second = (of_member(loss, i)(states, trial, model).terms for i in range(2))
+    first, second = (select_member(loss, i)(states, trial, model).terms for i in range(2))
     np.testing.assert_allclose(second["effort"], 3 * first["effort"], rtol=1e-6)
     np.testing.assert_array_equal(second["position error"], first["position error"])
 
@@ -129,7 +129,7 @@ def test_any_array_leaf_of_a_task_may_differ_between_members():
     task = reaches_in_three_workspaces()
     assert has_per_member(task)
     for i in range(3):
-        own = of_member(task, i)
+        own = select_member(task, i)
         assert not has_per_member(own)
         np.testing.assert_allclose(own.workspace.high, HIGH[i])
         np.testing.assert_allclose(own.validation_trials().init.position[0], (HIGH[i] - 0.1) / 2, atol=1e-7)
@@ -146,7 +146,7 @@ def test_what_differs_is_split_off_and_put_back_under_vmap():
     assert len(jax.tree.leaves(values)) == 2
     together = jax.jit(jax.vmap(own_trial))(values)
     for i in range(3):
-        alone = of_member(task, i).trial(batch=0, key=key)
+        alone = select_member(task, i).trial(batch=0, key=key)
         np.testing.assert_allclose(together.targets.position[i], alone.targets.position, atol=1e-7)
 
 
@@ -155,13 +155,13 @@ def test_a_wrong_length_is_refused_with_its_place():
     with pytest.raises(ValueError, match="`task.workspace.high` .* 4 members, got 3"):
         member_values(task, 4, "task")
     with pytest.raises(ValueError, match="`index`.*0 to 2, got 3"):
-        of_member(task, 3)
+        select_member(task, 3)
 
 
 def test_a_task_of_one_member_is_left_alone():
     task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace)
     check_of_one_member("task", task)
-    assert eqx.tree_equal(of_member(task, 7), task)
+    assert eqx.tree_equal(select_member(task, 7), task)
     assert jax.tree.leaves(member_values(task, 5, "task")) == []
-    with pytest.raises(ValueError, match="`task.*popsim.of_member\\(task, index\\)"):
+    with pytest.raises(ValueError, match="`task.*popsim.select_member\\(task, index\\)"):
         check_of_one_member("task", reaches_in_three_workspaces())

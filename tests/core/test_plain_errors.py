@@ -173,7 +173,7 @@ MISTAKES = {
         r"`hand` of Cart must return a position of shape \(2,\), as its workspace has, got \(3,\)",
     ),
     "limits of another structure": (
-        lambda: moved(within_limits=lambda self, state: state.position),
+        lambda: moved(enforce_limits=lambda self, state: state.position),
         "`end_step` of Cart must return what is like the state, a PointMassState",
     ),
     "numpy at rest": (
@@ -181,8 +181,8 @@ MISTAKES = {
         "`rest_state` of Cart must compute with jax.numpy",
     ),
     "numpy in what is reachable": (
-        lambda: moved(reachable=lambda self, position: np.isfinite(position).all()),
-        "`reachable` of Cart must compute with jax.numpy",
+        lambda: moved(is_reachable=lambda self, position: np.isfinite(position).all()),
+        "`is_reachable` of Cart must compute with jax.numpy",
     ),
     "a position as state at rest": (
         lambda: moved(rest_state=lambda self, position: position),

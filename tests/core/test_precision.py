@@ -14,7 +14,7 @@ from swept_runs import Swept
 import popsim
 from popsim.experiments import CenterOut, Cognitive
 from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.config import read_config
+from popsim.sweeps.sweep_config import read_config
 from popsim.training import (
     BinaryTournament,
     PopulationBasedTraining,
@@ -25,7 +25,7 @@ from popsim.training import (
     inject_hyperparams,
     sgd,
 )
-from popsim.training.population_updates.selection import parents_in
+from popsim.training.population_updates.selection import select_parents
 
 ERROR = popsim.FunctionTerm("squared_error", squared_error)
 
@@ -104,10 +104,10 @@ def test_without_a_finite_score_all_keep_their_own(rule):
     selection = PopulationBasedTraining(2, rule)
     for value in (jnp.nan, jnp.inf, -jnp.inf):
         for seed in range(5):
-            parents = parents_in(selection, jnp.full(6, value), key=jax.random.key(seed))
+            parents = select_parents(selection, jnp.full(6, value), key=jax.random.key(seed))
             assert parents.tolist() == [*range(6)]
     one_is_finite = jnp.full(6, jnp.nan).at[2].set(1.0)
-    taken = {int(parents_in(selection, one_is_finite, key=jax.random.key(seed))[5]) for seed in range(20)}
+    taken = {int(select_parents(selection, one_is_finite, key=jax.random.key(seed))[5]) for seed in range(20)}
     assert 2 in taken and taken <= {2, 5}
 
 

@@ -140,7 +140,7 @@ def takes_typed_keys():
         "LeakyRNN": lambda key: popsim.networks.LeakyRNN(1, 2, 1, key=key),
         "GRUNetwork": lambda key: popsim.networks.GRUNetwork(1, 2, 1, key=key),
         "dale_weights": lambda key: popsim.networks.dale_weights(np.asarray([1.0, -1.0] * 4), key=key),
-        "parents_in": lambda key: selection_rules.parents_in(selection, scores, key=key),
+        "select_parents": lambda key: selection_rules.select_parents(selection, scores, key=key),
         "explored": lambda key: selection_rules.values_after_selection(
             selection, values, values, jnp.arange(4), jnp.arange(4), key=key
         ),

@@ -2,18 +2,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from popsim.training.loop.schedule import (
-    CallSchedule,
+from popsim.training.loop.batches import (
+    CallDivision,
     batch_numbers,
     enabled_updates,
     kept_batches,
-    most_kept,
+    max_kept_per_call,
 )
 
 
-def ends_of_calls(schedule: CallSchedule, seconds_per_batch: float) -> list[int]:
+def ends_of_calls(schedule: CallDivision, seconds_per_batch: float) -> list[int]:
     ends = []
-    while not schedule.finished:
+    while not schedule.is_finished:
         count = schedule.next_count()
         assert count >= 1
         schedule.record_call(count, count * seconds_per_batch)
@@ -22,18 +22,18 @@ def ends_of_calls(schedule: CallSchedule, seconds_per_batch: float) -> list[int]
 
 
 def test_calls_end_where_the_host_has_something_to_do_and_hold_at_most_the_capacity():
-    ends = ends_of_calls(CallSchedule(0, 300, [99, 149], capacity=64), 1e-6)
+    ends = ends_of_calls(CallDivision(0, 300, [99, 149], capacity=64), 1e-6)
     assert {100, 150, 300} <= set(ends)
     assert max(np.diff([0, *ends])) <= 64
 
 
 def test_calls_last_about_a_second():
-    ends = ends_of_calls(CallSchedule(0, 100, [], capacity=64), 0.1)
+    ends = ends_of_calls(CallDivision(0, 100, [], capacity=64), 0.1)
     assert max(np.diff(ends)) == 10
 
 
 def test_a_later_start_is_kept():
-    assert ends_of_calls(CallSchedule(7, 9, [], capacity=64), 1e-6) == [8, 9]
+    assert ends_of_calls(CallDivision(7, 9, [], capacity=64), 1e-6) == [8, 9]
 
 
 def test_a_boolean_for_each_batch_is_a_mask():
@@ -69,4 +69,4 @@ def test_what_is_kept_of_the_trainables():
     "kept, n_batches, most", [([], 64, 0), ([5], 64, 1), ([0, 63, 64], 64, 2), (range(200), 64, 64)]
 )
 def test_the_most_that_one_call_can_keep(kept, n_batches, most):
-    assert most_kept(np.array(kept, int), n_batches) == most
+    assert max_kept_per_call(np.array(kept, int), n_batches) == most

@@ -21,7 +21,7 @@ def arm(float64):
 def state_of(plant, body):
     """A loop whose body is in a given state."""
     idle = NetworkState(jnp.zeros(1), jnp.zeros(plant.n_commands))
-    state = popsim.states.LoopState.at_rest(*plants.base.checked_rest(plant, plant.workspace.center), idle)
+    state = popsim.states.LoopState.at_rest(*plants.base.evaluate_rest(plant, plant.workspace.center), idle)
     return dataclasses.replace(state, plant=body, hand=plant.hand(body))
 
 

@@ -112,6 +112,6 @@ def test_the_batch_decides_what_a_curriculum_shows():
 def test_members_that_differ_are_described_one_by_one():
     chance = popsim.PerMember([0.0, 1.0])
     differing = eqx.tree_at(lambda task: task.plan.catch_probability, Choose(), chance)
-    with pytest.raises(ValueError, match="of_member"):
+    with pytest.raises(ValueError, match="select_member"):
         differing.describe()
-    assert popsim.of_member(differing, 1).describe().events[1].fraction == 0
+    assert popsim.select_member(differing, 1).describe().events[1].fraction == 0

@@ -63,7 +63,7 @@ def test_times_at_which_a_delay_is_drawn_are_rounded():
     trial = popsim.Trial(init=(), inputs=jnp.zeros((60, 1)), targets=(), timeline=TIMELINE)
 
     def acts(key):
-        return plan.scheduled(trial, batch=0, key=key).interventions["push"].active
+        return plan.schedule(trial, batch=0, key=key).interventions["push"].active
 
     active = jax.vmap(acts)(jax.random.split(jax.random.key(0), 200))
     assert np.all(active.sum(axis=1) == 1)
@@ -97,7 +97,7 @@ OFF_GRID = {
     "grace": lambda: popsim.tasks.DelayedResponse(response=popsim.tasks.GoResponse(grace=0.014), dt=DT),
     "a trial": lambda: TrialPlan([Epoch("all")], duration=0.014, dt=DT),
     "the last steps": lambda: popsim.losses.FinalSteps(0.014)(TIMELINE),
-    "alignment": lambda: trial_times.aligned_to(
+    "alignment": lambda: trial_times.align_to_event(
         jnp.zeros((8, 150)), trials(), "go cue", before=0.014, after=0.1
     ),
 }

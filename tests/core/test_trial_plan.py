@@ -105,9 +105,9 @@ def test_the_share_of_catch_trials_and_durations_may_differ_between_members(getk
     epochs = (Epoch("hold", popsim.PerMember([0.1, 0.3])), Epoch("movement", event="go cue"))
     own = plan(epochs, catch_event="go cue", catch_probability=popsim.PerMember([0.0, 1.0]))
     key = getkey()
-    first, second = (draws(popsim.of_member(own, member), key, 50) for member in range(2))
+    first, second = (draws(popsim.select_member(own, member), key, 50) for member in range(2))
     assert np.all(np.asarray(first.events["go cue"]) == 10) and not np.any(second.happens("go cue"))
-    assert np.all(np.asarray(popsim.of_member(own, 1).nominal().epochs["hold"]) == jnp.array([0, 30]))
+    assert np.all(np.asarray(popsim.select_member(own, 1).nominal().epochs["hold"]) == jnp.array([0, 30]))
 
 
 def test_a_typical_trial_has_epochs_of_middling_length_and_is_no_catch_trial():

@@ -89,7 +89,7 @@ def tiny_flip_flop(tmp_path, monkeypatch):
     flip_flop = importlib.import_module("flip_flop")
     size = flip_flop.Size(n_members=2, n_batches=40, largest_error=0.1)
     sizes = {"N_STEPS": 20, "BATCH_SIZE": 4, "N_TESTED": 8, "N_HELD": 5, "N_SETTLING": 20, "N_SOON": 5}
-    for name, value in (sizes | {"CELLS": {"GRU": flip_flop.CELLS["GRU"]}}).items():
+    for name, value in (sizes | {"NETWORK_KINDS": {"GRU": flip_flop.NETWORK_KINDS["GRU"]}}).items():
         monkeypatch.setattr(flip_flop, name, value)
     with jax.numpy_dtype_promotion("standard"):  # as users have it
         yield flip_flop, argparse.Namespace(out=tmp_path, seed=0), size
@@ -154,12 +154,14 @@ def test_gates_of_means_tolerances_and_errors():
     def passes(row):
         return row.passed and np.isfinite(row.ratio)
 
-    assert passes(gates.within_errors("a", "0", 2.06, 2.0, error=0.02))
-    assert not passes(gates.within_errors("a", "0", 1.92, 2.0, error=0.02))
-    assert passes(gates.within_errors("a", "0", -2.06, -2.0, error=0.02))
-    assert not passes(gates.within_errors("a", "0", 2.0, 2.0, error=float("nan")))
-    assert passes(gates.within("a", "0", 2.01, 2.0, 0.01)) and not passes(
-        gates.within("a", "0", 1.9, 2.0, 0.01)
+    assert passes(gates.standard_error_row("a", "0", 2.06, 2.0, error=0.02))
+    assert not passes(gates.standard_error_row("a", "0", 1.92, 2.0, error=0.02))
+    assert passes(gates.standard_error_row("a", "0", -2.06, -2.0, error=0.02))
+    assert not passes(gates.standard_error_row("a", "0", 2.0, 2.0, error=float("nan")))
+    assert passes(gates.tolerance_row("a", "0", 2.01, 2.0, 0.01)) and not passes(
+        gates.tolerance_row("a", "0", 1.9, 2.0, 0.01)
     )
-    assert passes(gates.at_most("a", "0", 0.9, 1.0)) and not passes(gates.at_most("a", "0", 1.1, 1.0))
-    assert not passes(gates.at_most("a", "0", float("nan"), 1.0))
+    assert passes(gates.upper_bound_row("a", "0", 0.9, 1.0)) and not passes(
+        gates.upper_bound_row("a", "0", 1.1, 1.0)
+    )
+    assert not passes(gates.upper_bound_row("a", "0", float("nan"), 1.0))

@@ -8,14 +8,13 @@ import tracemalloc  # noqa: F401, as `warnings` would import it when no file can
 from pathlib import Path
 
 import jax
-import matplotlib.pyplot as plt
 import pytest
+from command_ends import ended
 from forged_json import forge, forgeries
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from short_form import mostly_in_full
 from small_experiment import Sum
 
-from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, run_experiment
 
 pytestmark = [
@@ -49,23 +48,6 @@ def commands(run: Path, sound: Path, out: Path) -> dict[str, list[str]]:
         "resume": ["resume", run, "--quiet"],
     }
     return {name: [str(word) for word in words] for name, words in given.items()}
-
-
-def ended(command: list[str], capfd) -> tuple[int, str]:
-    """The exit code of a command, and what is wrong with how it ended; empty for nothing."""
-    code = 0
-    try:
-        main(command)
-    except SystemExit as end:
-        code = int(end.code or 0)
-    except BaseException as error:
-        return -1, f"raised {error!r}"
-    finally:
-        plt.close("all")
-    said = capfd.readouterr().err
-    lines = said.splitlines()
-    as_it_should = all(line.startswith("popsim: error: ") for line in lines) and len(lines) == bool(code)
-    return code, "" if as_it_should else said
 
 
 def wrong_ends(sound, tmp_path, capfd, cases, wanted) -> list[str]:

@@ -179,7 +179,7 @@ def test_a_run_that_is_being_written(stopped, capsys):
 
 
 def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
-    """As in a run that goes on: a checkpoint that is let go of, and a file that gets its name."""
+    """As in a run that continues: a checkpoint that is deleted, and a file that gets its name."""
 
     def steps(checkpoints):
         found = all_steps(checkpoints)

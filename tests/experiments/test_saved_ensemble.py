@@ -65,7 +65,7 @@ def test_an_ensemble_of_another_experiment_is_not_saved(ensemble, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_number_that_would_be_lost_is_refused_by_name(tmp_path):
+def test_a_number_that_would_be_lost_is_refused_by_name(tmp_path, as_users_run):
     class Model(eqx.Module):
         weight: jax.Array
         gain: float = 1.0

@@ -20,6 +20,8 @@ from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
 from popsim.sweeps.folder import describe_sweep
 from popsim.training import PopulationBasedTraining, TaskTrainer, adam
 
+pytestmark = pytest.mark.usefixtures("as_users_run")  # which may give other scalars than are kept
+
 
 class Kind(enum.Enum):
     FAST = "fast"

@@ -107,4 +107,4 @@ def test_a_stored_training_of_a_script_is_not_resumed(stored):
 
 def test_a_stored_run_may_be_replaced(stored):
     RunFolder.create(stored / "stopped", overwrite=True)
-    assert RunFolder(stored / "stopped").present_of_training() == []  # but run.json is there
+    assert RunFolder(stored / "stopped").existing_training_files() == []  # but run.json is there

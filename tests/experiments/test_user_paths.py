@@ -261,7 +261,9 @@ def test_commands_refuse_a_path_that_cannot_work(form, run_and_sweep, place, tmp
 @pytest.mark.parametrize(
     "form", ["a backslash", "a newline", "an override of direction", "a lock of tensorstore"]
 )
-def test_a_path_that_leads_where_nothing_can_work_is_refused(form, run_and_sweep, tmp_path, monkeypatch):
+def test_a_path_that_leads_where_nothing_can_work_is_refused(
+    form, run_and_sweep, tmp_path, as_users_run, monkeypatch
+):
     (tmp_path / REFUSED[form]).mkdir()
     monkeypatch.chdir(tmp_path / REFUSED[form])
     for entrance, call in _entrances(*run_and_sweep).items():

@@ -7,14 +7,22 @@ from small_tasks import Choose, pushed_reaches
 from small_training import RunningSum
 
 import popsim
-from popsim.gymnasium.agent import Agent, act_out, acting, agent_alone, agent_loop, default_limits, with_agent
+from popsim.gymnasium.agent import (
+    Agent,
+    agent_loop,
+    agent_network_model,
+    default_limits,
+    replay_actions,
+    with_action,
+    with_agent,
+)
 
 
 def test_an_agent_puts_out_its_action_and_its_unit_is_silent(getkey):
     agent = Agent(3, 2)
     hidden = agent.step(jnp.ones(3), agent.init(key=getkey()), key=getkey())
     assert not hidden.any() and not agent.read_out(hidden).any()
-    model = acting(popsim.NetworkModel(agent, dt=0.01), jnp.array([1.0, -2.0]))
+    model = with_action(popsim.NetworkModel(agent, dt=0.01), jnp.array([1.0, -2.0]))
     assert model.network.read_out(hidden).tolist() == [1.0, -2.0]
     with pytest.raises(ValueError, match="n_outputs"):
         Agent(3, 0)
@@ -34,11 +42,11 @@ def test_a_loop_for_an_agent_fits_the_task_and_the_body():
 
 def test_an_agent_alone_has_the_outputs_of_the_task():
     for task, n_inputs in ((Choose(), 3), (RunningSum(), 1)):
-        model = agent_alone(task)
+        model = agent_network_model(task)
         assert (model.network.n_inputs, model.network.n_outputs) == (n_inputs, 1)
         model.check(task.validation_trials())
     with pytest.raises(ValueError, match="agent_loop"):
-        agent_alone(popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace))
+        agent_network_model(popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace))
 
 
 def test_muscles_are_excited_from_zero_to_one():
@@ -47,7 +55,7 @@ def test_muscles_are_excited_from_zero_to_one():
         default_limits(agent_loop(popsim.tasks.RandomReaches(plant.workspace), plant, {})) for plant in plants
     ]
     assert limits == [(-10.0, 10.0), (0.0, 1.0)]
-    assert default_limits(agent_alone(Choose())) == (-5.0, 5.0)
+    assert default_limits(agent_network_model(Choose())) == (-5.0, 5.0)
 
 
 def test_actions_that_a_network_chose_do_what_the_network_did(getkey):
@@ -56,7 +64,7 @@ def test_actions_that_a_network_chose_do_what_the_network_did(getkey):
     model, key = build(getkey()), getkey()
     trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
     states = popsim.simulate(model, trial, key=key)
-    again = act_out(with_agent(model), trial, states.network.output, key=key)
+    again = replay_actions(with_agent(model), trial, states.network.output, key=key)
     np.testing.assert_allclose(again.hand.position, states.hand.position, atol=1e-6)
     np.testing.assert_allclose(again.feedback["vision"], states.feedback["vision"], atol=1e-6)
     np.testing.assert_allclose(again.command, states.command, rtol=1e-5)

@@ -72,7 +72,7 @@ def test_rewards_add_up_to_minus_the_loss(build):
         _, rewards, info = whole_episode(env, seed)
         np.testing.assert_allclose(rewards.sum(), -sum(info["loss"].values()), rtol=1e-4)
         assert len(rewards) == info["step"] == env.episode.trial.timeline.n_steps
-    assert set(env.paid_each_step) == set(info["loss"]) - {"final choice"}
+    assert set(env.stepwise_terms) == set(info["loss"]) - {"final choice"}
 
 
 def test_an_action_is_no_weight_that_a_loss_could_punish():

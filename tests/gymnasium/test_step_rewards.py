@@ -7,7 +7,7 @@ from small_tasks import Choose, choice_loss
 
 import popsim
 from popsim import losses
-from popsim.gymnasium.agent import act_out, agent_alone, agent_loop
+from popsim.gymnasium.agent import agent_loop, agent_network_model, replay_actions
 from popsim.gymnasium.episode import StepRewards, check_loss
 
 PLANT = popsim.plants.PointMass()
@@ -24,7 +24,7 @@ def rewards_of(task, model, loss, key):
     """The rewards of all steps of a trial with random actions, its states, and the trial."""
     trial = jax.tree.map(lambda leaf: leaf[0], drawn(task, key, 1))
     actions = jax.random.normal(key, (trial.timeline.n_steps, model.network.n_outputs))
-    states = eqx.filter_jit(act_out)(model, trial, actions, key=key)
+    states = eqx.filter_jit(replay_actions)(model, trial, actions, key=key)
     each = check_loss(loss, model, drawn(task, key, 4), (-1.0, 1.0), key=key)
     step_rewards = StepRewards(loss)
 
@@ -90,7 +90,7 @@ def test_the_reward_of_a_reach_is_minus_the_cost_of_each_step(getkey):
 
 
 def test_the_reward_of_outputs_counts_where_they_count(getkey):
-    model = agent_alone(Choose())
+    model = agent_network_model(Choose())
     rewards, states, trial, each = rewards_of(Choose(), model, choice_loss(), getkey())
     assert each == ("output error",)
     values, counts = trial.targets.values, np.asarray(trial.targets.counts)
@@ -115,7 +115,7 @@ class Surprise(popsim.AbstractLossTerm):
 def test_rewards_add_up_to_the_loss_whatever_the_terms_are(getkey):
     """Also of one that no output makes zero."""
     loss = Surprise() + 2.0 * choice_loss()
-    model = agent_alone(Choose())
+    model = agent_network_model(Choose())
     rewards, states, trial, each = rewards_of(Choose(), model, loss, getkey())
     assert each == ("surprise", "output error")
     np.testing.assert_allclose(rewards.sum(), -loss(states, trial, model).total, rtol=1e-5)

@@ -48,7 +48,7 @@ def loss_of_hand(task, trial, position):
     idle = popsim.networks.NetworkState(jnp.zeros(3), jnp.zeros(2))
 
     def at_rest(place):
-        return popsim.states.LoopState.at_rest(*popsim.plants.base.checked_rest(plant, place), idle)
+        return popsim.states.LoopState.at_rest(*popsim.plants.base.evaluate_rest(plant, place), idle)
 
     states = jax.vmap(at_rest)(position)
     network = popsim.networks.LeakyRNN(1, 3, 2, key=jax.random.key(0))

@@ -10,6 +10,12 @@ def many_trials(task, key, n=2000, batch=0):
     return jax.tree.map(np.asarray, draw(jax.random.split(key, n)))
 
 
+def few_trials(task, n=3, seed=1):
+    """`n` training trials of its first batch."""
+    keys = jax.random.split(jax.random.key(seed), n)
+    return jax.vmap(lambda key: task.trial(batch=0, key=key))(keys)
+
+
 def validation_trials(task):
     """The validation trials."""
     return jax.tree.map(np.asarray, task.validation_trials())

@@ -9,7 +9,7 @@ from swept_runs import Swept
 
 from popsim.experiments import Recording, RunStopped
 from popsim.sweeps import Sweep, make_sweep, open_sweep, run_cell
-from popsim.sweeps.populations import WaitsForOthers
+from popsim.sweeps.populations import SelectionPending
 
 SELECTING = Swept(n_batches=4, batch_size=2, log_step=2, select_every=2)
 SWEEP = Sweep(SELECTING, {"rate": (1e-3, 1e-2)}, range(2), 2, 2, Recording("none"))
@@ -24,7 +24,7 @@ DIVIDED = Sweep(
 def make_begun(path):
     """Make a sweep of which cell 0 waits for cell 1, which failed once; all kinds of files are there."""
     folder = make_sweep(SWEEP, path).folder
-    with pytest.raises(WaitsForOthers):
+    with pytest.raises(SelectionPending):
         run_cell(path, 0, patience=0.0)
     for place in (folder.failures, folder.logs, folder.figures):
         place.mkdir(exist_ok=True)

@@ -63,7 +63,7 @@ def test_a_plan_lays_the_channel_of_each_trial(getkey):
 
     def laid(target):
         trial = reach(start=jnp.zeros(2), target=target)
-        return plan.scheduled(trial, batch=0, key=jax.random.key(0)).interventions["force channel"]
+        return plan.schedule(trial, batch=0, key=jax.random.key(0)).interventions["force channel"]
 
     schedules = jax.vmap(laid)(jnp.array([[0.0, 0.2], [0.3, 0.4], [0.0, 0.0]]))
     np.testing.assert_allclose(schedules.parameters.direction, [[0, 1], [0.6, 0.8], [0, 0]], rtol=1e-6)

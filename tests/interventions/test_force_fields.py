@@ -177,7 +177,7 @@ class Puck(plants.AbstractPlant):
     def hand(self, state):
         return HandState(state, jnp.zeros(2))
 
-    def reachable(self, position):
+    def is_reachable(self, position):
         return jnp.array(True)
 
     def proprioception(self, state):

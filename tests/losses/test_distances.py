@@ -40,7 +40,7 @@ def test_hubers_distance_is_smooth_where_it_bends():
 
 def test_the_bend_may_differ_between_members():
     term = 1.0 * popsim.losses.PositionError(distance=HuberDistance(popsim.PerMember([1.0, 2.0])))
-    assert popsim.of_member(term, 1).terms[0].distance.delta == 2.0
+    assert popsim.select_member(term, 1).terms[0].distance.delta == 2.0
 
 
 @pytest.mark.parametrize("delta", [0.0, -1.0, float("nan")])

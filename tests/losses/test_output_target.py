@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim import OutputTarget, choice_accuracy, chosen, right_choice
+from popsim import OutputTarget, choice_accuracy, correct_choice, output_choice
 from popsim.tasks import FlipFlop, ReadySetGo, SineGeneration
 
 
@@ -12,24 +12,28 @@ def test_the_choice_among_several_is_the_largest_mean_where_one_is_asked_for():
     counts = jnp.array([1.0, 1, 0, 1, 3])
     outputs = jnp.array([[99.0, 0, 0], [99, 0, 0], [0, 0, 99], [0, 3, 1], [0, 0, 0.9]])
     target = OutputTarget(values, counts)
-    assert int(right_choice(target)) == 1
-    assert int(chosen(outputs, target)) == 2  # 3 * 1 < 1 * 1 + 3 * 0.9
-    assert int(chosen(outputs.at[4, 2].set(0.5), target)) == 1
+    assert int(correct_choice(target)) == 1
+    assert int(output_choice(outputs, target)) == 2  # 3 * 1 < 1 * 1 + 3 * 0.9
+    assert int(output_choice(outputs.at[4, 2].set(0.5), target)) == 1
 
 
 def test_one_output_is_the_log_odds_of_choice_one():
     counts = jnp.array([0.0, 1.0, 1.0])
     for right in (0, 1):
         target = OutputTarget(jnp.full((3, 1), float(right)), counts)
-        assert int(right_choice(target)) == right
-        assert int(chosen(jnp.array([[-9.0], [0.4], [-0.3]]), target)) == 1
-        assert int(chosen(jnp.array([[9.0], [-0.4], [0.3]]), target)) == 0
+        assert int(correct_choice(target)) == right
+        assert int(output_choice(jnp.array([[-9.0], [0.4], [-0.3]]), target)) == 1
+        assert int(output_choice(jnp.array([[9.0], [-0.4], [0.3]]), target)) == 0
 
 
 def test_what_is_no_choice_has_no_accuracy(as_users_run):
     values = jnp.ones((4, 3, 1))
     course = OutputTarget(values, jnp.ones((4, 3)), is_choice=False)
-    for ask in (right_choice, lambda target: chosen(values, target), lambda t: choice_accuracy(values, t)):
+    for ask in (
+        correct_choice,
+        lambda target: output_choice(values, target),
+        lambda t: choice_accuracy(values, t),
+    ):
         with pytest.raises(ValueError, match="`target` must ask for choices.*`is_choice=False`"):
             ask(course)
     for task in (FlipFlop(), ReadySetGo(), SineGeneration()):
@@ -40,11 +44,11 @@ def test_the_accuracy_of_each_member_leaves_out_trials_that_ask_for_no_choice():
     values = jnp.zeros((4, 2, 2)).at[jnp.arange(3), 1, jnp.array([0, 1, 1])].set(1.0)  # the last is silent
     target = OutputTarget(values, jnp.ones((4, 2)))
     outputs = jnp.stack([values, 1 - values, values.at[0, 1].set(jnp.array([0.0, 1.0]))])
-    np.testing.assert_array_equal(right_choice(target), [0, 1, 1, -1])
-    np.testing.assert_array_equal(chosen(outputs, target)[1], [1, 0, 0, -1])
+    np.testing.assert_array_equal(correct_choice(target), [0, 1, 1, -1])
+    np.testing.assert_array_equal(output_choice(outputs, target)[1], [1, 0, 0, -1])
     np.testing.assert_allclose(choice_accuracy(outputs, target), [1, 0, 2 / 3], rtol=1e-6)
     silent = OutputTarget(values[3:], jnp.ones((1, 2)))
     assert np.all(np.isnan(choice_accuracy(outputs[:, 3:], silent)))
     uncounted = OutputTarget(values, jnp.zeros((4, 2)))
-    np.testing.assert_array_equal(right_choice(uncounted), -1)
-    assert popsim.chosen is chosen
+    np.testing.assert_array_equal(correct_choice(uncounted), -1)
+    assert popsim.output_choice is output_choice

@@ -60,7 +60,9 @@ def test_schedules_may_differ_between_members(trial):
     for loss in (PerMember([1.0, 3.0]) * RAMP * term_of(2.0), RAMP * (PerMember([1.0, 3.0]) * term_of(2.0))):
         with pytest.raises(ValueError, match="differs between members"):
             loss((), trial, model)
-        of_each = [popsim.of_member(loss, index).at_batch(2)((), trial, model).total for index in range(2)]
+        of_each = [
+            popsim.select_member(loss, index).at_batch(2)((), trial, model).total for index in range(2)
+        ]
         np.testing.assert_allclose(of_each, [1.0, 3.0])
 
 

@@ -105,7 +105,7 @@ def test_rise_and_fall_times_are_those_given(float64):
     dynamics, level = FirstOrderActivation(rise_time=0.02, fall_time=0.06), 1 / 3
     gap = 1e-6 * jnp.array([-1.0, 1.0])
     times = jnp.array([0.02, 0.06])
-    left = jax.vmap(lambda t, a: dynamics.after(t, a[None], jnp.array([level]))[0] - level)(
+    left = jax.vmap(lambda t, a: dynamics.advance(t, a[None], jnp.array([level]))[0] - level)(
         times, level + gap
     )
     np.testing.assert_allclose(left, gap * np.exp(-1), rtol=2e-6)
@@ -124,7 +124,7 @@ def test_gradients_agree_with_central_differences(dynamics, getkey):
     constants = jnp.array([0.015, 0.05])
 
     def one(point, constants):
-        return type(dynamics)(*constants).after(point[0], point[1:2], point[2:3])[0]
+        return type(dynamics)(*constants).advance(point[0], point[1:2], point[2:3])[0]
 
     both = jax.jit(jax.vmap(jax.jacrev(one, argnums=(0, 1)), (0, None)))(inputs, constants)
     values = jax.jit(jax.vmap(one, (0, None)))
@@ -141,7 +141,7 @@ def test_gradients_agree_with_central_differences(dynamics, getkey):
 
 def test_at_its_drive_the_slope_is_that_of_falling(dynamics):
     def later(a):
-        return dynamics.after(0.01, a[None], jnp.array([0.4]))[0]
+        return dynamics.advance(0.01, a[None], jnp.array([0.4]))[0]
 
     here, above = (jax.grad(later)(jnp.array(a)) for a in (0.4, 0.4 + 1e-9))
     np.testing.assert_allclose(here, above, rtol=1e-6)
@@ -149,7 +149,7 @@ def test_at_its_drive_the_slope_is_that_of_falling(dynamics):
 
 def test_second_derivatives_are_right_too(dynamics):
     def risen(u):
-        return dynamics.after(0.01, jnp.array([0.2]), u[None])[0]
+        return dynamics.advance(0.01, jnp.array([0.2]), u[None])[0]
 
     u, h = jnp.array(0.7), 1e-5
     slope = (jax.grad(risen)(u + h) - jax.grad(risen)(u - h)) / (2 * h)
@@ -163,7 +163,7 @@ def test_gradients_are_finite_everywhere(float64, kind, dtype, t):
     a, u = jnp.asarray(NOW, dtype), jnp.asarray(DRIVE, dtype)
 
     def total(dynamics, t, a, u):
-        return jnp.sum(dynamics.after(t, a, u))
+        return jnp.sum(dynamics.advance(t, a, u))
 
     gradients = jax.jit(jax.grad(total, argnums=(0, 1, 2, 3)))(dynamics, jnp.asarray(t, dtype), a, u)
     assert all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(gradients))
@@ -174,7 +174,7 @@ def test_excitation_is_held_in_bounds(float64, kind):
     drive = jnp.array([-1.0, 0.05, 0.1, 1.0, 1.5])
 
     def later(u):
-        return dynamics.after(0.01, jnp.full(5, 0.5), u)
+        return dynamics.advance(0.01, jnp.full(5, 0.5), u)
 
     np.testing.assert_array_equal(later(drive), later(jnp.clip(drive, 0.1, 1.0)))
     slope = jnp.diag(jax.jacobian(later)(drive))
@@ -214,10 +214,10 @@ def test_muscles_of_li_and_todorov_are_filtered_as_in_their_model(float64, muscl
     a = np.zeros(2)  # of excitations .3 and 1
     for dt in steps:
         a = a + dt * muscle_references.li_todorov_activation_rate(a, np.array([0.3, 1.0]))
-    np.testing.assert_allclose(own.after(0.04, jnp.zeros(2), jnp.array([0.3, 1.0])), a, rtol=1e-3)
-    risen = own.after(0.0612, jnp.zeros(1), jnp.array([0.3]))
+    np.testing.assert_allclose(own.advance(0.04, jnp.zeros(2), jnp.array([0.3, 1.0])), a, rtol=1e-3)
+    risen = own.advance(0.0612, jnp.zeros(1), jnp.array([0.3]))
     np.testing.assert_allclose(risen, 0.3 * (1 - np.exp(-1)), rtol=1e-12)
-    np.testing.assert_allclose(own.after(0.066, jnp.ones(1), jnp.zeros(1)), np.exp(-1), rtol=1e-12)
+    np.testing.assert_allclose(own.advance(0.066, jnp.ones(1), jnp.zeros(1)), np.exp(-1), rtol=1e-12)
 
 
 def test_options_replace_the_constants_of_li_and_todorov():

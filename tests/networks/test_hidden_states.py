@@ -15,7 +15,7 @@ from small_training import assert_same
 
 import popsim
 from popsim import interventions
-from popsim.analysis import dynamics, population
+from popsim.analysis import dynamics, neural_activity
 from popsim.experiments.reach_figures import draw_reach_figures
 from popsim.networks import unit_activity
 from popsim.report.run_report import hidden_activity
@@ -73,7 +73,7 @@ def simulated(kind):
 def test_both_arrays_are_stepped_and_recorded(kind):
     model, trial, runs = simulated(kind)
     states = jax.tree.map(jnp.asarray, runs[None])
-    received, hidden = model.received(states, trial), model.network.init(key=KEY)
+    received, hidden = model.network_inputs(states, trial), model.network.init(key=KEY)
     for t in range(N_STEPS):
         hidden = model.network.step(received[t], hidden, key=KEY)
         for own, recorded in zip(hidden, states.network.hidden, strict=True):
@@ -162,7 +162,7 @@ def test_it_is_recorded_and_saved(trained, tmp_path):
 def test_its_activity_is_analysed(trained):
     task, _, after, _ = trained
     states = popsim.evaluate_ensemble(after, task, key=KEY).states
-    found = population.principal_components(unit_activity(after, states), n_components=2)
+    found = neural_activity.principal_components(unit_activity(after, states), n_components=2)
     assert found.projections.shape == (2, 8, N_STEPS, 2)
     visited = np.concatenate(states.network.hidden, axis=-1).reshape(2, -1, 2 * N_UNITS)
     received = dynamics.received_inputs(after, states, task.validation_trials())

@@ -164,7 +164,9 @@ def test_named_networks_are_those_that_are_built_by_class():
         assert all(map(np.array_equal, jax.tree.leaves(named), jax.tree.leaves(built)))
     assert set(options_of_network("gru")) | {"dt", "tau"} == set(options_of_network("tanh"))
     assert options_of_network("tanh")["tau"] == 0.1 and not modules_of_networks(["gru", "none", None])
-    assert Cognitive(network="tanh").in_force("tau") == 0.1 and Cognitive().in_force("tau") is None
+    assert (
+        Cognitive(network="tanh").effective_value("tau") == 0.1 and Cognitive().effective_value("tau") is None
+    )
 
 
 def test_a_setting_of_an_earlier_name_is_read():

@@ -177,7 +177,7 @@ def test_the_diagonal_stays_where_that_is_asked_for():
     synapses = Synapses(lambda m: m.weights, zero_diagonal=True)
     np.testing.assert_array_equal(synapses.update(model, jnp.ones((3, 3))).weights, 1 - np.eye(3))
     with pytest.raises(ValueError, match="`zero_diagonal`"):
-        synapses.masked(jnp.ones((3, 2)))
+        synapses.mask_change(jnp.ones((3, 2)))
     assert recurrent_synapses(zero_diagonal=True).zero_diagonal and not recurrent_synapses().zero_diagonal
 
 

@@ -90,7 +90,7 @@ def test_a_current_enters_before_the_nonlinearity(kind):
     current = jnp.array([3.0, 0.0, -1.0, 0.0])
     model, changed, free = run(kind, "unit input", current)
     before, hidden = free.network.hidden[4], changed.network.hidden
-    received = model.received(changed, reach())[5]
+    received = model.network_inputs(changed, reach())[5]
     network = model.network
     if isinstance(network, networks.LeakyRNN):
         drive = network.recurrent_weights @ jnp.tanh(before) + network.input_weights @ received + network.bias

@@ -132,7 +132,7 @@ class Slider(plants.AbstractSkeleton):
     def coordinates(self, state):
         return state, jnp.zeros(2)
 
-    def within_limits(self, state):
+    def enforce_limits(self, state):
         return state
 
     def rest_state(self, position):
@@ -141,7 +141,7 @@ class Slider(plants.AbstractSkeleton):
     def hand(self, state):
         return popsim.HandState(state, jnp.zeros(2))
 
-    def reachable(self, position):
+    def is_reachable(self, position):
         return jnp.array(True)
 
 

@@ -97,7 +97,7 @@ def test_acceleration_from_rest_under_a_hand_force(float64, getkey):
 def test_the_hand_is_put_where_it_should_be_within_the_limits(float64, getkey, n):
     arm = NLinkArm(mass=[1.0] * n, length=[0.8 / n] * n)
     positions = jax.vmap(lambda key: arm.workspace.sample(key=key))(jax.random.split(getkey(), 20))
-    assert jnp.all(jax.jit(jax.vmap(arm.reachable))(positions))
+    assert jnp.all(jax.jit(jax.vmap(arm.is_reachable))(positions))
     rest = jax.jit(jax.vmap(arm.rest_state))(positions)
     np.testing.assert_allclose(jax.vmap(arm.hand)(rest).position, positions, atol=1e-8)
     assert jnp.all((rest.angle >= arm.joint_limits[:, 0]) & (rest.angle <= arm.joint_limits[:, 1]))
@@ -133,7 +133,7 @@ def test_gradients_agree_with_central_differences(float64, getkey):
 def test_out_of_reach_is_said_and_never_nan(float64):
     arm = NLinkArm(**THREE)
     for position in ([1.0, 0.0], [0.0, -0.5], [np.nan, 0.0]):
-        assert not arm.reachable(jnp.array(position))
+        assert not arm.is_reachable(jnp.array(position))
     gradient = jax.jacobian(lambda position: arm.rest_state(position).angle)(jnp.array([1.0, 0.0]))
     assert jnp.all(jnp.isfinite(gradient))
 

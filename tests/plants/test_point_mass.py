@@ -46,8 +46,8 @@ def test_a_mass_feels_its_position_and_velocity():
 
 
 def test_only_positions_that_are_no_numbers_are_out_of_reach():
-    assert PointMass().reachable(jnp.array([1e3, -1e3]))
-    assert not PointMass().reachable(jnp.array([0.0, jnp.nan]))
+    assert PointMass().is_reachable(jnp.array([1e3, -1e3]))
+    assert not PointMass().is_reachable(jnp.array([0.0, jnp.nan]))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def test_joint_angles_invert_the_hand_position_over_the_whole_joint_range(arm, g
     angles = postures(arm, getkey(), n=500)
     positions = jax.vmap(arm.hand_position)(angles)
     np.testing.assert_allclose(jax.vmap(arm.joint_angles)(positions), angles, atol=1e-9)
-    assert jnp.all(jax.vmap(arm.reachable)(positions))
+    assert jnp.all(jax.vmap(arm.is_reachable)(positions))
     assert jnp.all(positions[:, 0].min() < -0.2)
 
 
@@ -176,7 +176,7 @@ def test_workspace_is_a_20_cm_square_around_the_hand_at_45_and_90_degrees(arm):
     np.testing.assert_allclose(arm.joint_angles(arm.workspace.center), jnp.deg2rad(jnp.array([45.0, 90.0])))
     np.testing.assert_allclose(arm.workspace.half_widths, 0.1)
     corners = jnp.stack(jnp.meshgrid(*jnp.stack([arm.workspace.low, arm.workspace.high]).T)).reshape(2, 4).T
-    assert jnp.all(jax.vmap(arm.reachable)(corners))
+    assert jnp.all(jax.vmap(arm.is_reachable)(corners))
 
 
 OUT_OF_REACH = {
@@ -197,7 +197,7 @@ def rest_and_its_derivatives(arm, position):
 
 @pytest.mark.parametrize("position", OUT_OF_REACH.values(), ids=OUT_OF_REACH)
 def test_out_of_reach_is_said_and_never_nan(arm, position):
-    assert not arm.reachable(jnp.array(position))
+    assert not arm.is_reachable(jnp.array(position))
     finite = jax.tree.map(jnp.isfinite, rest_and_its_derivatives(arm, jnp.array(position)))
     assert jax.tree.all(jax.tree.map(jnp.all, finite))
 
@@ -208,7 +208,7 @@ def test_too_far_is_answered_by_the_arm_stretched_towards_it(arm):
 
 
 def test_nan_is_out_of_reach(arm):
-    assert not arm.reachable(jnp.array([jnp.nan, 0.3]))
+    assert not arm.is_reachable(jnp.array([jnp.nan, 0.3]))
 
 
 def at_elbow(arm, angle, velocity=0.0):

@@ -214,7 +214,7 @@ def test_a_comparison_draws_a_line_for_each_run(folder):
 
     runs = open_compared_runs([folder / "<b>&$x", folder / "wide"])
     figures = draw_comparison(runs)
-    assert figures.keys() == {"training_loss", "validation_loss", "figures_of_merit"}
+    assert figures.keys() == {"training_loss", "validation_loss", "metrics"}
     (ax,) = figures["training_loss"].figure.axes
     assert [line.get_label() for line in ax.lines] == [r"<b>&\$x", "wide"]
     assert len({line.get_color() for line in ax.lines}) == 2

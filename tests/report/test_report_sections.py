@@ -10,7 +10,9 @@ import pytest
 import xarray
 
 import popsim
-from popsim.report.run_report import draw_population, draw_similarity, draw_weights
+from popsim.report.run_report import draw_neural_activity, draw_similarity, draw_weights
+
+pytestmark = pytest.mark.usefixtures("as_users_run")  # for stand-ins of runs
 
 N_MEMBERS, N_TRIALS, N_STEPS, N_UNITS = 3, 4, 20, 6
 
@@ -79,14 +81,14 @@ def test_without_weights_or_with_weights_that_stayed_nothing_is_said_of_them(run
 
 
 def test_activity_is_shown_with_its_dimensions(run):
-    drawn = draw_population(run)
+    drawn = draw_neural_activity(run)
     assert set(drawn) == {"explained_variance", "state_space"}
     assert (
         "6 units" in drawn["explained_variance"].caption
         and "3 members" in drawn["explained_variance"].caption
     )
     run.hidden["trained"][0, 0, 0, 0] = np.nan
-    assert draw_population(run) is None
+    assert draw_neural_activity(run) is None
 
 
 def test_members_are_beside_those_before_training(run):
@@ -110,5 +112,5 @@ def test_one_member_has_nobody_beside_it(run):
 
 def test_of_a_network_without_activity_it_is_said_that_it_has_none(run):
     run.hidden.update({name: (values, values) for name, values in run.hidden.items()})
-    for draw in (draw_population, draw_similarity):
+    for draw in (draw_neural_activity, draw_similarity):
         assert str(draw(run)).endswith("LeakyRNN does not implement AbstractNetwork.activity")

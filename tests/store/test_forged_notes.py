@@ -4,10 +4,10 @@ import os
 import shutil
 
 import pytest
+from command_ends import ended
 from faults.forged_notes import REFUSED, forgeries, make_small_sweep, shown
 from faults.mixtures import exchange
 from short_form import mostly_in_full
-from test_hostile_files import ended
 
 import popsim.sweeps.entries
 import popsim.sweeps.index
@@ -45,7 +45,7 @@ def test_what_fits_is_not_made_again(sound, monkeypatch):
     def refuse(*arguments):
         raise AssertionError("a run was read although the index fits")
 
-    monkeypatch.setattr(popsim.sweeps.entries, "look_at_cell", refuse)
+    monkeypatch.setattr(popsim.sweeps.entries, "inspect_cell", refuse)
     monkeypatch.setattr(popsim.sweeps.index, "read_cell", refuse)
     assert open_sweep(sound[0]).summary().to_csv() == sound[1]["summary"]
 

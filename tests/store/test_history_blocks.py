@@ -5,7 +5,7 @@ import pytest
 import xarray
 
 from popsim.analysis import trainables
-from popsim.analysis.trainables import recorded as block_module
+from popsim.analysis.trainables import trainable_arrays as block_module
 from popsim.store import GrowingArrays
 from popsim.training import open_history
 

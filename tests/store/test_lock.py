@@ -46,7 +46,7 @@ def test_the_same_process_may_lock_again(tmp_path, process, monkeypatch):
         thread.start()
         thread.join()
         assert errors == [True] and (tmp_path / HOLDER).exists()
-        assert process.run(job="lock", path=tmp_path)["error"] == "FolderHeldError"
+        assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
     assert "error" not in process.run(job="lock", path=tmp_path)
 
 
@@ -58,7 +58,7 @@ def _locks(path):
 def test_another_process_is_refused_by_name(tmp_path, process):
     with lock_folder(tmp_path):
         answer = process.run(job="lock", path=tmp_path)
-        assert answer["error"] == "FolderHeldError"
+        assert answer["error"] == "FolderLockedError"
         assert str(tmp_path) in answer["message"] and f"process {os.getpid()} on" in answer["message"]
         for torn in ('{"process": 1', "[]", '{"process": "x", "host": "y"}', ""):
             (tmp_path / HOLDER).write_text(torn)
@@ -153,7 +153,7 @@ def test_without_a_lock_nothing_stays_that_could_block(name, disk, tmp_path, pro
 
 def test_the_switch_keeps_the_lock_of_a_disk_that_has_some(tmp_path, process):
     with lock_folder(tmp_path, without_lock=True):
-        assert process.run(job="lock", path=tmp_path)["error"] == "FolderHeldError"
+        assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
 
 
 @pytest.mark.parametrize("name", ["ESTALE", "EIO", "ENOLCK"])
@@ -168,7 +168,7 @@ def test_an_error_on_releasing_ends_nothing(name, disk, tmp_path, process, monke
     assert (tmp_path / "written").exists() and not (tmp_path / HOLDER).exists()
     assert "error" not in process.run(job="lock", path=tmp_path)
     with lock_folder(tmp_path):
-        assert process.run(job="lock", path=tmp_path)["error"] == "FolderHeldError"
+        assert process.run(job="lock", path=tmp_path)["error"] == "FolderLockedError"
 
 
 def test_a_system_without_fcntl_continues(tmp_path):

@@ -199,7 +199,7 @@ def edited(path, change):
 def test_a_file_that_does_not_describe_its_model_gives_one_warning(tmp_path):
     save_model(tmp_path / "m", rates())
     edited(tmp_path / "m", lambda content: content.pop("static"))
-    with pytest.warns(UserWarning, match="does not describe the model beside its arrays") as told:
+    with pytest.warns(UserWarning, match="describes only the arrays of the model") as told:
         load_model(tmp_path / "m", rates())
     assert len(told) == 1 and FORMAT == 1
 
@@ -208,7 +208,7 @@ def test_a_file_that_does_not_describe_its_model_gives_one_warning(tmp_path):
     "forged",
     [3, [], {}, {"parts": []}, {"parts": {"model": 3}, "code": {}}, {"parts": {}, "code": {"model": 1}}],
 )
-def test_forged_descriptions_are_damage(forged, tmp_path):
+def test_forged_descriptions_are_damage(forged, tmp_path, as_users_run):
     save_model(tmp_path / "m", rates())
     edited(tmp_path / "m", lambda content: content.update(static=forged))
     with pytest.raises(CorruptDataError, match="must describe a model as popsim writes it"):

@@ -118,7 +118,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("case", CHANGES)
-def test_arrays_as_popsim_does_not_write_them_are_refused(case, path):
+def test_arrays_as_popsim_does_not_write_them_are_refused(case, path, as_users_run):
     change, named = CHANGES[case]
     forge(path, change)
     refuse(path, named)

@@ -3,13 +3,13 @@ import shutil
 
 import pytest
 
-from popsim.store.files import SaveError, check_replaceable, whole_file
+from popsim.store.files import SaveError, atomic_file, check_replaceable
 
 
 def test_a_reader_sees_the_old_file_until_the_new_one_is_finished(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with whole_file(path) as partial:
+    with atomic_file(path) as partial:
         partial.write_text("new")
         assert path.read_text() == "old"
     assert path.read_text() == "new" and os.listdir(tmp_path) == ["file"]
@@ -18,7 +18,7 @@ def test_a_reader_sees_the_old_file_until_the_new_one_is_finished(tmp_path):
 def test_after_an_error_nothing_has_happened(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(KeyboardInterrupt), whole_file(path) as partial:
+    with pytest.raises(KeyboardInterrupt), atomic_file(path) as partial:
         partial.write_text("half")
         raise KeyboardInterrupt
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
@@ -27,7 +27,7 @@ def test_after_an_error_nothing_has_happened(tmp_path):
 def test_a_folder_that_vanishes_is_named(tmp_path):
     folder = tmp_path / "folder"
     folder.mkdir()
-    with pytest.raises(SaveError, match="folder/file"), whole_file(folder / "file") as partial:
+    with pytest.raises(SaveError, match="folder/file"), atomic_file(folder / "file") as partial:
         partial.write_text("half")
         shutil.rmtree(folder)
     assert not folder.exists()

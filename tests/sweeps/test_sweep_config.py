@@ -17,7 +17,7 @@ from popsim.cli import main
 from popsim.experiments import Recording
 from popsim.experiments.registry import EXPERIMENTS
 from popsim.sweeps import Sweep, make_sweep
-from popsim.sweeps.config import config_text, parse_axes, read_config
+from popsim.sweeps.sweep_config import config_text, parse_axes, read_config
 
 TEXTS = [
     *[
@@ -350,7 +350,7 @@ def test_the_command_line_is_bounded_alike(arguments, said, tmp_path, capsys):
         ({"axes": {"text": ["x" * 200, *(f"{i}" + "x" * 200 for i in range(1000))]}}, "at most 131072 bytes"),
     ],
 )
-def test_sweeps_of_the_api_are_bounded_alike(sweep, said, tmp_path):
+def test_sweeps_of_the_api_are_bounded_alike(sweep, said, tmp_path, as_users_run):
     with pytest.raises(ValueError, match=said):
         make_sweep(Sweep(Texts(), **{"axes": {}, "seeds": range(2), **sweep}), tmp_path / "sw")
     assert not (tmp_path / "sw").exists()

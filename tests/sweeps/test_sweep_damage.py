@@ -82,7 +82,7 @@ def test_a_cell_that_is_killed_hides_nothing_of_the_others(every, trained, tmp_p
         assert losses.sizes["member"] == 8
         np.testing.assert_array_equal(losses.isel(member=slice(0, 4)), expected)
         assert len(opened.summary()) == 8 and sweep_table(opened)
-        assert opened.examined().counts["damaged"] == 0
+        assert opened.examine().counts["damaged"] == 0
         assert set(verify_sweep(left)) <= {"cells/000001/cell.json"}  # between it and the summary
     for left in copies[:: max(1, len(copies) // 3)]:
         assert_same(run_sweep(left).run(1).ensemble, finished.ensemble)

@@ -44,8 +44,8 @@ def copied(trained, tmp_path):
 def test_a_division_is_read_as_it_was_written(most, n_seeds, tmp_path):
     axes = {"rate": (1e-3, 1e-2, 1e-1), "n_units": (3, 4), "cost": (0.1, 0.2)}
     sweep = Sweep(Swept(), axes, range(2, 2 + n_seeds), most)
-    described = json.loads(json.dumps(sweep.division.described(sweep.axes)))
-    again = sweep.divided_as(Division.parse(described, sweep.axes, n_seeds))
+    described = json.loads(json.dumps(sweep.division.to_json(sweep.axes)))
+    again = sweep.with_division(Division.parse(described, sweep.axes, n_seeds))
     assert again == sweep and again.member_axes == ("rate", "cost") and again.cell_axes == ("n_units",)
     assert [*map(str, again.cells())] == [*map(str, sweep.cells())]
     folder = SweepFolder(tmp_path)

@@ -9,8 +9,8 @@ from swept_runs import Swept
 from popsim.cli import main
 from popsim.experiments import CenterOut, Recording
 from popsim.sweeps import Sweep, make_sweep, open_sweep
-from popsim.sweeps.config import config_text, parse_axes, parse_seeds, read_config
 from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.sweep_config import config_text, parse_axes, parse_seeds, read_config
 
 AXES = {"rate": (1e-3, 1e-2), "n_units": (3, 4), "hidden_noise": (0.0, 0.1, 0.2), "label": ("a", "b")}
 

@@ -14,7 +14,7 @@ from swept_runs import Swept
 from popsim.cli import main
 from popsim.experiments import RunStopped, open_run, run_experiment
 from popsim.report import report_sweep
-from popsim.store.identity import FolderHeldError
+from popsim.store.identity import FolderLockedError
 from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep
 from popsim.sweeps.tables import sweep_table
 
@@ -251,11 +251,11 @@ def test_of_two_processes_that_take_a_cell_one_stops(copied):
     command = [sys.executable, "-c", HOLDING, str(copied / "cells" / "000003")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "held\n"
-        with pytest.raises(FolderHeldError, match="must be free, got .*000003: process .* holds it"):
+        with pytest.raises(FolderLockedError, match="must be free, got .*000003: process .* holds it"):
             run_cell(copied, 3)
         told = []
         left = run_sweep(copied, tell=told.append)
-        assert left.unfinished == [3] and "cell 3 is left to process" in told[-1]
+        assert left.unfinished_cells == [3] and "cell 3 is left to process" in told[-1]
         table = sweep_table(open_sweep(copied))
         assert "cell 3: being trained by process" in table and "3 finished, 1 being trained" in table
     run_sweep(copied)

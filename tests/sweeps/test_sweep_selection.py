@@ -22,7 +22,7 @@ from popsim.report import report_sweep
 from popsim.store import CorruptDataError, MismatchError
 from popsim.sweeps import CellsFailed, Sweep, SweepFolder, make_sweep, open_sweep, run_cell, run_sweep
 from popsim.sweeps.on_dask import run_on_dask
-from popsim.sweeps.populations import Waiting, WaitsForOthers
+from popsim.sweeps.populations import SelectionPending, Waiting
 from popsim.sweeps.slurm import SlurmOptions, slurm_script
 from popsim.training import SharedPopulation, ancestors
 
@@ -73,7 +73,9 @@ def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     path = tmp_path / "sw"
     opened = make_sweep(PARTS, path)
     assert (at_once.sweep.n_cells, PARTS.n_cells) == (1, 2) and PARTS.selects_across_cells
-    with pytest.raises(WaitsForOthers, match="000000 is saved after 3 batches, and waits for cell 1 of its"):
+    with pytest.raises(
+        SelectionPending, match="000000 is saved after 3 batches, and waits for cell 1 of its"
+    ):
         run_cell(path, 0, patience=0.0)
     with pytest.raises(ValueError, match="must not be a cell that selects among the members of others"):
         resume_run(opened.folder.cell(0).path)
@@ -125,8 +127,12 @@ def test_what_others_wrote_is_waited_for_and_checked(tmp_path):
     rows = [{"weights": np.array([[10.0 * own], [own]])} for own in (1, 2)]
     one, other = part(0), part(1)
     one.offer(5, np.array([0.5, 0.25]), rows[0])
-    assert one.has_offered(5) and (one.newest(0), one.newest(1)) == (5, -1)
-    assert one.missing(5) == [1] and other.missing(5, [1]) == [1] and other.missing(5, [0]) == []
+    assert one.has_offered(5) and (one.newest_selection(0), one.newest_selection(1)) == (5, -1)
+    assert (
+        one.missing_trainings(5) == [1]
+        and other.missing_trainings(5, [1]) == [1]
+        and other.missing_trainings(5, [0]) == []
+    )
     other.offer(5, np.array([4.0, 3.0]), rows[1])
     assert one.scores(5).tolist() == [0.5, 3.0, 0.25, 4.0]
     found = one.rows_of(5, np.array([1, 2, 3, 1]), rows[0])["weights"]
@@ -138,7 +144,7 @@ def test_what_others_wrote_is_waited_for_and_checked(tmp_path):
     with pytest.raises(
         CorruptDataError, match="part 1 of .*shared has the members of batches 10, 15, 20, 25"
     ):
-        one.missing(5)
+        one.missing_trainings(5)
     for wrong, said in (
         ({"part": 2}, "`part` must be 0 to 1, got 2"),
         ({"places": (np.array([0, 1]), np.array([1, 2]))}, "each place of a population once"),
@@ -180,7 +186,7 @@ def train_again(population):
         scores, rows = offered(batch, 0, 1)
         if not population.has_offered(batch):
             population.offer(batch, scores, rows)
-        assert not (waits_for := population.missing(batch)), f"it waits for {waits_for}"
+        assert not (waits_for := population.missing_trainings(batch)), f"it waits for {waits_for}"
         rows = population.rows_of(batch, np.arange(4), rows)["weights"]
         received.append((population.scores(batch).tolist(), rows.tolist()))
     return received

@@ -15,7 +15,7 @@ def relevant(trials):
 
 def test_who_adds_up_the_relevant_stream_is_as_good_as_the_formula_and_with_the_other_at_chance(getkey):
     trials = many_trials(ContextIntegration(), getkey(), 8000)
-    choice = popsim.right_choice(trials.targets)
+    choice = popsim.correct_choice(trials.targets)
     np.testing.assert_array_equal(choice, relevant(trials)[0] > 0)
     np.testing.assert_array_equal(choice, trials.conditions["choice"])
     added_up = trials.inputs["evidence"].sum(axis=1)
@@ -49,7 +49,7 @@ def test_two_outputs_ask_for_the_same_choice(getkey):
     key = getkey()
     one, two = (many_trials(ContextIntegration(n_outputs=n), key, 50) for n in (1, 2))
     assert two.targets.values.shape == (50, 28, 2)
-    np.testing.assert_array_equal(popsim.right_choice(one.targets), popsim.right_choice(two.targets))
+    np.testing.assert_array_equal(popsim.correct_choice(one.targets), popsim.correct_choice(two.targets))
 
 
 def test_validation_has_all_combinations_once():

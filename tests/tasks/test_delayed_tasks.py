@@ -39,7 +39,7 @@ def test_the_delay_is_drawn_and_the_go_cue_comes_when_fixation_ends(kind, getkey
     silent = np.arange(trials.timeline.n_steps) < go[:, None]
     assert np.all(trials.targets.values[silent] == 0)
     np.testing.assert_array_equal(trials.targets.values[~silent].sum(-1), 1)
-    np.testing.assert_array_equal(popsim.right_choice(trials.targets), trials.conditions["choice"])
+    np.testing.assert_array_equal(popsim.correct_choice(trials.targets), trials.conditions["choice"])
 
 
 def test_pairs_come_in_both_orders_and_the_faster_one_is_right(getkey):

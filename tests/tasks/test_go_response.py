@@ -28,7 +28,7 @@ def test_a_catch_trial_asks_for_silence_throughout():
     np.testing.assert_allclose(target.counts, 0.2, rtol=1e-6)
     np.testing.assert_array_equal(response.fixation(a_timeline(popsim.NEVER)), 1)
     assert response.is_catch(a_timeline(popsim.NEVER))
-    assert int(popsim.right_choice(target)) == -1
+    assert int(popsim.correct_choice(target)) == -1
 
 
 def test_the_share_of_catch_trials_and_what_they_look_like():
@@ -37,7 +37,7 @@ def test_the_share_of_catch_trials_and_what_they_look_like():
     trials = jax.jit(jax.vmap(lambda key: task.trial(batch=0, key=key)))(keys)
     is_catch = np.asarray(trials.conditions["catch"])
     np.testing.assert_allclose(is_catch.mean(), 0.2, atol=5 * (0.16 / 2000) ** 0.5)
-    choice = np.asarray(popsim.right_choice(trials.targets))
+    choice = np.asarray(popsim.correct_choice(trials.targets))
     np.testing.assert_array_equal(choice == -1, is_catch)
     np.testing.assert_array_equal(choice[~is_catch], trials.conditions["choice"][~is_catch])
     np.testing.assert_array_equal(np.asarray(trials.inputs["fixation"]).min(axis=(1, 2)) == 1, is_catch)

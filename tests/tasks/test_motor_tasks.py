@@ -89,10 +89,10 @@ def test_the_key_decides_the_trial_whatever_is_drawn_beside_it(build_task, getke
 )
 def test_members_may_do_it_with_numbers_of_their_own(build, where, getkey):
     task, key = build(PLANE, **where), getkey()
-    first, second = (popsim.of_member(task, index).trial(batch=0, key=key) for index in range(2))
+    first, second = (popsim.select_member(task, index).trial(batch=0, key=key) for index in range(2))
     assert not jax.tree.all(jax.tree.map(jnp.array_equal, first, second))
     for index, trial in enumerate((first, second)):
-        alone = {name: popsim.of_member(value, index) for name, value in where.items()}
+        alone = {name: popsim.select_member(value, index) for name, value in where.items()}
         same = build(PLANE, **alone).trial(batch=0, key=key)
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), trial, same)
 

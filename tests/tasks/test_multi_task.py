@@ -95,9 +95,9 @@ def test_epochs_events_and_conditions_of_other_tasks_are_marked_as_missing(drawn
     np.testing.assert_array_equal(trials.conditions["catch"], np.where(is_sine, -1, 0))
     selected = (jnp.asarray(leaf[~is_sine]) for leaf in (trials.targets.values, trials.targets.counts))
     choices = popsim.OutputTarget(*selected)
-    np.testing.assert_array_equal(popsim.right_choice(choices), trials.conditions["choice"][~is_sine])
+    np.testing.assert_array_equal(popsim.correct_choice(choices), trials.conditions["choice"][~is_sine])
     with pytest.raises(ValueError, match="`target` must ask for choices"):
-        popsim.right_choice(trials.targets)
+        popsim.correct_choice(trials.targets)
 
 
 def test_validation_has_all_trials_of_all_tasks():
@@ -150,7 +150,7 @@ def test_a_choice_with_one_output_is_refused_beside_tasks_with_several(draw, get
     with pytest.raises(ValueError, match=match):
         drawn_by(MultiTask({"context": one, "decide": TASKS["decide"]}, loss=one.loss))
     mixed = drawn_by(MultiTask({"context": two, "decide": TASKS["decide"]}, loss=one.loss))
-    choice = popsim.right_choice(mixed.targets)
+    choice = popsim.correct_choice(mixed.targets)
     np.testing.assert_array_equal(choice, mixed.conditions["choice"])
 
 

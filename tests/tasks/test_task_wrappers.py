@@ -78,7 +78,7 @@ def test_parameters_may_be_lists_and_differ_between_members():
         InterventionPlan("curl field", popsim.PerMember([3.0, 5.0])),
     ]
     task = WithInterventions(TASK, plans)
-    trials = [draws(popsim.of_member(task, i), 2).interventions for i in range(2)]
+    trials = [draws(popsim.select_member(task, i), 2).interventions for i in range(2)]
     np.testing.assert_array_equal(trials[0]["push"].parameters, [[1.0, 2.0]] * 2)
     assert [float(own["curl field"].parameters[0]) for own in trials] == [3.0, 5.0]
 
@@ -123,7 +123,9 @@ def test_a_share_and_a_parameter_may_follow_schedules_over_batches():
 def test_a_share_may_differ_between_members():
     plan = InterventionPlan("curl field", 5.0, probability=popsim.PerMember([0.0, 1.0]))
     acts = [
-        np.asarray(draws(popsim.of_member(WithInterventions(TASK, [plan]), i), 10).conditions["curl field"])
+        np.asarray(
+            draws(popsim.select_member(WithInterventions(TASK, [plan]), i), 10).conditions["curl field"]
+        )
         for i in range(2)
     ]
     assert not acts[0].any()

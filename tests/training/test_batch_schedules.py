@@ -48,9 +48,9 @@ def test_the_number_of_the_phase():
 
 def test_values_are_leaves_that_may_differ_between_members():
     ramp = LinearSchedule(0.0, popsim.PerMember([1.0, 3.0]), last_batch=2)
-    assert float(popsim.of_member(ramp, 1)(1)) == 1.5
+    assert float(popsim.select_member(ramp, 1)(1)) == 1.5
     for scaled in (popsim.PerMember([1.0, 3.0]) * RAMP, RAMP * popsim.PerMember([1.0, 3.0])):
-        assert [float(popsim.of_member(scaled, i)(15)) for i in range(2)] == [2.0, 6.0]
+        assert [float(popsim.select_member(scaled, i)(15)) for i in range(2)] == [2.0, 6.0]
     assert jax.grad(lambda ramp: ramp(1))(LinearSchedule(0.0, 1.0, last_batch=4)).stop == 0.25
 
 

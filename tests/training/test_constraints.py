@@ -6,7 +6,7 @@ import pytest
 from small_training import KEY, OPTIMIZER, network, train
 from small_training import build as build_model
 
-from popsim import PerMember, make_ensemble, member, of_member
+from popsim import PerMember, make_ensemble, member, select_member
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.per_member import member_values, with_member_values
 from popsim.training import TaskTrainer, TrainState, sgd, train_step, train_step_post
@@ -158,11 +158,13 @@ def test_numbers_may_differ_between_members(getkey, constraint):
 
     constrained = eqx.filter_vmap(constrain)(ensemble, member_values(constraint, 2, "post_step_fns"))
     for index in range(2):
-        alone = of_member(constraint, index)(member(ensemble, index))
+        alone = select_member(constraint, index)(member(ensemble, index))
         np.testing.assert_allclose(recurrent(constrained)[index], recurrent(alone), rtol=1e-5, atol=1e-7)
-    other = of_member(constraint, 1).project(recurrent(member(ensemble, 0)))
+    other = select_member(constraint, 1).project(recurrent(member(ensemble, 0)))
     assert not np.allclose(recurrent(constrained)[0], other)
-    with pytest.raises(ValueError, match=r"`constraint.* differs between members: give `popsim.of_member"):
+    with pytest.raises(
+        ValueError, match=r"`constraint.* differs between members: give `popsim.select_member"
+    ):
         constraint(member(ensemble, 0))
 
 

@@ -121,12 +121,12 @@ def test_what_is_of_popsim_counts_by_its_public_name(monkeypatch):
     """So that it may move to another file, unlike what users write."""
 
     def fingerprints():
-        parts = popsim.PerMember([1.0]), popsim.of_member
+        parts = popsim.PerMember([1.0]), popsim.select_member
         return [fingerprint(part) for part in parts], describe_parts("model", parts, 99)["code"]
 
     before = fingerprints()
     monkeypatch.setattr(popsim.PerMember, "__module__", "popsim.moved")
-    monkeypatch.setattr(popsim.of_member, "__module__", "popsim.moved")
+    monkeypatch.setattr(popsim.select_member, "__module__", "popsim.moved")
     assert fingerprints() == before
     known = fingerprint(doubled)
     monkeypatch.setattr(doubled, "__module__", "script")

@@ -34,7 +34,7 @@ class ForwardMode(AbstractGradient):
 
             return unravel(jax.vmap(derivative)(jnp.eye(weights.size, dtype=weights.dtype))), part(params)
 
-        gradients, batch = run.over_parts(differentiate)
+        gradients, batch = run.map_minibatches(differentiate)
         return gradients, batch, carry
 
 

@@ -13,10 +13,10 @@ import small_training
 from small_training import OPTIMIZER, RunningSum, build, member_of, train
 
 import popsim
-from popsim.experiments.info import read_run_info
-from popsim.experiments.info_table import info_table
+from popsim.experiments.run_info import read_run_info
+from popsim.experiments.run_info_table import info_table
 from popsim.training import NonfiniteError, TaskTrainer
-from popsim.training.loop.schedule import CallSchedule
+from popsim.training.loop.batches import CallDivision
 
 pytestmark = pytest.mark.slow
 
@@ -163,7 +163,7 @@ def test_one_model_freezes_too():
 
 def test_training_ends_after_the_batch_in_which_the_last_member_froze(tmp_path, monkeypatch):
     """However many batches are made at a time; a resumed one has nothing to do."""
-    monkeypatch.setattr(CallSchedule, "next_count", lambda schedule: 5)
+    monkeypatch.setattr(CallDivision, "next_count", lambda schedule: 5)
     poisoned = eqx.tree_at(lambda t: t.poison, Poisoned(), popsim.PerMember(jnp.full(3, jnp.nan)))
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
     with pytest.warns(UserWarning, match="member 0, 1, 2 .*training ends"):

@@ -8,7 +8,7 @@ from small_training import OPTIMIZER, assert_same, build, train
 import popsim
 from popsim.store import leaf_names
 from popsim.training import TaskTrainer, adam, select_trainables, sgd
-from popsim.training.loop.schedule import training_phases
+from popsim.training.loop.batches import training_phases
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from swept_runs import Swept
 
 import popsim
 from popsim.experiments import read_run_info, register_experiment, resume_run, run_experiment
-from popsim.experiments.info_table import info_table
+from popsim.experiments.run_info_table import info_table
 from popsim.training import (
     AbstractPopulationUpdate,
     Curriculum,
@@ -382,7 +382,7 @@ def twice(where, population):
         (lambda population, state: None, "must return a population, what it keeps and what it records, got"),
         (with_(stopped=np.ones(4)), "`stopped` of Odd must be True or False for each of the 4 members"),
         (with_(stopped=np.ones(4, bool)), "Odd stops members, and must have `may_stop = True`"),
-        (with_(began_anew=True), "`began_anew` of Odd must be True or False for each of the 4"),
+        (with_(restarted=True), "`restarted` of Odd must be True or False for each of the 4"),
         (with_(hyperparameters={"rate": np.ones(4)}), "`hyperparameters` of Odd must keep names and shapes"),
         (with_(model=None), "Odd must return a model of the structure given"),
         (
@@ -474,7 +474,7 @@ class CopyBest(AbstractPopulationUpdate):
     asks: bool = eqx.field(static=True, default=True)
 
     def __call__(self, population, results, state, *, batch, key):
-        scores = population.everyone(results.total_loss) if self.asks else np.zeros(4)
+        scores = population.gather_scores(results.total_loss) if self.asks else np.zeros(4)
         parents = np.full(population.n_members, int(np.argmin(scores)))
         return population.take(parents if self.parents is None else self.parents), state, {"from": parents}
 
@@ -504,7 +504,7 @@ def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
     [
         (CopyBest(parents=[0, 1, 2, 4]), "`parents` must be 4 places, each from 0 to 3"),
         (CopyBest(parents=[0, 1]), "`parents` must be 4 places"),
-        (CopyBest(asks=False), "`everyone` must be called before `take`"),
+        (CopyBest(asks=False), "`gather_scores` must be called before `take`"),
     ],
 )
 def test_parents_are_checked(update, said):
@@ -576,7 +576,7 @@ def test_an_experiment_whose_members_all_stop_is_finished(tmp_path):
     run = run_experiment(StoppingSwept(n_batches=40, log_step=4), tmp_path / "run", quiet=True)
     assert run.is_finished and run.history.sizes["batch"] == 12
     info = read_run_info(run.folder.path)
-    assert info.n_until_held == 12 and not info.frozen and {*info.stopped.values()} == {12}
+    assert info.n_until_inactive == 12 and not info.frozen and {*info.stopped.values()} == {12}
     told = info_table(info)
     assert "finished: all members stopped after 12 of 40 batches" in told and "4 from batch 12 on" in told
     assert resume_run(run.folder.path, quiet=True).n_batches_trained == 12

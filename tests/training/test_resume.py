@@ -25,7 +25,7 @@ from popsim.training import TaskTrainer, adam, open_history, rules
 from popsim.training.history.history import HistoryRecorder
 from popsim.training.loop import host_loop
 from popsim.training.loop.batch_loop import BatchLoop
-from popsim.training.loop.plan import TrainingPlan
+from popsim.training.loop.training_plan import TrainingPlan
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def test_keeping_a_training_changes_no_bit(whole, tmp_path):
 @pytest.mark.full  # in short: test_whatever_ends_a_training_what_is_finished_is_saved
 def test_a_training_stopped_after_each_of_its_batches_is_the_same(whole, tmp_path, monkeypatch):
     """Resume of a resume, with schedules, phases, toggles, resets, updated losses and recorded trials."""
-    monkeypatch.setattr("popsim.training.loop.plan.CAPACITY", 1)
+    monkeypatch.setattr("popsim.training.loop.training_plan.CAPACITY", 1)
     for made in range(1, N):
         trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, stop=stopping_after(1), **OPTIONS)
         _, history = resumed(tmp_path, trainer)
@@ -209,7 +209,7 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
     "validation": (
         RuntimeError,
         None,
-        lambda patch: in_call(2, fail, host_loop, "checked_metrics", patch),
+        lambda patch: in_call(2, fail, host_loop, "as_metrics", patch),
     ),
     "a log function that saves elsewhere": (SaveError, 8, lambda patch: {}),
 }

@@ -19,7 +19,7 @@ LARGEST_SHARD_BYTES = 2**26
 MOST_SHARDS = 2**31
 
 Shape = tuple[int, ...]
-Place = tuple[int, ...]
+ShardIndex = tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,11 +50,11 @@ class ArrayLayout:
         """Return the same layout with another number of rows, if the array grows."""
         return dataclasses.replace(self, shape=(length, *self.shape[1:])) if self.grows else self
 
-    def shard_name(self, place: Place) -> str:
+    def shard_name(self, place: ShardIndex) -> str:
         """Return the file name of a shard."""
         return ".".join(["c", *map(str, place)])
 
-    def places(self, first: int | None = None) -> Iterator[Place]:
+    def places(self, first: int | None = None) -> Iterator[ShardIndex]:
         """Yield the places of the shards in order, lazily, all or those at `first` along the first axis."""
         counts = self.shards_by_axis
         stride = math.prod(counts[1:])
@@ -62,7 +62,7 @@ class ArrayLayout:
         for number in numbers:
             yield tuple(map(int, np.unravel_index(number, counts)))
 
-    def block(self, place: Place) -> tuple[slice, ...]:
+    def block(self, place: ShardIndex) -> tuple[slice, ...]:
         """Return the slices of the array that the shard at `place` holds."""
         parts = zip(place, self.shard, self.shape, strict=True)
         return tuple(slice(i * part, min((i + 1) * part, length)) for i, part, length in parts)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from popsim._checks import memory_of_machine, warn_caller
-from popsim.store.arrays._layout import ArrayLayout, Place, Shape
+from popsim.store.arrays._layout import ArrayLayout, Shape, ShardIndex
 from popsim.store.files import CorruptDataError, missing_file, read_plain, write_file
 from popsim.store.json_files import read_json
 
@@ -103,7 +103,7 @@ class StoredArray:
             raise CorruptDataError(f"{self.folder} must hold {declared} bytes, got {n_bytes} bytes on disk.")
         return n_bytes
 
-    def check_seals(self, places: Iterable[Place] | None = None) -> list[Path]:
+    def check_seals(self, places: Iterable[ShardIndex] | None = None) -> list[Path]:
         """Check that files are of the run, in their places, and hold the committed rows.
 
         **Returns:** the files at `places`, or all.

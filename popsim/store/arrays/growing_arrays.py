@@ -22,7 +22,7 @@ from popsim.store.arrays._commit_record import (
 from popsim.store.arrays._layout import BUFFERED_BYTES, ArrayLayout, cut
 from popsim.store.arrays._stored_array import StoredArray
 from popsim.store.arrays.inspection import remove_array, remove_stale
-from popsim.store.files import SaveError, finished_name, real_path, remove_left_over, saving, unfinished
+from popsim.store.files import SaveError, finished_name, real_path, remove_left_over, saving, unfinished_name
 from popsim.store.identity import new_run_id
 
 __all__ = ["GrowingArrays"]
@@ -59,7 +59,7 @@ class RowBuffer:
                 self._rows, self._n_written = None, self.length
                 yield self.length // n_shard - 1, shard
 
-    def unwritten(self) -> tuple[int, np.ndarray] | None:
+    def unwritten_rows(self) -> tuple[int, np.ndarray] | None:
         """Return the number and the rows so far of the last shard, if it has unwritten rows."""
         if self._n_written == self.length:
             return None
@@ -160,7 +160,7 @@ class GrowingArrays:
             check_array(name, axes, array)
             check_axes(lengths, name, axes, array.shape)
         attributes, run_id = check_attributes(attributes or {}), run_id or new_run_id()
-        partial = unfinished(path)
+        partial = unfinished_name(path)
         with saving(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             for sibling in [*path.parent.iterdir()]:
@@ -205,7 +205,7 @@ class GrowingArrays:
         return self._record.lengths
 
     @property
-    def appended(self) -> dict[str, int]:
+    def appended_lengths(self) -> dict[str, int]:
         """The number of appended rows, committed or not, by growing axis."""
         return {buffer.layout.axes[0]: buffer.length for buffer in self._buffers.values()}
 
@@ -252,7 +252,7 @@ class GrowingArrays:
         attributes = self._record.attributes if attributes is None else check_attributes(attributes)
         self._interrupted = True
         for buffer in self._buffers.values():
-            if (unwritten := buffer.unwritten()) is not None:
+            if (unwritten := buffer.unwritten_rows()) is not None:
                 self._write(buffer.array, *unwritten)
         self._wait(0)
         layouts = {name: buffer.layout for name, buffer in self._buffers.items()}

@@ -70,16 +70,16 @@ def remove_stale(group: Path, layouts: Mapping[str, ArrayLayout]) -> None:
     for name, layout in layouts.items():
         needed = {layout.shard_name(place) for place in layout.places()} | {"zarr.json"}
         for file in (group / name).iterdir():
-            if _is_own(file.name) and file.name not in needed:
+            if _is_of_arrays(file.name) and file.name not in needed:
                 file.unlink()
 
 
 def _may_go(name: str) -> bool:
     """Whether a file may be removed with its folder."""
-    return _is_own(name) or is_of_system(name)
+    return _is_of_arrays(name) or is_of_system(name)
 
 
-def _is_own(name: str) -> bool:
+def _is_of_arrays(name: str) -> bool:
     return name == "zarr.json" or name.startswith("c.") or finished_name(name) is not None
 
 

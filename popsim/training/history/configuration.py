@@ -16,7 +16,7 @@ from popsim._compiled import current_engine
 from popsim._fingerprint import fingerprint, source_fingerprint
 from popsim._numeric_flags import NUMERIC_FLAGS, numeric_flags
 from popsim.store import as_json_numbers
-from popsim.training.loop.plan import TrainingPlan
+from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.steps.gradients import BackpropThroughTime
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.version import __version__
@@ -68,7 +68,7 @@ class Configuration:
             "batch_size": training.batch_size,
             "start_batch": training.start_batch,
             "ensemble_random_trials": not plan.shared_trials,
-            **({} if population is None else {"population": population.described}),
+            **({} if population is None else {"population": population.label}),
             "trainables_dtype": None if kept_as is None else str(np.dtype(kept_as)),
             "key implementation": str(jax.random.key_impl(training.key)),
             **numeric_flags(),
@@ -143,11 +143,11 @@ def differences(
 def model_structure(model: PyTree) -> PyTree:
     """Return a model, or one of `jax.ShapeDtypeStruct`, with arrays replaced by dtype and shape."""
 
-    def described(leaf: Any) -> Any:
+    def leaf_shape(leaf: Any) -> Any:
         is_array = eqx.is_array(leaf) or isinstance(leaf, jax.ShapeDtypeStruct)
         return f"{leaf.dtype} {leaf.shape}" if is_array else leaf
 
-    return jax.tree.map(described, model)
+    return jax.tree.map(leaf_shape, model)
 
 
 def _places(params: PyTree) -> list[bool]:

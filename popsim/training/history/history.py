@@ -135,7 +135,7 @@ class TaskTrainerHistory(eqx.Module):
     validation_batch: Int[np.ndarray, " log"]
     validation_loss: LossValues
     metrics: dict[str, Shaped[np.ndarray, "log ..."]]
-    trainables_batch: Int[np.ndarray, " kept"]
+    trainables_batch: Int[np.ndarray, " recorded"]
     model_trainables: PyTree
     trial_specs: Mapping[int, Trial]
     frozen_from: Int[np.ndarray, "*member"]
@@ -183,11 +183,11 @@ class HistoryRecorder(Observer):
     def on_batches(self, batches: FinishedBatches) -> None:
         numbers = np.arange(batches.first, batches.last + 1)
         self._rows.append(BATCH, numbers, batches.records)
-        if batches.kept.size:
+        if batches.recorded_batches.size:
             rows = jax.tree.map_with_path(
-                lambda path, rows: self._as_stored(path, rows, batches.kept), batches.trainables
+                lambda path, rows: self._as_stored(path, rows, batches.recorded_batches), batches.trainables
             )
-            self._rows.append(TRAINABLES, batches.kept, rows)
+            self._rows.append(TRAINABLES, batches.recorded_batches, rows)
         for batch in np.intersect1d(self._spec_batches, numbers):
             arrays = eqx.filter(self._trials_of(int(batch), batches.state.hyperparameters), eqx.is_array)
             row = jax.tree.map(lambda leaf: np.asarray(leaf)[None], arrays)

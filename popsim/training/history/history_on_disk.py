@@ -151,7 +151,7 @@ class RowsOnDisk(AbstractHistoryRows):
     @property
     def n_rows(self) -> dict[str, int]:
         """The number of rows so far, by axis."""
-        return self._arrays.appended
+        return self._arrays.appended_lengths
 
     def commit(self, n_rows: dict[str, int], **attributes: Any) -> None:
         """Write the rows, then their number.

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from popsim._checks import warn_caller
-from popsim._numeric_flags import unknown_flags
+from popsim._numeric_flags import missing_flags
 from popsim.loss import LossValues
 from popsim.store import (
     Checkpoints,
@@ -34,7 +34,7 @@ from popsim.store.run_parts import RunParts, check_parts
 from popsim.training.history.configuration import Configuration, differences
 from popsim.training.history.history import BATCH, TRAINABLES, TRIALS, VALIDATION, update_axis
 from popsim.training.history.history_on_disk import RowsOnDisk, member_axis, member_labels
-from popsim.training.loop.plan import TrainingPlan
+from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import LogEntry
 from popsim.training.steps.train_state import TrainState, named_state, with_named_state
 
@@ -139,7 +139,7 @@ class TrainingStore:
                 f"the checkpoint after batch {details['step'] - 1} in {self.folder.path} must be of this "
                 f"training, got another one: they differ in {'; '.join(different)}."
             )
-        if unknown := unknown_flags(details["configuration"]):
+        if unknown := missing_flags(details["configuration"]):
             warn_caller(
                 f"the training in {self.folder.path} does not say under which {', '.join(unknown)} of JAX it "
                 "began: it continues under the present ones, which may change its numbers."
@@ -241,7 +241,7 @@ class TrainingStore:
             self._parts = parts
 
     @property
-    def saved(self) -> str:
+    def resume_hint(self) -> str:
         """A message on what is saved of the training and how to resume."""
         where, is_run = self.folder.path, self.folder.description.exists()
         if self._saved_step < 0:

@@ -57,7 +57,7 @@ class BatchLoop(eqx.Module):
     - `capacity`: the largest number of steps in a call.
     - `n_kept`: the largest number of steps in a call whose trainables are kept.
     - `member_batch_size`: how many members are trained at a time; None for all.
-    - `skips_held`: whether members that `loss_fn_state.is_held` tells, which do not change, are left out once
+    - `skips_inactive`: whether members of `loss_fn_state.is_inactive`, which do not change, are left out once
         they fill a block.
     - `mesh`: the devices over which the member axis is divided; None for one device.
     """
@@ -70,7 +70,7 @@ class BatchLoop(eqx.Module):
     capacity: int = eqx.field(static=True, default=64)
     n_kept: int = eqx.field(static=True, default=0)
     member_batch_size: int | None = eqx.field(static=True, default=None)
-    skips_held: bool = eqx.field(static=True, default=False)
+    skips_inactive: bool = eqx.field(static=True, default=False)
     mesh: jax.sharding.Mesh | None = eqx.field(static=True, default=None)
 
     def __call__(
@@ -119,9 +119,9 @@ class BatchLoop(eqx.Module):
 
         members = (arrays, self.member_ids, self.member_values)
         block = self.member_batch_size
-        if self.skips_held and block is not None and block < self.member_ids.shape[0]:
-            is_held = state.loss_fn_state.is_held
-            arrays, record = _map_blocks_with_active(one_member, members, is_held, block)
+        if self.skips_inactive and block is not None and block < self.member_ids.shape[0]:
+            is_inactive = state.loss_fn_state.is_inactive
+            arrays, record = _map_blocks_with_active(one_member, members, is_inactive, block)
         else:
             arrays, record = map_members(one_member, members, block)
         return dataclasses.replace(state, step=state.step + 1, **eqx.combine(arrays, static)), record
@@ -163,25 +163,25 @@ class BatchLoop(eqx.Module):
 def _map_blocks_with_active(
     one_member: Callable[[PyTree[Array]], tuple[PyTree[Array], PyTree[Array]]],
     members: tuple[PyTree[Array], ...],
-    is_held: Bool[Array, " member"],
+    is_inactive: Bool[Array, " member"],
     block: int,
 ) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Return what `jax.lax.map(one_member, members, batch_size=block)` does, without blocks of held members.
+    """Return what `jax.lax.map(one_member, members, batch_size=block)` does, skipping inactive members.
 
-    The members that are not held come first, in order, and fill ceil(n_active / block) blocks. Those in no
+    The active members come first, in order, and fill ceil(n_active / block) blocks. Those in no
     block keep their arrays, and their records are NaN.
 
     **Arguments:**
 
     - `one_member`: from the arrays of a member, and what else it takes, to its next arrays and its record.
     - `members`: the arrays of all members, and what else the function takes.
-    - `is_held`: which members do not change.
+    - `is_inactive`: which members do not change.
     - `block`: the number of members in a block.
     """
-    n_members = is_held.shape[0]
-    order = jnp.argsort(is_held, stable=True)
+    n_members = is_inactive.shape[0]
+    order = jnp.argsort(is_inactive, stable=True)
     places = jnp.pad(order, (0, -n_members % block), constant_values=n_members)  # which are dropped below
-    n_blocks = (jnp.sum(~is_held) + block - 1) // block
+    n_blocks = (jnp.sum(~is_inactive) + block - 1) // block
     arrays, *constants = members
 
     def members_at(block_places: Int[Array, " block"], arrays: PyTree[Array]) -> tuple[PyTree[Array], ...]:
@@ -240,7 +240,7 @@ def _compiled_run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tupl
     spec = jax.sharding.PartitionSpec
     by_member, replicated, rows_by_member = spec("member"), spec(), spec(None, "member")
     member_arrays, shared, buffers = jax.shard_map(
-        _traced_outside_of_meshes(on_one_device),
+        _trace_outside_meshes(on_one_device),
         mesh=loop.mesh,
         in_specs=(by_member, by_member, by_member, replicated, replicated),
         out_specs=(by_member, replicated, rows_by_member),
@@ -249,7 +249,7 @@ def _compiled_run(loop: BatchLoop, donated: tuple[TrainState, CallPlan]) -> tupl
     return dataclasses.replace(state, **shared, **eqx.combine(member_arrays, static)), buffers
 
 
-def _traced_outside_of_meshes(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
+def _trace_outside_meshes(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """Trace the function as if on a single device: diffrax's loops cannot be differentiated in a mesh."""
 
     def call(*arguments):

@@ -20,9 +20,9 @@ from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble, validatio
 from popsim.randomness import key_stream
 from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
-from popsim.training.loop.plan import TrainingPlan
-from popsim.training.loop.schedule import CallSchedule
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, checked_metrics
+from popsim.training.loop.batches import CallDivision
+from popsim.training.loop.training_plan import TrainingPlan
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, as_metrics
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.population_updates.exchange import StoppedWaiting
 from popsim.training.population_updates.hyperparameters import with_present_values
@@ -63,10 +63,12 @@ class HostLoop:
         """
         with contextlib.ExitStack() as ends:
             for observer in reversed(self.observers):
-                ends.push(lambda _, error, __, told=observer: self._tell([told], lambda o: o.on_end(error)))
+                ends.push(
+                    lambda _, error, __, ending=observer: self._notify([ending], lambda o: o.on_end(error))
+                )
             return self._train_batches(state, began)
 
-    def _tell(self, observers: Sequence[Observer], tell: Callable[[Observer], None]) -> None:
+    def _notify(self, observers: Sequence[Observer], tell: Callable[[Observer], None]) -> None:
         """Call a method of each observer; Ctrl-C waits for those that record."""
         for observer in observers:
             with _interrupts_wait() if observer.is_recording else contextlib.nullcontext():
@@ -74,7 +76,7 @@ class HostLoop:
 
     def _train_batches(self, state: TrainState, began: float) -> TrainState:
         plan, updates = self.plan, self.plan.population_updates
-        calls = CallSchedule(
+        calls = CallDivision(
             int(state.step),
             plan.training.n_batches,
             {*plan.batches.callbacks, *(batch - 1 for batch in (*plan.batches.resets, *self.loops))},
@@ -85,12 +87,12 @@ class HostLoop:
         if plan.trainer.nonfinite == "raise":  # members may have frozen before, under "freeze"
             self._report_frozen(np.full_like(frozen_from, NOT_FROZEN), frozen_from, ends=False)
         if self._has_ended(state, frozen_from):
-            if not calls.finished:
+            if not calls.is_finished:
                 warn_caller("training does not continue: every member is frozen or stopped.")
             return state
         finishes_calls = False  # the first one, which compiles, may be interrupted
         results: Results | None = None
-        while not calls.finished:
+        while not calls.is_finished:
             try:
                 state = self._replace(state, calls.next_batch - 1, results)
             except StoppedWaiting:
@@ -105,14 +107,14 @@ class HostLoop:
                     observer.on_batches(batches)
             finishes_calls = plan.trainer.folder is not None
             state, results = self._pause(state, batches, began)
-            if self._has_ended(state, self._frozen_from(state)) or self._is_told_to_stop():
+            if self._has_ended(state, self._frozen_from(state)) or self._should_stop():
                 break
         return state
 
     def _pause(
         self, state: TrainState, batches: FinishedBatches, began: float
     ) -> tuple[TrainState, Results | None]:
-        """Do what is due after some batches, but for what replaces members.
+        """Do what is due after the batches of a call, except replacing members.
 
         **Returns:** the state afterwards, and its results on the validation trials if they are known.
         """
@@ -123,8 +125,8 @@ class HostLoop:
         if entry is None and has_changed and self._has_ended(after, self._frozen_from(after)):
             entry = self._log_entry(batches, results, began)  # the last batch has a log point
         if entry is not None:
-            self._tell(self.observers, lambda observer: observer.on_log_point(entry))
-        self._tell(self.observers, lambda observer: observer.on_pause(batches.last))
+            self._notify(self.observers, lambda observer: observer.on_log_point(entry))
+        self._notify(self.observers, lambda observer: observer.on_pause(batches.last))
         return after, None if has_changed else results
 
     def _has_ended(self, state: TrainState, frozen_from: Int[np.ndarray, "*member"]) -> bool:
@@ -139,7 +141,7 @@ class HostLoop:
         stops = np.asarray(self.plan.layout.gather(state.loss_fn_state.stops))
         return np.asarray(stops != NOT_FROZEN)
 
-    def _is_told_to_stop(self) -> bool:
+    def _should_stop(self) -> bool:
         stop = self.plan.trainer.stop
         return stop is not None and stop()
 
@@ -171,9 +173,9 @@ class HostLoop:
         )
         after = plan.layout.spread_state(after)
         self._report_frozen(
-            batches.frozen_from, self._frozen_from(after), ends=False, what="what population updates made"
+            batches.frozen_from, self._frozen_from(after), ends=False, subject="what population updates made"
         )
-        self._tell(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
+        self._notify(self.observers, lambda observer: observer.on_updates(batches.last, records, after))
         return after
 
     def _replace(self, state: TrainState, last: int, results: Results | None) -> TrainState:
@@ -183,33 +185,33 @@ class HostLoop:
         to the same batch.
         """
         plan, updates = self.plan, self.plan.population_updates
-        if not updates.due(last, replaces=True):
+        if not updates.due_updates(last, replaces=True):
             return state
         if plan.training.population is not None:
-            self._tell(self.observers, lambda observer: observer.on_rendezvous())
+            self._notify(self.observers, lambda observer: observer.on_rendezvous())
         after, records = updates.replace(
             plan.layout.gather_state(state),
             self._of_members(results or self._results(state)),
             last,
             recorded=plan.recorded,
-            is_told_to_stop=self._is_told_to_stop,
+            should_stop=self._should_stop,
         )
-        self._tell(self.observers, lambda observer: observer.on_replacement(last, records))
+        self._notify(self.observers, lambda observer: observer.on_replacement(last, records))
         after = plan.layout.spread_state(after)
         frozen_from = self._frozen_from(after)
         by_parents = np.where(frozen_from == last + 1, NOT_FROZEN, frozen_from)
-        self._report_frozen(by_parents, frozen_from, ends=False, what="what population updates made")
+        self._report_frozen(by_parents, frozen_from, ends=False, subject="what population updates made")
         return after
 
-    def _call(self, state: TrainState, calls: CallSchedule) -> tuple[TrainState, FinishedBatches]:
+    def _call(self, state: TrainState, calls: CallDivision) -> tuple[TrainState, FinishedBatches]:
         """Call the compiled loop for the next batches."""
         plan, began = self.plan, time.perf_counter()
         first, count = calls.next_batch, calls.next_count()
         if first in plan.batches.resets:
             state = with_fresh_optimizer(state, plan.layout.spread(plan.new_state.opt_state))
         loop = self.loops[max(batch for batch in self.loops if batch <= first)]
-        trainable_batches = plan.batches.kept[
-            (plan.batches.kept >= first) & (plan.batches.kept < first + count)
+        trainable_batches = plan.batches.recorded_batches[
+            (plan.batches.recorded_batches >= first) & (plan.batches.recorded_batches < first + count)
         ]
         rows = np.full(loop.capacity, loop.n_kept)
         rows[trainable_batches - first] = np.arange(trainable_batches.size)
@@ -229,12 +231,12 @@ class HostLoop:
             first=first,
             count=count,
             records=self._filled_rows(buffers.records, count),
-            kept=trainable_batches,
+            recorded_batches=trainable_batches,
             trainables=self._filled_rows(buffers.trainables, trainable_batches.size),
             state=state,
             frozen_from=frozen_from,
             logs=ended or plan.batches.is_logged(first + count - 1),
-            updates=bool(plan.population_updates.due(first + count - 1, replaces=False)),
+            updates=bool(plan.population_updates.due_updates(first + count - 1, replaces=False)),
         )
         calls.record_call(count, time.perf_counter() - began)
         return state, batches
@@ -253,7 +255,7 @@ class HostLoop:
         now: Int[np.ndarray, "*member"],
         *,
         ends: bool,
-        what: str = "the loss, the parameters or the optimizer state",
+        subject: str = "the loss, the parameters or the optimizer state",
     ) -> None:
         """Warn of, or raise for, the members that froze; `ends` is whether no other is left."""
         new = np.flatnonzero((now != NOT_FROZEN) & (before == NOT_FROZEN))
@@ -261,7 +263,7 @@ class HostLoop:
             return
         who = "the model" if now.ndim == 0 else f"member {', '.join(map(str, new))}"
         when = ", ".join(map(str, np.atleast_1d(now)[new]))
-        failure = f"{what} of {who} were not finite in batch {when}"
+        failure = f"{subject} of {who} were not finite in batch {when}"
         if self.plan.trainer.nonfinite == "raise":
             raise NonfiniteError(failure + ".")
         no_other = "stopped or frozen" if np.any(now == NOT_FROZEN) else "frozen"
@@ -269,7 +271,7 @@ class HostLoop:
         warn_caller(f"{failure}: from then on it is kept as it was before{end}.")
 
     def _log_entry(self, batches: FinishedBatches, results: Results, began: float) -> LogEntry:
-        """Return the log point after some batches, with the results of the validation trials."""
+        """Return the log point after these batches, with the results of the validation trials."""
         model, validation, trials, metrics = results()
         last = jax.tree.map(lambda rows: np.array(rows[-1]), batches.records)
         return LogEntry(
@@ -315,7 +317,7 @@ def _validate(
     else:
         results = evaluate(model, task, trials=trials, member_id=plan.member_ids, key=key)
     metrics: Mapping[str, Any] = {} if metrics_of is None else metrics_of(results.states, trials)
-    return results, trials, checked_metrics(metrics, plan.count)
+    return results, trials, as_metrics(metrics, plan.count)
 
 
 @contextlib.contextmanager

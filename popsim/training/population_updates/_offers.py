@@ -72,7 +72,7 @@ class Offers:
             belongs_to={**self.owner, "content": kind},
         )
 
-    def noted(self) -> dict[int, Digests]:
+    def read_digests(self) -> dict[int, Digests]:
         """Return the digests of the files of each selection, by its batch; empty before the first one.
 
         **Raises:** `MismatchError` if the list is of another training; `CorruptDataError` if it is damaged.
@@ -93,20 +93,20 @@ class Offers:
             raise CorruptDataError(f"{self.note} must list {' and '.join(KINDS)} of each selection.")
         return offers
 
-    def complete(self) -> list[int]:
+    def complete_selections(self) -> list[int]:
         """Return the batches of the selections whose files are all present, ascending."""
-        noted = self.noted()
+        noted = self.read_digests()
         return sorted(set(noted).intersection(*(self.files(kind).steps() for kind in KINDS)))
 
     def check_not_past(self, batch: int) -> None:
-        """Check that the training has not gone on after the selection before a batch without its files.
+        """Check that the training has not continued past the selection before a batch without its files.
 
         A network file system may show the list before the files that it names, but no file of a folder
         before an earlier one of the same folder.
 
         **Raises:** `CorruptDataError` naming what is gone.
         """
-        batches = sorted(self.noted())
+        batches = sorted(self.read_digests())
         if batch in batches:
             for kind in KINDS:
                 if max(self.files(kind).steps(), default=-1) > batch:
@@ -133,7 +133,7 @@ class Offers:
     def damage(self) -> dict[str, str]:
         """Read all files, and return what is wrong, by file; empty if nothing."""
         try:
-            noted = self.noted()
+            noted = self.read_digests()
         except ValueError as error:
             return {self.note.name: str(error)}
         problems = {}
@@ -146,7 +146,7 @@ class Offers:
                     else:
                         files.verify(batch)
                 except ValueError as error:
-                    if batch in files.steps() or batch in self.noted():  # or it was removed meanwhile
+                    if batch in files.steps() or batch in self.read_digests():  # or it was removed meanwhile
                         problems[f"{files.path.name}/{batch:09d}.safetensors"] = str(error)
         return problems
 
@@ -167,7 +167,7 @@ class Offers:
         return files
 
     def _check_digest(self, batch: int, kind: str, digest: str) -> None:
-        digests = self.noted().get(batch)
+        digests = self.read_digests().get(batch)
         if digests is None:
             raise CorruptDataError(f"{self.note} must list the selection before batch {batch}; it does not.")
         if digest != digests[kind]:
@@ -176,12 +176,12 @@ class Offers:
                 f"{self.note.name}; it is another file, or was changed. {BEGIN_AGAIN}"
             )
 
-    def has(self, batch: int) -> bool:
+    def has_selection(self, batch: int) -> bool:
         """Whether this training has offered its members for a selection, with all files as they were written.
 
         **Raises:** `CorruptDataError` or `MismatchError` naming a file that is not.
         """
-        is_noted = batch in self.noted()
+        is_noted = batch in self.read_digests()
         present = [kind for kind in KINDS if batch in self.files(kind).steps()]
         for kind in present:
             if is_noted:
@@ -199,7 +199,7 @@ class Offers:
         """
         with saving(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        noted = self.noted()
+        noted = self.read_digests()
         digests: Digests = {}
         for kind in reversed(KINDS):
             files = self.files(kind)

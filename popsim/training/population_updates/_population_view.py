@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from popsim.per_member import aligned_mask
-from popsim.training.population_updates._returned import Named, changed_leaves, where_active
+from popsim.training.population_updates._return_checks import Named, changed_leaves, where_active
 from popsim.training.population_updates.base import Population
-from popsim.training.population_updates.hyperparameters import Place, values_at, with_values_at
+from popsim.training.population_updates.hyperparameters import HyperparameterLeaf, values_at, with_values_at
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.member_step import NOT_FROZEN
 from popsim.training.steps.train_state import TrainState
@@ -29,7 +29,7 @@ class PopulationView:
     - `shared`: the trainings over which the population is divided; None for one training.
     """
 
-    places: Mapping[str, tuple[Mapping[str, Place], Mapping[str, Place]]]
+    places: Mapping[str, tuple[Mapping[str, HyperparameterLeaf], Mapping[str, HyperparameterLeaf]]]
     count: int | None
     shared: SharedPopulation | None
 
@@ -39,16 +39,16 @@ class PopulationView:
         values = {name: np.array(value) for name, value in values_at(state, self.places[label][0]).items()}
         shared, n_members = self.shared, self.count or 1
         return Population(
-            model=self.by_member(state.model),
-            hyperparameters=self.by_member(values),
+            model=self.add_member_axis(state.model),
+            hyperparameters=self.add_member_axis(values),
             frozen=np.atleast_1d(np.asarray(carry.frozen_from != NOT_FROZEN)),
             stopped=np.atleast_1d(np.asarray(carry.stops != NOT_FROZEN)),
-            began_anew=np.zeros(n_members, bool),
+            restarted=np.zeros(n_members, bool),
             places=np.arange(n_members) if shared is None else np.asarray(shared.own_places),
             size=n_members if shared is None else sum(places.size for places in shared.places),
         )
 
-    def places_that_stay(self, label: str) -> dict[str, Place]:
+    def kept_hyperparameters(self, label: str) -> dict[str, HyperparameterLeaf]:
         """Return where the hyperparameters are that a member keeps when an update replaces it.
 
         They are those of the optimizer that differ between members, and those that other updates set.
@@ -58,30 +58,30 @@ class PopulationView:
             name: place for places in (self.places[label][1], *by_others) for name, place in places.items()
         }
 
-    def by_member(self, tree: PyTree) -> PyTree:
+    def add_member_axis(self, tree: PyTree) -> PyTree:
         """Return arrays with a leading member axis, also of a single model."""
         if self.count is not None:
             return tree
         return jax.tree.map(lambda leaf: leaf[None] if _is_array(leaf) else leaf, tree)
 
-    def single(self, tree: PyTree) -> PyTree:
-        """Invert `by_member`."""
+    def drop_member_axis(self, tree: PyTree) -> PyTree:
+        """Invert `add_member_axis`."""
         if self.count is not None:
             return tree
         return jax.tree.map(lambda leaf: leaf[0] if _is_array(leaf) else leaf, tree)
 
     def update_states(self, state: TrainState) -> dict[str, Named]:
         """Return what the updates keep, copied, as arrays with a member axis."""
-        return self.by_member(jax.tree.map(np.array, dict(state.population_update_states)))
+        return self.add_member_axis(jax.tree.map(np.array, dict(state.population_update_states)))
 
     def with_states(self, state: TrainState, update_states: Mapping[str, Named]) -> TrainState:
         """Return the state with what the updates keep."""
-        states = jax.tree.map(jnp.asarray, self.single(dict(update_states)))
+        states = jax.tree.map(jnp.asarray, self.drop_member_axis(dict(update_states)))
         return dataclasses.replace(state, population_update_states=states)
 
     def with_values(self, state: TrainState, label: str, values: Mapping[str, Any]) -> TrainState:
         """Return the state with the hyperparameters that an update sets."""
-        values = {name: jnp.asarray(value) for name, value in self.single(dict(values)).items()}
+        values = {name: jnp.asarray(value) for name, value in self.drop_member_axis(dict(values)).items()}
         return with_values_at(state, self.places[label][0], values)
 
     def with_changes(
@@ -111,11 +111,11 @@ class PopulationView:
         leaves, structure = jax.tree.flatten(before.model)
         for index, new in changed.items():
             leaves[index] = jnp.where(aligned_mask(active, new), new, leaves[index])
-        model = self.single(jax.tree.unflatten(structure, leaves))
-        params, rest = eqx.partition(model, state.is_param)
-        return dataclasses.replace(state, params=params, model_without_params=rest), is_finite
+        model = self.drop_member_axis(jax.tree.unflatten(structure, leaves))
+        params, constants = eqx.partition(model, state.is_param)
+        return dataclasses.replace(state, params=params, model_without_params=constants), is_finite
 
-    def hold(
+    def mark_inactive(
         self,
         state: TrainState,
         *,
@@ -125,9 +125,9 @@ class PopulationView:
     ) -> TrainState:
         """Return the state with members stopped or frozen from a batch on."""
         carry, changes = state.loss_fn_state, {}
-        for name, held in (("stopped_from", stops), ("frozen_from", freezes)):
-            if held.any():
-                mask = jnp.asarray(self.single(held))
+        for name, ends in (("stopped_from", stops), ("frozen_from", freezes)):
+            if ends.any():
+                mask = jnp.asarray(self.drop_member_axis(ends))
                 changes[name] = jnp.where(mask, from_batch, getattr(carry, name))
         return dataclasses.replace(state, loss_fn_state=dataclasses.replace(carry, **changes))
 
@@ -136,9 +136,9 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, np.ndarray | jax.Array)
 
 
-def with_own_stops(
+def with_stop_batches(
     state: TrainState,
-    began_anew: Bool[np.ndarray, "*member"],
+    restarted: Bool[np.ndarray, "*member"],
     stopped_before: Int[Array, "*member"],
     from_batch: int,
 ) -> TrainState:
@@ -147,6 +147,6 @@ def with_own_stops(
     if carry.stopped_from is None:
         return state
     since = jnp.where(stopped_before == NOT_FROZEN, from_batch, stopped_before)
-    is_stopped = jnp.asarray(began_anew) & (carry.stopped_from != NOT_FROZEN)
+    is_stopped = jnp.asarray(restarted) & (carry.stopped_from != NOT_FROZEN)
     carry = dataclasses.replace(carry, stopped_from=jnp.where(is_stopped, since, carry.stopped_from))
     return dataclasses.replace(state, loss_fn_state=carry)

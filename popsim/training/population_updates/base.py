@@ -28,8 +28,8 @@ Record = Mapping[str, Shaped[Any, "member ..."]]
 class Exchange(Protocol):
     """Moves members within a population, which may be divided over several trainings."""
 
-    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
-        """See `Population.everyone`."""
+    def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
+        """See `Population.gather_scores`."""
         ...
 
     def take(self, parents: Int[Any, " member"]) -> "Population":
@@ -47,9 +47,9 @@ class Population:
 
     - `model`: the ensemble.
     - `hyperparameters`: by name, the values of those that the update sets, with axes (member, ...).
-    - `frozen`: which members are held because their numbers were not finite. It cannot be changed.
-    - `stopped`: which members are held because an update stopped them.
-    - `began_anew`: which members begin anew with this update, for example with the weights of another one, or
+    - `frozen`: which members no longer change because their numbers were not finite. It cannot be changed.
+    - `stopped`: which members no longer change because an update stopped them.
+    - `restarted`: which members begin anew with this update, for example with the weights of another one, or
         a harder task. What other updates keep of them is reset, and none stops them now.
     - `places`: the places of the members in the whole population, on which draws should depend.
     - `size`: the number of members of the whole population, which may be divided over several trainings.
@@ -59,7 +59,7 @@ class Population:
     hyperparameters: Mapping[str, Shaped[Any, "member ..."]]
     frozen: Bool[np.ndarray, " member"]
     stopped: Bool[Any, " member"]
-    began_anew: Bool[Any, " member"]
+    restarted: Bool[Any, " member"]
     places: Int[np.ndarray, " member"]
     size: int
     _exchange: Exchange | None = dataclasses.field(default=None, repr=False)
@@ -70,21 +70,21 @@ class Population:
         """The number of members of this training."""
         return self.frozen.size
 
-    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
+    def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
         """Return the scores of the whole population, from those of the members of this training.
 
         It may be called once in a call of an update. Where a population is divided over several trainings it
         waits for the others; the training is saved before. If the training is told to stop meanwhile, it ends
         here, and the update is called again when it is resumed.
         """
-        return self._of_whole("everyone").everyone(scores)
+        return self._of_whole("gather_scores").gather_scores(scores)
 
     def take(self, parents: Int[Any, " member"]) -> "Population":
         """Return the population in which each member has what its parent learned.
 
         Everything that changes in training is inherited: parameters, what learning rules change, the states
         of optimizer, gradient and loss, whether the parent is frozen or stopped, and `hyperparameters`.
-        Members whose parent is another member have begun anew. Call `everyone` before.
+        Members whose parent is another member have begun anew. Call `gather_scores` before.
 
         **Arguments:**
 
@@ -180,7 +180,7 @@ class AbstractPopulationUpdate(eqx.Module):
         loss, if it uses one.
     - `may_stop`: whether it stops members.
     - `replaces`: whether it looks at other members, and may replace some. Such an update does not act after
-        the last batch, and acts once all trainings of its population have come to the same batch.
+        the last batch, and acts once all trainings of its population have reached the same batch.
     - `restarts`: whether its state of a member is reset where another update lets that member begin anew.
     - `recorded_as`: the name of its axis in the history, for example "selection" for "selection_batch", and
         of its random draws. Its records are stored by their own names then. By default it is recorded as

@@ -11,7 +11,11 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from popsim.ensemble import members_at
 from popsim.training.population_updates.base import Population
-from popsim.training.population_updates.hyperparameters import Place, inherited_parts, with_inherited
+from popsim.training.population_updates.hyperparameters import (
+    HyperparameterLeaf,
+    inherited_parts,
+    with_inherited,
+)
 from popsim.training.population_updates.shared_population import SharedPopulation
 from popsim.training.steps.train_state import TrainState
 
@@ -38,17 +42,17 @@ class MemberExchange:
     - `before`: the population in that state, as the update sees it.
     - `population_of`: returns the population in another state.
     - `n_done`: the number of batches done, by which other trainings know what is offered.
-    - `is_told_to_stop`: whether to give up waiting for them.
+    - `should_stop`: whether to give up waiting for them.
     """
 
     state: TrainState
     recorded: PyTree[bool]
-    places: tuple[Mapping[str, Place], Mapping[str, Place]]
+    places: tuple[Mapping[str, HyperparameterLeaf], Mapping[str, HyperparameterLeaf]]
     shared: SharedPopulation | None
     before: Population
     population_of: Callable[[TrainState], Population]
     n_done: int
-    is_told_to_stop: Callable[[], bool]
+    should_stop: Callable[[], bool]
     was_asked: bool = False
 
     @property
@@ -56,8 +60,8 @@ class MemberExchange:
         """What others may inherit of the members of this training."""
         return inherited_parts(self.state, self.recorded, self.places[0])
 
-    def everyone(self, scores: Float[Any, " member"]) -> Float[Array, " everyone"]:
-        """See `Population.everyone`; raises `StoppedWaiting`."""
+    def gather_scores(self, scores: Float[Any, " member"]) -> Float[Array, " population"]:
+        """See `Population.gather_scores`; raises `StoppedWaiting`."""
         shared, n_members = self.shared, self.before.n_members
         if np.shape(scores) != (n_members,):
             raise ValueError(
@@ -65,15 +69,15 @@ class MemberExchange:
                 f"got shape {np.shape(scores)}."
             )
         if self.was_asked:
-            raise ValueError("`everyone` may be called once in a call of an update.")
+            raise ValueError("`gather_scores` may be called once in a call of an update.")
         self.was_asked = True
         if shared is None:
             return jnp.asarray(scores)
         if not shared.has_offered(self.n_done):
             shared.offer(self.n_done, scores, self.rows)
         missing = None
-        while missing := shared.missing(self.n_done, missing):
-            if self.is_told_to_stop() or not shared.keeps_waiting(missing):
+        while missing := shared.missing_trainings(self.n_done, missing):
+            if self.should_stop() or not shared.keeps_waiting(missing):
                 raise StoppedWaiting
             time.sleep(SECONDS_BETWEEN_LOOKS)
         return shared.scores(self.n_done)
@@ -88,7 +92,9 @@ class MemberExchange:
                 f"got {parents!r:.200}."
             )
         if not self.was_asked:
-            raise ValueError("`everyone` must be called before `take`: it waits for all members to be there.")
+            raise ValueError(
+                "`gather_scores` must be called before `take`: it waits for all members to be there."
+            )
         if self.shared is None:
             inherited = members_at(self.rows, parents)
         else:
@@ -96,5 +102,5 @@ class MemberExchange:
         state = with_inherited(self.state, self.recorded, *self.places, inherited)
         population = self.population_of(state)
         return dataclasses.replace(
-            population, began_anew=parents != population.places, _exchange=self, _members=state
+            population, restarted=parents != population.places, _exchange=self, _members=state
         )

@@ -16,7 +16,7 @@ from popsim.training.steps.optimizers import injected_hyperparameters
 from popsim.training.steps.train_state import TrainState
 
 __all__ = [
-    "Place",
+    "HyperparameterLeaf",
     "hyperparameter_places",
     "inherited_parts",
     "values_at",
@@ -27,7 +27,7 @@ __all__ = [
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class HyperparameterLeaf:
     """The place of a hyperparameter: a part of the train state, and the number of its leaf there."""
 
     part: str
@@ -36,7 +36,7 @@ class Place:
 
 def hyperparameter_places(
     names: Sequence[str] | None, state: TrainState, step: Any, one_member: PyTree, *, owner: str
-) -> tuple[dict[str, Place], dict[str, Place]]:
+) -> tuple[dict[str, HyperparameterLeaf], dict[str, HyperparameterLeaf]]:
     """Return the places of the hyperparameters that a population update sets, and of others of the
     optimizer that differ between members.
 
@@ -49,13 +49,13 @@ def hyperparameter_places(
     - `owner`: the name of the update, for the error message.
     """
     injected, of_members = injected_hyperparameters(state.optimizer_def, state.opt_state, one_member)
-    by_name = {name: Place("opt_state", index) for name, index in injected.items()}
+    by_name = {name: HyperparameterLeaf("opt_state", index) for name, index in injected.items()}
     chosen = [name for name in by_name if name in of_members]
     leaves = jax.tree.leaves(state.hyperparameters)
     for index, path in enumerate(per_member_nodes(step) if leaves else ()):
         name = re.sub(r"\[['\"]?(.*?)['\"]?\]", r".\1", path).strip(".")
         if np.issubdtype(leaves[index].dtype, np.floating):
-            by_name[name] = Place("hyperparameters", index)
+            by_name[name] = HyperparameterLeaf("hyperparameters", index)
             chosen.append(name)
     place_names = chosen if names is None else list(names)
     for name in place_names:
@@ -69,12 +69,14 @@ def hyperparameter_places(
     return {name: by_name[name] for name in place_names}, member_places
 
 
-def values_at(state: TrainState, places: Mapping[str, Place]) -> dict[str, Array]:
+def values_at(state: TrainState, places: Mapping[str, HyperparameterLeaf]) -> dict[str, Array]:
     """Return the hyperparameters of all members, by name."""
     return {name: jax.tree.leaves(getattr(state, at.part))[at.index] for name, at in places.items()}
 
 
-def with_values_at(state: TrainState, places: Mapping[str, Place], values: Mapping[str, Any]) -> TrainState:
+def with_values_at(
+    state: TrainState, places: Mapping[str, HyperparameterLeaf], values: Mapping[str, Any]
+) -> TrainState:
     """Return the state with other hyperparameters."""
     for part in {at.part for at in places.values()}:
         leaves, structure = jax.tree.flatten(getattr(state, part))
@@ -85,7 +87,9 @@ def with_values_at(state: TrainState, places: Mapping[str, Place], values: Mappi
     return state
 
 
-def inherited_parts(state: TrainState, recorded: PyTree[bool], places: Mapping[str, Place]) -> PyTree:
+def inherited_parts(
+    state: TrainState, recorded: PyTree[bool], places: Mapping[str, HyperparameterLeaf]
+) -> PyTree:
     """Return what a selection moves between members: what changes in training, and their hyperparameters.
 
     Parameters, leaves that model updates change, and the states of optimizer and loss are inherited. Other
@@ -105,8 +109,8 @@ def inherited_parts(state: TrainState, recorded: PyTree[bool], places: Mapping[s
 def with_inherited(
     state: TrainState,
     recorded: PyTree[bool],
-    places: Mapping[str, Place],
-    member_places: Mapping[str, Place],
+    places: Mapping[str, HyperparameterLeaf],
+    member_places: Mapping[str, HyperparameterLeaf],
     inherited: PyTree,
 ) -> TrainState:
     """Return the state with other `inherited_parts`.

@@ -31,8 +31,8 @@ def as_population_updates(updates: Any, *, has_metrics: bool) -> tuple[AbstractP
                 "such a function."
             )
     axes = {axis_of(label, update) for label, update in by_label.items()}
-    if taken := {"validation", "trainables", "trials"} & axes:
-        raise ValueError(f"`recorded_as` of a population update must not be {sorted(taken)[0]!r}.")
+    if reserved := {"validation", "trainables", "trials"} & axes:
+        raise ValueError(f"`recorded_as` of a population update must not be {sorted(reserved)[0]!r}.")
     if sum(update.replaces for update in updates) > 1:
         raise ValueError("`population_updates` must have at most one that replaces members, got several.")
     return updates

@@ -240,7 +240,7 @@ class Curriculum(AbstractPopulationUpdate):
         values = metric_of(self, results, population.n_members)
         reached = values >= self.threshold if self.mode == "max" else values <= self.threshold
         stage = np.minimum(state["stage"] + reached, len(self.stages) - 1)
-        population = dataclasses.replace(population, began_anew=stage != state["stage"])
+        population = dataclasses.replace(population, restarted=stage != state["stage"])
         return *self._at(stage, population), {}
 
     def _at(self, stage: Int[np.ndarray, " member"], population: Population) -> tuple[Population, State]:

@@ -18,7 +18,7 @@ from popsim._checks import (
     check_positive,
     check_positive_int,
     is_number,
-    shown,
+    short_repr,
     warn_caller,
 )
 from popsim._compiled import jit_fast_compile
@@ -85,7 +85,7 @@ class Truncation(AbstractExploit):
 
     def __check_init__(self):
         if not is_number(self.fraction) or not 0 < self.fraction <= 0.5:
-            raise ValueError(f"`fraction` must be above 0 and at most 0.5, got {shown(self.fraction)}.")
+            raise ValueError(f"`fraction` must be above 0 and at most 0.5, got {short_repr(self.fraction)}.")
 
     def parents(self, scores: Float[Array, " member"], *, key: Key[Array, ""]) -> Int[Array, " member"]:
         n_members = scores.shape[0]
@@ -230,7 +230,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         if self.score is not None:
             check_callables("score", [self.score])
 
-    def explored(self, name: str) -> AbstractExplore:
+    def exploration_rule(self, name: str) -> AbstractExplore:
         """Return how a hyperparameter is changed."""
         if not isinstance(self.explore, Mapping):
             return self.explore
@@ -249,7 +249,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
                 "PerMember, such as adam(PerMember(rates))."
             )
         for name in population.hyperparameters:
-            self.explored(name)
+            self.exploration_rule(name)
         return population, {}
 
     def __call__(
@@ -261,7 +261,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         batch: int,
         key: Key[Array, ""],
     ) -> tuple[Population, State, Record]:
-        scores = population.everyone(self._scores(population, results))
+        scores = population.gather_scores(self._scores(population, results))
         if not np.isfinite(np.asarray(scores)).any():
             scored = "the validation loss" if self.score is None else "`score`"
             warn_caller(
@@ -269,7 +269,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
                 "weights."
             )
         places = jnp.asarray(population.places)
-        parents = parents_in(self, scores, key=key)[places]
+        parents = select_parents(self, scores, key=key)[places]
         after = population.take(parents)
         values = values_after_selection(
             self, after.hyperparameters, population.hyperparameters, places, parents, key=key
@@ -291,7 +291,7 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
 
 
 @jit_fast_compile
-def parents_in(
+def select_parents(
     rule: PopulationBasedTraining, scores: Float[Array, " member"], *, key: Key[Array, ""]
 ) -> Int[Array, " member"]:
     """Return for each member of a population the place of the one whose weights it takes.
@@ -323,7 +323,7 @@ def values_after_selection(
 
     **Arguments:**
 
-    - `rule`, `key`: see `parents_in`.
+    - `rule`, `key`: see `select_parents`.
     - `of_parents`, `of_members`: the hyperparameters before, of the parents of the members and their own.
     - `places`: the places of the members in the population; their draws depend on them.
     - `parents`: the places of their parents.
@@ -332,7 +332,7 @@ def values_after_selection(
     after = {}
     for number, (name, values) in enumerate(sorted(of_members.items())):
         keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.fold_in(of_explore, number), places)
-        change = rule.explored(name)
+        change = rule.exploration_rule(name)
         changed = jax.vmap(lambda value, key, change=change: change(value, key=key))(of_parents[name], keys)
         after[name] = jnp.where(aligned_mask(parents != places, values), changed, values)
     return after

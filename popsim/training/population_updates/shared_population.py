@@ -50,7 +50,7 @@ class SharedPopulation:
 
     folder: Path
     part: int
-    places: tuple[Int[np.ndarray, " member"], ...]
+    places: tuple[Int[np.ndarray, " _"], ...]
     run_id: str
     keeps_waiting: Callable[[Sequence[int]], bool] = lambda missing: True
     n_kept: int = 4
@@ -75,27 +75,27 @@ class SharedPopulation:
         return self.places[self.part]
 
     @property
-    def described(self) -> str:
+    def label(self) -> str:
         """The place of this training in the population, in words."""
         return f"part {self.part} of {len(self.places)}, with members {self.own_places.tolist()!s:.200}"
 
     def _offers_of(self, part: int) -> Offers:
         return Offers(self.folder, self.run_id, self.population, part, self.places[part], self.n_kept)
 
-    def newest(self, part: int) -> int:
-        """Return the batch of the last selection that a training has come to; -1 if to none.
+    def newest_selection(self, part: int) -> int:
+        """Return the batch of the last selection that a training has reached; -1 if none.
 
         **Raises:** `MismatchError` or `CorruptDataError` naming the list of its selections, if that is of
         another training or damaged.
         """
-        return max(self._offers_of(part).complete(), default=-1)
+        return max(self._offers_of(part).complete_selections(), default=-1)
 
     def has_offered(self, batch: int) -> bool:
         """Return whether this training has written its members for the selection before a batch.
 
         **Raises:** `MismatchError` or `CorruptDataError` naming a file that is not as it wrote it.
         """
-        return self._offers_of(self.part).has(batch)
+        return self._offers_of(self.part).has_selection(batch)
 
     def offer(self, batch: int, scores: Float[Array, " member"], rows: PyTree[Array]) -> None:
         """Write the members of this training for the selection before a batch.
@@ -112,8 +112,8 @@ class SharedPopulation:
         arrays = {SCORES: {SCORE: np.asarray(scores, float)}, MEMBERS: named_arrays(ROWS, rows)}
         self._offers_of(self.part).write(batch, arrays)
 
-    def missing(self, batch: int, among: Sequence[int] | None = None) -> list[int]:
-        """Return the trainings that have not come to the selection before a batch yet.
+    def missing_trainings(self, batch: int, among: Sequence[int] | None = None) -> list[int]:
+        """Return the trainings that have not yet reached the selection before a batch.
 
         **Arguments:**
 
@@ -126,7 +126,7 @@ class SharedPopulation:
         missing = []
         for part in range(len(self.places)) if among is None else among:
             offers = self._offers_of(part)
-            if batch in offers.complete():
+            if batch in offers.complete_selections():
                 continue
             offers.check_not_past(batch)
             missing.append(part)

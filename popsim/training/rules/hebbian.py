@@ -31,12 +31,12 @@ class RunningAverage(eqx.Module):
     started: Bool[Array, ""]
 
     @classmethod
-    def like(cls, value: Float[Array, "*shape"]) -> "RunningAverage":
+    def zeros_like(cls, value: Float[Array, "*shape"]) -> "RunningAverage":
         """Return the average, before the first batch, of arrays such as `value`."""
         return cls(jnp.zeros_like(value), jnp.asarray(False))
 
     def with_batch(self, value: Float[Array, "*shape"], time_constant: Float[Array, ""]) -> "RunningAverage":
-        """Return the average one batch on: average += (1 - exp(-1 / time_constant)) (value - average).
+        """Return the average after a batch: average += (1 - exp(-1 / time_constant)) (value - average).
 
         The first batch sets it.
 
@@ -187,7 +187,7 @@ class BCM(AbstractSynapticRule):
         check_positive("time_constant", self.time_constant)
 
     def init(self, model: AbstractModel) -> RunningAverage:
-        return RunningAverage.like(self.synapses.weights(model)[:, 0])
+        return RunningAverage.zeros_like(self.synapses.weights(model)[:, 0])
 
     def __call__(
         self, model: AbstractModel, batch: TrainedBatch, state: RunningAverage, *, key: Key[Array, ""]

@@ -26,7 +26,7 @@ def draw_per_trial(
 
 
 def increase_of_loss(
-    perturbed: Callable[[Array], tuple[AbstractModel, AbstractModel]],
+    perturb: Callable[[Array], tuple[AbstractModel, AbstractModel]],
     perturbations: Float[Array, "trial ..."],
     batch: TrainedBatch,
 ) -> Float[Array, " trial"]:
@@ -34,14 +34,14 @@ def increase_of_loss(
 
     **Arguments:**
 
-    - `perturbed`: from a trial's perturbation, returns the model that runs the trial and the model passed to
+    - `perturb`: from a trial's perturbation, returns the model that runs the trial and the model passed to
         the loss.
     - `perturbations`: one for each trial.
     - `batch`: the trials, run without perturbation.
     """
 
     def total(trial, key, perturbation):
-        runs, model = perturbed(perturbation)
+        runs, model = perturb(perturbation)
         return jnp.asarray(batch.loss(simulate(runs, trial, key=key), trial, model).total)
 
     return jax.vmap(total)(batch.trials, batch.keys, perturbations) - jnp.asarray(batch.losses.total)
@@ -87,10 +87,10 @@ class NodePerturbation(AbstractPerturbation):
         normal = draw_per_trial(batch, shape, weights.dtype, key=key_stream(key, "node perturbation"))
         xi = self.std * normal
 
-        def perturbed(perturbation):
+        def perturb(perturbation):
             return PerturbedNodes(batch.model, self.synapses, perturbation), batch.model
 
-        increase = increase_of_loss(perturbed, xi, batch)
+        increase = increase_of_loss(perturb, xi, batch)
         products = jnp.einsum("k,kti,ktj->ij", increase, xi, self.synapses.pre_activity(batch))
         return self.update(model, increase, products), state
 
@@ -158,9 +158,9 @@ class WeightPerturbation(AbstractPerturbation):
         key = key_stream(key, "weight perturbation")
         psi = self.std * draw_per_trial(batch, weights.shape, weights.dtype, key=key)
 
-        def perturbed(perturbation):
+        def perturb(perturbation):
             model = eqx.apply_updates(batch.model, self.synapses.update(batch.model, perturbation))
             return model, model
 
-        increase = increase_of_loss(perturbed, psi, batch)
+        increase = increase_of_loss(perturb, psi, batch)
         return self.update(model, increase, jnp.einsum("k,kij->ij", increase, psi)), state

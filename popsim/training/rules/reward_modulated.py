@@ -68,7 +68,7 @@ class RunningBaseline(AbstractRewardBaseline):
         check_positive("time_constant", self.time_constant)
 
     def init(self) -> RunningAverage:
-        return RunningAverage.like(jnp.zeros(()))
+        return RunningAverage.zeros_like(jnp.zeros(()))
 
     def __call__(
         self, rewards: Float[Array, " trial"], state: RunningAverage

@@ -122,7 +122,7 @@ class Synapses(eqx.Module):
             )
         return activity
 
-    def masked(self, change: Float[Array, "post pre"]) -> Float[Array, "post pre"]:
+    def mask_change(self, change: Float[Array, "post pre"]) -> Float[Array, "post pre"]:
         """Return `change`, with a zero diagonal if `zero_diagonal` is set."""
         if not self.zero_diagonal:
             return change
@@ -133,7 +133,7 @@ class Synapses(eqx.Module):
 
     def update(self, model: AbstractModel, change: Float[Array, "post pre"]) -> PyTree:
         """Return `change` as an update of the whole model: None elsewhere, zero in the other rows."""
-        full = jnp.zeros_like(self.where(model)).at[self.rows(model)].set(self.masked(change))
+        full = jnp.zeros_like(self.where(model)).at[self.rows(model)].set(self.mask_change(change))
         picked = picked_parameters(model, self.where, argument="`where` of Synapses")
         return jax.tree.map(lambda is_picked: full if is_picked else None, picked)
 
@@ -171,7 +171,7 @@ def network_steps(activity: TrialActivity) -> NetworkStep:
     first, hidden = activity.initial_state.network.hidden, activity.states.network.hidden
     before = jax.tree.map(lambda start, row: jnp.concatenate([start[None], row[:-1]]), first, hidden)
     unit_input = getattr(activity.states, "unit_input", None)
-    return NetworkStep(model.received(activity.states, activity.trial), before, hidden, unit_input)
+    return NetworkStep(model.network_inputs(activity.states, activity.trial), before, hidden, unit_input)
 
 
 def recurrent_synapses(*, zero_diagonal: bool = False) -> Synapses:
@@ -179,7 +179,7 @@ def recurrent_synapses(*, zero_diagonal: bool = False) -> Synapses:
 
     For a `LeakyRNN` the activity is the rate f(x). For a `GRUNetwork` the weights are those of the candidate
     activation, which is post; pre is the hidden units before the step. A custom network needs `projections`,
-    and a model with `network` and `received`, like `NetworkModel` and `SensorimotorLoop`. For other models
+    and a model with `network` and `network_inputs`, like `NetworkModel` or `SensorimotorLoop`. For others
     the functions of the synapses raise `ValueError`.
 
     **Arguments:**
@@ -239,9 +239,9 @@ def _network_synapses(name: str, zero_diagonal: bool) -> Synapses:
 
 def _projection(model: Any, name: str) -> Projection:
     network = getattr(model, "network", None)
-    if not isinstance(network, AbstractNetwork) or not hasattr(model, "received"):
+    if not isinstance(network, AbstractNetwork) or not hasattr(model, "network_inputs"):
         raise ValueError(
-            f"`model` must have `network` and `received`, as NetworkModel and SensorimotorLoop have, "
+            f"`model` must have `network` and `network_inputs`, as NetworkModel and SensorimotorLoop have, "
             f"got {type(model).__name__}. For other models give the rule `Synapses` of your own."
         )
     projections = network.projections()

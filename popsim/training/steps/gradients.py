@@ -25,14 +25,14 @@ class BatchRun(eqx.Module):
 
     `run(params)` simulates all trials, each with its own key, and returns the `TrainedBatch`. It may be
     differentiated, in forward or reverse mode, and mapped over parameters by `jax.vmap`. It holds the whole
-    batch in memory; `run.over_parts` holds one of the `n_minibatches` at a time.
+    batch in memory; `run.map_minibatches` holds one of the `n_minibatches` at a time.
 
     - `model`: the model with the present parameters.
     - `trials`: the trials; leaves have a leading axis (trial,).
     - `keys`: the key with which each trial is simulated.
     - `loss`: the loss of this batch.
     - `number`: the number of the training batch.
-    - `n_minibatches`: the number of parts into which `over_parts` divides the batch.
+    - `n_minibatches`: the number of parts into which `map_minibatches` divides the batch.
     - `remat`: whether derivatives recompute each time step.
     - `keeps_states`: whether `run(params).states` are kept, because a model update needs them; else they are
         None.
@@ -62,7 +62,7 @@ class BatchRun(eqx.Module):
 
         return self._batch(model, *map_trials(one_trial, self.trials, self.keys))
 
-    def over_parts(
+    def map_minibatches(
         self, function: Callable[["BatchRun"], tuple[PyTree[Array], TrainedBatch]]
     ) -> tuple[PyTree[Array], TrainedBatch]:
         """Apply a function to each of the `n_minibatches` equal parts, with one part in memory at a time.
@@ -145,7 +145,7 @@ class AbstractGradient(eqx.Module):
         ...             moved = part(unravel(flat + self.size * direction))
         ...             slope = (moved.mean_loss - batch.mean_loss) / self.size
         ...             return unravel(slope * direction), batch
-        ...         gradients, batch = run.over_parts(estimate)
+        ...         gradients, batch = run.map_minibatches(estimate)
         ...         return gradients, batch, carry
 
         ```
@@ -171,7 +171,7 @@ class AbstractGradient(eqx.Module):
 
         **Arguments:**
 
-        - `run`: runs the trials of the batch. Use `run.over_parts` to hold one minibatch in memory at a time.
+        - `run`: runs the trials of the batch. `run.map_minibatches` holds one minibatch in memory at a time.
         - `params`: the parameters that are trained in this batch, in the structure of the model, with None
             elsewhere.
         - `carry`: what the last batch, or `init`, returned. It is saved in checkpoints, kept where a member
@@ -203,7 +203,7 @@ class BackpropThroughTime(AbstractGradient):
             return batch.mean_loss, batch
 
         differentiate = eqx.filter_grad(mean_loss, has_aux=True)
-        gradients, batch = run.over_parts(lambda part: differentiate(params, part))
+        gradients, batch = run.map_minibatches(lambda part: differentiate(params, part))
         return gradients, batch, carry
 
 

@@ -55,7 +55,7 @@ class MemberLayout:
         n_extra = -self.n_members % self.mesh.size
         sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec("member"))
 
-        def laid_out(leaf: Any) -> Any:
+        def lay_out(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
             array = to_numpy(leaf)
@@ -63,7 +63,7 @@ class MemberLayout:
             padded = numbers.concatenate([array, *[array[-1:]] * n_extra]) if n_extra else array
             return jax.device_put(padded, sharding)
 
-        return jax.tree.map(laid_out, tree)
+        return jax.tree.map(lay_out, tree)
 
     def repeat(self, tree: PyTree) -> PyTree:
         """Return arrays that all members share, copied to every device."""
@@ -84,7 +84,7 @@ class MemberLayout:
         device = self.mesh.devices.flat[0]
         place = None if device == jax.local_devices()[0] else device  # None: programs are shared with others
 
-        def gathered(leaf: Any) -> Any:
+        def gather(leaf: Any) -> Any:
             if not eqx.is_array(leaf):
                 return leaf
             array = to_numpy(leaf)
@@ -92,7 +92,7 @@ class MemberLayout:
                 return jax.device_put(leaf, device)[: self.n_members]
             return jax.device_put(array[: self.n_members].copy(), place)
 
-        return jax.tree.map(gathered, tree)
+        return jax.tree.map(gather, tree)
 
     def gather_state(self, state: TrainState) -> TrainState:
         """Return a train state with the members gathered."""

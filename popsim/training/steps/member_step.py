@@ -111,7 +111,7 @@ class MemberCarry(eqx.Module):
     gradient: PyTree[Array] = None
 
     @property
-    def is_held(self) -> Bool[Array, "*member"]:
+    def is_inactive(self) -> Bool[Array, "*member"]:
         """Whether the member stays as it is, because it is frozen or stopped."""
         is_frozen = self.frozen_from != NOT_FROZEN
         return is_frozen if self.stopped_from is None else is_frozen | (self.stopped_from != NOT_FROZEN)
@@ -142,22 +142,22 @@ def all_finite(tree: PyTree) -> Bool[Array, ""]:
 
 
 def freeze_nonfinite(before: TrainState, after: TrainState, is_finite: Bool[Array, ""]) -> TrainState:
-    """Return the state after a batch, or before it if the member is held or `is_finite` is False."""
-    was_held = before.loss_fn_state.is_held
-    is_held = was_held | ~is_finite
+    """Return the state after a batch, or before it if the member is inactive or `is_finite` is False."""
+    was_inactive = before.loss_fn_state.is_inactive
+    is_inactive = was_inactive | ~is_finite
 
-    def keep_if_held(old: Any, new: Any) -> Any:
-        return jnp.where(is_held, old, new) if eqx.is_array(new) and new is not old else new
+    def keep_if_inactive(old: Any, new: Any) -> Any:
+        return jnp.where(is_inactive, old, new) if eqx.is_array(new) and new is not old else new
 
-    frozen_parts = jax.tree.map(keep_if_held, state_parts(before, OWN), state_parts(after, OWN))
-    frozen_from = jnp.where(is_held & ~was_held, before.step, before.loss_fn_state.frozen_from)
+    frozen_parts = jax.tree.map(keep_if_inactive, state_parts(before, OWN), state_parts(after, OWN))
+    frozen_from = jnp.where(is_inactive & ~was_inactive, before.step, before.loss_fn_state.frozen_from)
     frozen_parts["loss_fn_state"] = eqx.tree_at(
         lambda carry: carry.frozen_from, frozen_parts["loss_fn_state"], frozen_from
     )
     return dataclasses.replace(after, **frozen_parts)
 
 
-def checked_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
+def validate_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
     """Return the state; raise `ValueError` unless it has the structure, shapes and dtypes of a fresh one."""
     structure, expected = jax.tree.structure(opt_state), jax.tree.structure(fresh)
     if structure != expected:
@@ -174,14 +174,14 @@ def checked_opt_state(opt_state: PyTree, fresh: PyTree) -> PyTree:
 
 def with_fresh_optimizer(state: TrainState, fresh: PyTree) -> TrainState:
     """Return the state with a reset optimizer state; a frozen or stopped member keeps its own."""
-    is_held = state.loss_fn_state.is_held
+    is_inactive = state.loss_fn_state.is_inactive
 
-    def renewed(new: Any, old: Any) -> Any:
+    def reset(new: Any, old: Any) -> Any:
         if not eqx.is_array(new):
             return new
-        return jnp.where(aligned_mask(is_held, new), old, new)
+        return jnp.where(aligned_mask(is_inactive, new), old, new)
 
-    return dataclasses.replace(state, opt_state=jax.tree.map(renewed, fresh, state.opt_state))
+    return dataclasses.replace(state, opt_state=jax.tree.map(reset, fresh, state.opt_state))
 
 
 LossUpdateFn = Callable[[Loss, LossValues, PyTree], Loss]
@@ -259,12 +259,12 @@ class MemberStep(eqx.Module):
         key = jax.random.fold_in(jax.random.fold_in(state.root_rng, state.step), member_id)
         run = self.batch_run(state, batch=batch, member_id=member_id)
         gradients, trained_batch, gradient_carry = self.gradient(
-            run, self.trained_now(state.params), carry.gradient, key=key_stream(key, "gradient")
+            run, self.trained_params(state.params), carry.gradient, key=key_stream(key, "gradient")
         )
         if self.trained is not None:  # the optimizer takes a gradient of all parameters
             gradients = eqx.combine(gradients, jax.tree.map(jnp.zeros_like, state.params))
         loss = trained_batch.mean_losses
-        after = self.optimized(state, gradients, trained_batch.mean_loss, run)
+        after = self.apply_gradients(state, gradients, trained_batch.mean_loss, run)
         model, update_carries = update_model(
             self.updates, after.model, trained_batch, carry.updates, enabled, key=key
         )
@@ -297,7 +297,7 @@ class MemberStep(eqx.Module):
             keeps_states=bool(self.updates),
         )
 
-    def optimized(
+    def apply_gradients(
         self, state: TrainState, gradients: PyTree, loss: Float[Array, ""], run: BatchRun
     ) -> TrainState:
         """Return the state after the optimizer's step on a batch."""
@@ -308,19 +308,19 @@ class MemberStep(eqx.Module):
                     "it evaluates the loss at other parameters, which needs a `gradient` that serves line "
                     f"searches: {type(self.gradient).__name__} does not. Use an optimizer such as adam."
                 )
-            return run.mean_loss(self.trained_now(params))
+            return run.mean_loss(self.trained_params(params))
 
         return optimizer_step(state, gradients, loss, loss_of, self.trained)
 
-    def trained_now(self, params: PyTree) -> PyTree:
+    def trained_params(self, params: PyTree) -> PyTree:
         """Return the parameters that are trained now, with None for the others."""
         return params if self.trained is None else eqx.filter(params, self.trained)
 
     def _record(self, before: TrainState, after: TrainState, loss: LossValues) -> BatchRecord:
         weights = before.loss_fn_state.loss.weights if self.loss_update_func is not None else None
         record = BatchRecord(loss, learning_rate_of(after.opt_state), weights)
-        is_held = before.loss_fn_state.is_held
-        return jax.tree.map(lambda value: jnp.where(is_held, jnp.nan, value), record)
+        is_inactive = before.loss_fn_state.is_inactive
+        return jax.tree.map(lambda value: jnp.where(is_inactive, jnp.nan, value), record)
 
 
 def _changed_leaves(before: Any, after: Any) -> Any:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from popsim._checks import shown
+from popsim._checks import short_repr
 from popsim.loss import Loss, LossValues
 from popsim.model import AbstractModel
 from popsim.randomness import key_stream, seed_key
@@ -168,11 +168,11 @@ def _make_if(
     """Return `make(model, state)` if enabled, else both unchanged."""
     changed_part, constant_part = eqx.partition(model, changed)
 
-    def enabled(changed_part, state):
+    def run_update(changed_part, state):
         model, next_state = make(eqx.combine(changed_part, constant_part), state)
         return eqx.filter(model, changed), next_state
 
-    changed_part, state = jax.lax.cond(is_enabled, enabled, lambda *same: same, changed_part, state)
+    changed_part, state = jax.lax.cond(is_enabled, run_update, lambda *same: same, changed_part, state)
     return eqx.combine(changed_part, constant_part), state
 
 
@@ -186,7 +186,7 @@ def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: Tra
         if delta is None:
             return jax.tree.map(lambda _: False, leaf)
         if not hasattr(leaf, "shape") or (leaf.shape, leaf.dtype) != (delta.shape, delta.dtype):
-            raise ValueError(f"it would add {shown(delta)} to {shown(leaf)}.")
+            raise ValueError(f"it would add {short_repr(delta)} to {short_repr(leaf)}.")
         return True
 
     change, _ = eqx.filter_eval_shape(_first_update, update, model, batch)

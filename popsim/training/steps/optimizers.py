@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, ScalarLike
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import check_positive
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_value
-from popsim._precision import lost_in_precision
+from popsim._precision import precision_loss
 from popsim.per_member import PerMember, ScaledLearningRate, is_per_member, without_member_axes
 
 __all__ = ["inject_hyperparams", "adam", "sgd"]
@@ -57,14 +57,14 @@ def inject_hyperparams(
             if isinstance(value, np.generic):  # which optax would take for a constant
                 value = bound.arguments[name] = plain_value(name, value)
             scale = value.scale if isinstance(value, ScaledLearningRate) else value
-            if type(scale) is float and (lost := lost_in_precision(scale)):
+            if type(scale) is float and (lost := precision_loss(scale)):
                 raise ValueError(f"`{name}` of the optimizer must be a number of its precision, got {lost}.")
             if not isinstance(scale, PerMember):
                 continue
             if name in static:
                 raise ValueError(f"`{name}` cannot differ between members: it is one of `static_args`.")
             by_member[name] = scale
-            bound.arguments[name] = _in_place_of(value)
+            bound.arguments[name] = _placeholder(value)
         optimizer = inject(*bound.args, **bound.kwargs)
         return _with_values_of_members(optimizer, by_member) if by_member else optimizer
 
@@ -125,7 +125,7 @@ class _StatefulScaledSchedule:
         return self.schedule(state.n_updates) * state.scale
 
 
-def _in_place_of(value: PerMember | ScaledLearningRate) -> Any:
+def _placeholder(value: PerMember | ScaledLearningRate) -> Any:
     """Return the placeholder for optax, until the state holds the values of the members."""
     if isinstance(value, ScaledLearningRate):
         return _StatefulScaledSchedule(value.schedule)
@@ -202,7 +202,9 @@ def _innermost_name(path: tuple) -> str:
 ScheduleOrRate = float | PerMember | ScaledLearningRate | optax.Schedule
 
 
-def cosine_decay(learning_rate: float | PerMember, n_batches: int) -> optax.Schedule | ScaledLearningRate:
+def cosine_decay(
+    learning_rate: ScalarLike | PerMember, n_batches: int
+) -> optax.Schedule | ScaledLearningRate:
     """Return a learning rate that falls to zero along half a cosine (Loshchilov & Hutter 2017,
     arXiv 1608.03983, equation 5).
 

@@ -163,13 +163,13 @@ def optimizer_step(
     offered = {
         "value": loss,
         "grad": gradients,
-        "value_fn": _beside_others(loss_of),
+        "value_fn": _ignore_extra_args(loss_of),
         "grad_fn": lambda params, _: jax.grad(loss_of)(params),
         "obj_fn": loss_of,
     }
     with jax.numpy_dtype_promotion("standard"):  # optax fails under "strict"
         updates, opt_state = optimizer.update(
-            gradients, state.opt_state, state.params, **_accepted_by(optimizer.update, offered)
+            gradients, state.opt_state, state.params, **_accepted_arguments(optimizer.update, offered)
         )
     _check_shapes(updates, state.params)
     params = optax.apply_updates(state.params, updates)
@@ -179,7 +179,7 @@ def optimizer_step(
     return dataclasses.replace(state, params=params, opt_state=opt_state)
 
 
-def _beside_others(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
+def _ignore_extra_args(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
     """Return the loss for a line search, which rejects extra arguments that its function does not name."""
 
     def value_fn(params, *, grad_fn=None, obj_fn=None):
@@ -188,7 +188,7 @@ def _beside_others(loss_of: LossOfParams) -> Callable[..., Float[Array, ""]]:
     return value_fn
 
 
-def _accepted_by(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
+def _accepted_arguments(update: Callable[..., Any], offered: dict[str, Any]) -> dict[str, Any]:
     """Return the offered arguments that an optimizer accepts; `optax.contrib.sam` accepts those it names."""
     parameters = inspect.signature(update).parameters
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):

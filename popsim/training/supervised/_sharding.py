@@ -53,7 +53,7 @@ class StepShardings(eqx.Module):
             _check_shardings(f"train_state_shardings.{part}", shardings)
         _check_shardings("input_kwarg_shardings", self.inputs)
         _check_shardings("aux_output_shardings", outputs)
-        self.parts |= dict.fromkeys(SHARED, _everywhere(self.parts))
+        self.parts |= dict.fromkeys(SHARED, _replicated_sharding(self.parts))
 
     def place_state(self, state: TrainState) -> TrainState:
         """Return the state moved to its devices; arrays already there are not copied."""
@@ -102,7 +102,7 @@ def _check_shardings(name: str, shardings: PyTree) -> None:
             )
 
 
-def _everywhere(shardings: PyTree) -> Sharding | None:
+def _replicated_sharding(shardings: PyTree) -> Sharding | None:
     """Return the sharding that copies to each device of the mesh of the shardings, if there is one."""
     meshes = [sharding.mesh for sharding in jax.tree.leaves(shardings) if isinstance(sharding, NamedSharding)]
     return NamedSharding(meshes[0], PartitionSpec()) if meshes else None

@@ -136,7 +136,7 @@ def look_at_all(report: Report, sound: dict[str, str], paths: dict[str, Sequence
 
     from popsim.experiments import open_run, read_run_info
     from popsim.sweeps import open_sweep
-    from popsim.sweeps.config import read_config
+    from popsim.sweeps.sweep_config import read_config
 
     def read_run(path: str) -> None:
         read_run_info(path)

@@ -1,0 +1,24 @@
+"""Analysis of the joint activity of the units of a network."""
+
+from popsim.analysis.neural_activity import (
+    components,
+    decoding,
+    maximum_entropy,
+    preprocessing,
+    rotational_dynamics,
+    tuning,
+)
+from popsim.analysis.neural_activity.components import *
+from popsim.analysis.neural_activity.decoding import *
+from popsim.analysis.neural_activity.maximum_entropy import *
+from popsim.analysis.neural_activity.preprocessing import *
+from popsim.analysis.neural_activity.rotational_dynamics import *
+from popsim.analysis.neural_activity.tuning import *
+
+__all__: list[str] = []
+__all__ += preprocessing.__all__
+__all__ += components.__all__
+__all__ += decoding.__all__
+__all__ += maximum_entropy.__all__
+__all__ += rotational_dynamics.__all__
+__all__ += tuning.__all__

@@ -1,0 +1,215 @@
+"""Test of rotations against random activity of maximum entropy."""
+
+import dataclasses
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, Key
+
+from popsim._checks import check_positive_int
+from popsim.analysis._arrays import Activity, numpy_generator
+from popsim.analysis._signs import sign_factors
+from popsim.analysis.neural_activity.preprocessing import as_activity
+from popsim.analysis.neural_activity.rotational_dynamics import rotations
+
+__all__ = ["MaximumEntropyActivity", "maximum_entropy_activity", "RotationTest", "rotation_test"]
+
+Variances = Float[np.ndarray, "first second third"]
+
+
+_SMALLEST = 1e-8
+"""Variance, relative to the mean over directions, below which a direction counts as empty."""
+_TOLERANCE = 1e-6
+"""Relative error allowed for each variance to be matched."""
+_MOST_STEPS = 300
+
+
+@dataclasses.dataclass(frozen=True)
+class MaximumEntropyActivity:
+    """The maximum-entropy distribution of activity with given means and covariances.
+
+    - `mean`: mean activity; its means over trials, times and units are those of the data.
+    - `directions`: eigenvectors of the covariances over trials, times and units.
+    - `deviation`: standard deviation along each combination of them.
+    """
+
+    mean: Float[np.ndarray, "member trial time unit"]
+    directions: tuple[Float[np.ndarray, "member _ _"], ...]
+    deviation: Float[np.ndarray, "member trial time unit"]
+
+    def sample(self, *, key: Key[jax.Array, ""]) -> Float[np.ndarray, "member trial time unit"]:
+        """Draw one random set of activity for each member.
+
+        **Arguments:**
+
+        - `key`: random key.
+        """
+        return self.draw(numpy_generator(key))
+
+    def draw(self, generator: np.random.Generator) -> Float[np.ndarray, "member trial time unit"]:
+        """Draw as `sample` does, with a NumPy generator that advances with each draw."""
+        independent = self.deviation * generator.standard_normal(self.deviation.shape)
+        return self.mean + np.einsum("mabc,mra,mtb,muc->mrtu", independent, *self.directions, optimize=True)
+
+
+def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
+    """Return the distribution with the means and covariances of the data over trials, times and units.
+
+    Tensor maximum entropy: Elsayed & Cunningham 2017, Nat Neurosci 20:1310 (checked against the authors'
+    code, github.com/gamaleldin/TME). The distribution is normal; its covariance has the eigenvalues
+    1 / (a_i + b_j + c_k) along the products of the eigenvectors of the three covariances, with a, b and c
+    such that their sums are the eigenvalues of the data. They minimise the convex function
+    sum_i a_i A_i + sum_j b_j B_j + sum_k c_k C_k - sum_ijk log(a_i + b_j + c_k), here by Newton's method.
+
+    **Arguments:**
+
+    - `activity`: activity of the units, such as condition means.
+
+    **Raises:** `ValueError` if `activity` has other axes, is not finite, or does not vary over trials, times
+        and units; `RuntimeError` if the covariances are not matched.
+    """
+    values = as_activity("activity", activity)
+    mean = _mean_of_each_axis(values)
+    fits = [_fit(of_member) for of_member in values - mean]
+    directions = tuple(np.stack([fit[0][axis] for fit in fits]) for axis in range(3))
+    return MaximumEntropyActivity(mean, directions, np.sqrt(np.stack([fit[1] for fit in fits])))
+
+
+def _mean_of_each_axis(
+    values: Float[np.ndarray, "member trial time unit"],
+) -> Float[np.ndarray, "member trial time unit"]:
+    residual = values
+    for averaged_axes in ((1, 3), (1, 2), (2, 3)):  # order of the authors' code: times, units, trials
+        residual = residual - residual.mean(axis=averaged_axes, keepdims=True)
+    return values - residual
+
+
+def _fit(
+    residual: Float[np.ndarray, "trial time unit"],
+) -> tuple[list[Float[np.ndarray, "_ _"]], Float[np.ndarray, "trial time unit"]]:
+    """Return the eigenvectors of the three covariances and the variance along each combination of them."""
+    total = np.sum(residual**2)
+    directions, targets = [], []
+    for axis in range(3):
+        rows = np.moveaxis(residual, axis, 0).reshape(residual.shape[axis], -1)
+        eigenvalues, eigenvectors = np.linalg.eigh(rows @ rows.T)
+        fraction = eigenvalues[::-1] * residual.shape[axis] / max(total, np.finfo(float).tiny)
+        spectrum = fraction[fraction > _SMALLEST]
+        if spectrum.size == 0:
+            raise ValueError("`activity` must vary over trials, times and units in every member.")
+        directions.append(eigenvectors[:, ::-1] * sign_factors(eigenvectors[:, ::-1], axis=0))
+        targets.append(spectrum / spectrum.sum())
+    variance = np.zeros(residual.shape)
+    variance[tuple(slice(target.size) for target in targets)] = total * _solve(targets)
+    return directions, variance
+
+
+def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
+    """Return variances 1 / (a_i + b_j + c_k) whose sums over two axes are the targets, which sum to 1."""
+    sizes = [target.size for target in targets]
+    target_sums = np.concatenate(targets)
+    multipliers = np.concatenate(
+        [np.prod(sizes) / size / target for size, target in zip(sizes, targets, strict=True)]
+    )
+    for _ in range(_MOST_STEPS):
+        variance = 1 / _sums(multipliers, sizes)
+        gradient = target_sums - _marginals(variance)
+        if np.max(np.abs(gradient) / target_sums) < _TOLERANCE:
+            return variance
+        step = _newton_step(gradient, variance**2, sizes)
+        decrement = np.sqrt(max(gradient @ step, 0.0))
+        multipliers = multipliers - step / (1 + decrement if decrement > 0.25 else 1)
+    raise RuntimeError(f"the covariances were not matched after {_MOST_STEPS} steps of Newton's method.")
+
+
+def _sums(multipliers: Float[np.ndarray, " _"], sizes: list[int]) -> Variances:
+    a, b, c = np.split(multipliers, np.cumsum(sizes)[:-1])
+    return a[:, None, None] + b[:, None] + c
+
+
+def _marginals(variance: Variances) -> Float[np.ndarray, " _"]:
+    return np.concatenate([variance.sum(axis=(1, 2)), variance.sum(axis=(0, 2)), variance.sum(axis=(0, 1))])
+
+
+def _newton_step(
+    gradient: Float[np.ndarray, " total"], squares: Variances, sizes: list[int]
+) -> Float[np.ndarray, " total"]:
+    """Return the inverse of the second derivatives times the gradient."""
+    first, second, third = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    diagonal = _marginals(squares)
+    curvature = np.diag(diagonal)
+    for rows, columns, axis in ((first, second, 2), (first, third, 1), (second, third, 0)):
+        block = squares.sum(axis=axis)
+        curvature[np.ix_(rows, columns)] = block
+        curvature[np.ix_(columns, rows)] = block.T
+    # Each multiplier is scaled by its own curvature, as these differ by many orders of magnitude.
+    unit = 1 / np.sqrt(diagonal)
+    curvature *= unit[:, None] * unit
+    # A constant moved from one set of multipliers to another has no effect, so these directions are fixed.
+    for indices, other_indices in ((first, second), (first, third)):
+        shift = np.zeros(sum(sizes))
+        shift[indices], shift[other_indices] = 1 / unit[indices], -1 / unit[other_indices]
+        curvature += np.outer(shift, shift) / (shift @ shift)
+    return unit * np.linalg.solve(curvature, unit * gradient)
+
+
+class RotationTest(NamedTuple):
+    """The fit of rotations to each member's activity, and to random activity with the same covariances.
+
+    - `r2_skew`, `r2_full`: of the activity, see `Rotations`.
+    - `random_r2_skew`, `random_r2_full`: of each set of random activity.
+    - `p_skew`, `p_full`: share of random sets, including the data, with at least the r2 of the data.
+    - `p_ratio`: the same for r2_skew / r2_full.
+    """
+
+    r2_skew: Float[np.ndarray, " member"]
+    r2_full: Float[np.ndarray, " member"]
+    random_r2_skew: Float[np.ndarray, "draw member"]
+    random_r2_full: Float[np.ndarray, "draw member"]
+    p_skew: Float[np.ndarray, " member"]
+    p_full: Float[np.ndarray, " member"]
+    p_ratio: Float[np.ndarray, " member"]
+
+
+def rotation_test(
+    activity: Activity, *, dt: float, n_components: int = 6, n_draws: int = 200, key: Key[jax.Array, ""]
+) -> RotationTest:
+    """Compare `rotations` of the activity with those of random activity of the same covariances.
+
+    The random activity keeps only the means and covariances over times, units and trials (see
+    `maximum_entropy_activity`). Another control is the covariance-matched permutation test of Michaels, Dann
+    & Scherberger 2016, PLoS Comput Biol 12:e1005175: conditions are reassigned for each unit so that the
+    covariance of the units is kept. Its statistic is the ratio of the two r2, as for `p_ratio`. Each member
+    is tested on its own: a p value is about one network. For a statement about networks, members are the unit
+    of replication.
+
+    **Arguments:**
+
+    - `activity`, `dt`, `n_components`: as for `rotations`.
+    - `n_draws`: number of random sets; the smallest p value is 1 / (n_draws + 1).
+    - `key`: random key.
+    """
+    check_positive_int("n_draws", n_draws)
+    values = as_activity("activity", activity)
+    fit = rotations(values, dt=dt, n_components=n_components)
+    distribution, generator = maximum_entropy_activity(values), numpy_generator(key)
+    skew, full = np.empty((2, n_draws, values.shape[0]))
+    for draw in range(n_draws):
+        random = rotations(distribution.draw(generator), dt=dt, n_components=n_components)
+        skew[draw], full[draw] = random.r2_skew, random.r2_full
+    return RotationTest(
+        r2_skew=fit.r2_skew,
+        r2_full=fit.r2_full,
+        random_r2_skew=skew,
+        random_r2_full=full,
+        p_skew=_share_as_high(fit.r2_skew, skew),
+        p_full=_share_as_high(fit.r2_full, full),
+        p_ratio=_share_as_high(fit.r2_skew / fit.r2_full, skew / full),
+    )
+
+
+def _share_as_high(
+    observed: Float[np.ndarray, " member"], random: Float[np.ndarray, "draw member"]
+) -> Float[np.ndarray, " member"]:
+    return (1 + np.sum(random >= observed, axis=0)) / (1 + len(random))

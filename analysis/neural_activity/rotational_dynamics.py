@@ -1,0 +1,192 @@
+"""Rotational dynamics and tangling."""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from popsim._checks import check_positive
+from popsim.analysis._arrays import ROUNDING, Activity
+from popsim.analysis._signs import sign_factors
+from popsim.analysis.neural_activity.components import principal_components
+from popsim.analysis.neural_activity.preprocessing import as_activity
+
+__all__ = ["Rotations", "rotations", "tangling"]
+
+
+Samples = Float[np.ndarray, "member sample component"]
+
+
+class Rotations(NamedTuple):
+    """The planes in which each member's activity rotates, in order of decreasing frequency.
+
+    - `axes`: two unit vectors per plane; the states at the first time vary most over trials along the first
+        (a single trial starts on it), whose sign makes the sum of its cubed projections positive, and the
+        rotation goes from the first to the second.
+    - `projections`: activity in each plane.
+    - `frequency`: frequency of the rotation in Hz, zero or more.
+    - `explained`: share of the variance of the activity, over all units, in each plane.
+    - `r2_skew`: share of the change of the state, over all planes, explained by these rotations:
+        1 - |dX - X M|^2 / |dX|^2 for the best skew-symmetric M.
+    - `r2_full`: the same for the best unconstrained M, which may also grow, shrink and shear.
+    """
+
+    axes: Float[np.ndarray, "member plane 2 unit"]
+    projections: Float[np.ndarray, "member trial time plane 2"]
+    frequency: Float[np.ndarray, "member plane"]
+    explained: Float[np.ndarray, "member plane"]
+    r2_skew: Float[np.ndarray, " member"]
+    r2_full: Float[np.ndarray, " member"]
+
+
+def rotations(activity: Activity, *, dt: float, n_components: int = 6) -> Rotations:
+    """Fit rotations dx/dt = M x, with M = -M^T, to the changes of each member's activity.
+
+    jPCA on the first principal components of the activity, after Churchland, Cunningham, Kaufman, Foster,
+    Nuyujukian, Ryu & Shenoy 2012, Nature 487:51. The least-squares M solves S M + M S = A - A^T with
+    S = X^T X and A = X^T dX (tested against a regression on a basis of skew-symmetric matrices). Unlike
+    there, the state is taken at the middle of each step, where a rotation of any frequency is skew-symmetric.
+
+    Churchland et al. first subtract the mean over conditions and scale the units (as in the Python package
+    jPCA): give `subtract_condition_mean(soft_normalize(activity, constant=...))`. Compare the r2 values
+    with those of activity that is equally smooth and correlated: see `rotation_test`.
+
+    **Arguments:**
+
+    - `activity`: activity of the units; each trial is a condition.
+    - `dt`: time step in s.
+    - `n_components`: number of principal components, even; the number of planes is half of it.
+    """
+    values = as_activity("activity", activity)
+    check_positive("dt", dt)
+    if n_components < 2 or n_components % 2:
+        raise ValueError(f"`n_components` must be even, 2 or more, got {n_components}.")
+    if values.shape[2] < 3:
+        raise ValueError(f"`activity` must have three times or more, got {values.shape[2]}.")
+    reduced = principal_components(values, n_components=n_components)
+    if not np.all(reduced.variance[:, -1] > ROUNDING**2 * np.sum(values**2, axis=-1).mean(axis=(1, 2))):
+        raise ValueError(
+            f"`activity` must span {n_components} dimensions or more in every member, beyond rounding."
+        )
+    n_members = values.shape[0]
+    states, changes = (
+        array.reshape(n_members, -1, n_components) for array in _midpoints_and_changes(reduced.projections)
+    )
+    skew = _skew_symmetric_fit(states, changes)
+    full = np.linalg.pinv(states) @ changes
+    planes, speed = _planes(skew, reduced.projections[:, :, 0])
+    projections = np.einsum("mrtc,mpac->mrtpa", reduced.projections, planes)
+    factors = sign_factors(projections[..., 0], axis=(1, 2))
+    planes, projections = planes * factors[:, 0, 0, :, None, None], projections * factors[..., None]
+    total = np.sum(values.var(axis=(1, 2)), axis=1)
+    return Rotations(
+        axes=planes @ reduced.components[:, None],
+        projections=projections,
+        frequency=2 * np.arctan(speed / 2) / (2 * np.pi * dt),
+        explained=np.mean(np.sum(projections**2, axis=-1), axis=(1, 2)) / total[:, None],
+        r2_skew=_r_squared(states @ skew, changes),
+        r2_full=_r_squared(states @ full, changes),
+    )
+
+
+def _midpoints_and_changes(
+    projections: Float[np.ndarray, "member trial time component"],
+) -> tuple[
+    Float[np.ndarray, "member trial step component"], Float[np.ndarray, "member trial step component"]
+]:
+    before, after = projections[:, :, :-1], projections[:, :, 1:]
+    return (before + after) / 2, after - before
+
+
+def _skew_symmetric_fit(states: Samples, changes: Samples) -> Float[np.ndarray, "member component component"]:
+    """Return the skew-symmetric M that minimises |changes - states M|^2, per step."""
+    power, basis = np.linalg.eigh(states.mT @ states)
+    across = states.mT @ changes
+    inner = basis.mT @ (across - across.mT) @ basis / (power[:, :, None] + power[:, None, :])
+    return basis @ inner @ basis.mT
+
+
+def _planes(
+    skew: Float[np.ndarray, "member component component"],
+    first_states: Float[np.ndarray, "member trial component"],
+) -> tuple[Float[np.ndarray, "member plane 2 component"], Float[np.ndarray, "member plane"]]:
+    """Return the planes of a rotation and its speed in each, in rad per step."""
+    frequency, vectors = np.linalg.eigh(1j * skew)
+    n_planes = skew.shape[-1] // 2
+    speed = frequency[:, ::-1][:, :n_planes]
+    fastest = np.sqrt(2) * vectors[:, :, ::-1][:, :, :n_planes].mT
+    planes = np.stack([fastest.real, fastest.imag], axis=2)
+    turning = np.einsum("mpc,mcd,mpd->mp", planes[:, :, 0], skew, planes[:, :, 1])
+    planes[:, :, 1] *= np.where(turning < 0, -1.0, 1.0)[..., None]
+    projections = np.einsum("mrc,mpac->mpra", first_states, planes)
+    if projections.shape[2] > 1:
+        projections = projections - projections.mean(axis=2, keepdims=True)
+    first = np.linalg.svd(projections, full_matrices=False)[2][:, :, 0]
+    turned = np.stack([first, np.stack([-first[..., 1], first[..., 0]], axis=-1)], axis=2)
+    return turned @ planes, np.maximum(speed, 0.0)
+
+
+def _r_squared(predicted: Samples, changes: Samples) -> Float[np.ndarray, " member"]:
+    return 1 - np.sum((changes - predicted) ** 2, axis=(1, 2)) / np.sum(changes**2, axis=(1, 2))
+
+
+_ROWS = 512
+"""Number of states compared with all others at once, which bounds the memory."""
+
+
+def tangling(
+    activity: Activity, *, dt: float, n_components: int = 8, softening: float = 0.1
+) -> Float[np.ndarray, "member trial time"]:
+    """Return the tangling of trajectories, in 1/s^2.
+
+    Q(t) = max over t' of |x'(t) - x'(t')|^2 / (|x(t) - x(t')|^2 + e), with t' in all trials: Russo et al.
+    2018, Neuron 97:953 (settings after the authors' function tangleAnalysis). x are the first principal
+    components, and e is `softening` times their summed variance. A state passed in two directions is tangled;
+    activity that follows from its own state is not. Give units of similar range (`soft_normalize`), and
+    compare with the output, such as muscles. One turn of a circle at w rad/s has Q = 4 w^2 / (4 + softening).
+
+    **Arguments:**
+
+    - `activity`: activity of units or muscles.
+    - `dt`: time step in s.
+    - `n_components`: maximum number of principal components; fewer if there are fewer units.
+    - `softening`: above zero, without unit.
+    """
+    values = as_activity("activity", activity)
+    check_positive("dt", dt)
+    check_positive("softening", softening)
+    n_members, n_trials, n_steps, n_units = values.shape
+    if n_steps < 3:
+        raise ValueError(f"`activity` must have three times or more, got {n_steps}.")
+    n_kept = min(n_components, n_units, n_trials * n_steps)
+    components = principal_components(values, n_components=n_kept)
+    velocity = np.gradient(components.projections, dt, axis=2, edge_order=2)
+    constant = softening * components.variance.sum(axis=1)
+    if n_still := int(np.count_nonzero(constant == 0)):
+        raise ValueError(f"`activity` must vary in every member, got {n_still} in which it does not.")
+    flat = (n_trials * n_steps, n_kept)
+    of_members = [
+        _largest_ratio(states.reshape(flat), speeds.reshape(flat), float(added))
+        for states, speeds, added in zip(components.projections, velocity, constant, strict=True)
+    ]
+    return np.stack(of_members).reshape(n_members, n_trials, n_steps)
+
+
+def _largest_ratio(
+    states: Float[np.ndarray, "sample component"],
+    velocity: Float[np.ndarray, "sample component"],
+    added: float,
+) -> Float[np.ndarray, " sample"]:
+    largest = np.empty(len(states))
+    for first in range(0, len(states), _ROWS):
+        rows = slice(first, first + _ROWS)
+        apart = _squared_distances(states[rows], states)
+        largest[rows] = np.max(_squared_distances(velocity[rows], velocity) / (apart + added), axis=1)
+    return largest
+
+
+def _squared_distances(
+    points: Float[np.ndarray, "some component"], centers: Float[np.ndarray, "other component"]
+) -> Float[np.ndarray, "some other"]:
+    squares = np.sum(points**2, axis=1)[:, None] + np.sum(centers**2, axis=1)
+    return np.maximum(squares - 2 * points @ centers.T, 0.0)

@@ -1,0 +1,116 @@
+"""Models with different settings, joined into one ensemble."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import PyTree
+
+from popsim.noise import AbstractNoise, NoNoise
+from popsim.senses import SensoryChannel
+
+__all__ = ["join_ensembles"]
+
+
+def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
+    """Join ensembles along the member axis, so that one program trains them.
+
+    What numbers alone cannot express is made equal: channels of different delays get buffers for the longest,
+    and where some have no noise, that is noise of zero standard deviation.
+
+    **Arguments:**
+
+    - `ensembles`: ensembles of models that differ in settings.
+    - `labels`: the settings of each, for the error message.
+    """
+    if len(ensembles) == 1:
+        return ensembles[0]
+    first, *further = _with_common_parts(ensembles)
+    leaves, structure = jax.tree.flatten(first)
+    columns = [leaves]
+    for ensemble, label in zip(further, labels[1:], strict=True):
+        ensemble_leaves, ensemble_structure = jax.tree.flatten(ensemble)
+        if ensemble_structure != structure or any(map(_are_incompatible, leaves, ensemble_leaves)):
+            raise ValueError(
+                f"the settings of members of one ensemble must change nothing but numbers in arrays, got "
+                f"models of another structure for {labels[0]} and {label}: leave the setting out of "
+                "`member_settings`, and a sweep trains them in separate cells."
+            )
+        columns.append(ensemble_leaves)
+    return jax.tree.unflatten(structure, [_concatenate(column) for column in zip(*columns, strict=True)])
+
+
+def _are_incompatible(first: Any, second: Any) -> bool:
+    """Whether two leaves cannot be rows of one array."""
+    if eqx.is_array(first) and eqx.is_array(second):
+        return first.shape[1:] != second.shape[1:] or first.dtype != second.dtype
+    return type(first) is not type(second) or bool(first != second)
+
+
+def _concatenate(leaves: Sequence[Any]) -> Any:
+    return jnp.concatenate(leaves) if eqx.is_array(leaves[0]) else leaves[0]
+
+
+def _is_part(node: Any) -> bool:
+    return isinstance(node, AbstractNoise | SensoryChannel)
+
+
+def _with_common_parts(ensembles: Sequence[Any]) -> list[Any]:
+    """Return the ensembles with delays and noises of the same kind."""
+    columns, structures = [], []
+    for ensemble in ensembles:
+        nodes, structure = jax.tree.flatten(ensemble, is_leaf=_is_part)
+        columns.append(nodes)
+        structures.append(structure)
+    if any(structure != structures[0] for structure in structures):
+        return list(ensembles)
+    counts = [_n_members(ensemble) for ensemble in ensembles]
+    rows = [_common(nodes, counts) for nodes in zip(*columns, strict=True)]
+    return [
+        jax.tree.unflatten(structure, parts)
+        for structure, parts in zip(structures, zip(*rows, strict=True), strict=True)
+    ]
+
+
+def _n_members(ensemble: PyTree) -> int:
+    return next(leaf.shape[0] for leaf in jax.tree.leaves(ensemble) if eqx.is_array(leaf))
+
+
+def _common(nodes: Sequence[Any], counts: Sequence[int]) -> list[Any]:
+    """Return the nodes at one place of all ensembles, made alike where they are noises or channels."""
+    if all(isinstance(node, SensoryChannel) for node in nodes):
+        noises = _common_noise([node.noise for node in nodes], counts)
+        nodes = [dataclasses.replace(node, noise=noise) for node, noise in zip(nodes, noises, strict=True)]
+        longest = max(node.delay for node in nodes)
+        if all(node.delay == longest and node.own_delay is None for node in nodes):
+            return list(nodes)
+        return [_extend_delay(node, longest, n) for node, n in zip(nodes, counts, strict=True)]
+    if all(isinstance(node, AbstractNoise) for node in nodes):
+        return _common_noise(nodes, counts)
+    return list(nodes)
+
+
+def _extend_delay(channel: SensoryChannel, longest: float, n_members: int) -> SensoryChannel:
+    delays = jnp.full(n_members, channel.delay) if channel.own_delay is None else channel.own_delay
+
+    def of_member(noise: AbstractNoise, delay: Any) -> SensoryChannel:
+        return SensoryChannel(channel.sense, longest, noise, delay)
+
+    return eqx.filter_vmap(of_member)(channel.noise, delays)
+
+
+def _common_noise(noises: Sequence[Any], counts: Sequence[int]) -> list[Any]:
+    """Replace `NoNoise` by silent noise of the kind that others have."""
+    template = next((noise for noise in noises if not isinstance(noise, NoNoise)), None)
+    if template is None:
+        return list(noises)
+
+    def silent(n_members: int) -> Any:
+        return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), template)
+
+    return [
+        silent(n) if isinstance(noise, NoNoise) else noise for noise, n in zip(noises, counts, strict=True)
+    ]

@@ -1,0 +1,103 @@
+"""The state of a sweep whose experiment is not registered, without importing a user's module."""
+
+import collections
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from popsim._text_checks import one_line, printable
+from popsim.experiments import verify_run
+from popsim.experiments.run_info import info_of_run
+from popsim.store import CorruptDataError
+from popsim.store.identity import is_run_id
+from popsim.sweeps.cells import read_cell_description
+from popsim.sweeps.folder import SweepFolder
+from popsim.sweeps.limits import MOST_CELLS
+from popsim.sweeps.tables import overview
+
+__all__ = ["SweepOverview", "read_sweep_overview"]
+
+MOST_LINES = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepOverview:
+    """The state of the cells of a sweep, from `sweep.json` and the folders of the cells alone.
+
+    - `folder`: the folder.
+    - `described`: the content of `sweep.json`.
+    - `states`: for each cell "not started", "stopped", "being trained", "damaged" or "finished".
+    - `problems`: what is wrong with damaged cells.
+    """
+
+    folder: SweepFolder
+    described: Mapping[str, Any]
+    states: tuple[str, ...]
+    problems: Mapping[int, str]
+
+    def __str__(self) -> str:
+        """Describe the sweep as `popsim info` prints it."""
+        counts = collections.Counter(self.states)
+        lines = overview(self.folder, self.described, counts)
+        begun = [
+            number for number, state in enumerate(self.states) if state not in ("not started", "finished")
+        ]
+        if begun:
+            lines += ["", "not finished", *map(self._line, begun[:MOST_LINES])]
+        if len(begun) > MOST_LINES:
+            lines.append(f"  and {len(begun) - MOST_LINES} more")
+        if counts["finished"] < len(self.states):
+            lines.append(f"{self.folder.command('resume')} trains them")
+        return "\n".join(map(printable, lines))
+
+    def _line(self, number: int) -> str:
+        problem = self.problems.get(number, "")
+        return f"  cell {number}: {self.states[number]}{f': {problem:.300}' if problem else ''}"
+
+    def verify(self) -> dict[int, str]:
+        """Read all files of the cells, and return what is damaged, by cell."""
+        damaged = dict(self.problems)
+        for number, state in enumerate(self.states):
+            if state in ("finished", "stopped") and (damage := verify_run(self.folder.cell(number).path)):
+                damaged[number] = "; ".join(f"{file}: {problem}" for file, problem in damage.items())
+        return damaged
+
+
+def read_sweep_overview(folder: SweepFolder) -> SweepOverview:
+    """Read the state of the cells of a sweep without its experiment.
+
+    **Raises:** as `SweepFolder.read_plain`; `CorruptDataError` if the description is not of a sweep.
+    """
+    described = folder.read_plain()
+    try:
+        n_cells, (first, end) = described["n_cells"], described["seeds"]
+        is_sound = all(type(number) is int for number in (n_cells, first, end, described["n_members"]))
+        is_sound = is_sound and 0 < n_cells <= MOST_CELLS and is_run_id(described["sweep_id"])
+        is_sound = is_sound and all(isinstance(values, list) for values in described["axes"].values())
+        is_sound = is_sound and isinstance(described["module"], str)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        is_sound = False
+    if not is_sound:
+        raise CorruptDataError(f"{folder.description} must describe a sweep; it is damaged.")
+    problems: dict[int, str] = {}
+    states = []
+    for number in range(described["n_cells"]):
+        try:
+            states.append(_state(folder, described["sweep_id"], number))
+        except (ValueError, OSError) as error:
+            problems[number] = one_line(error)
+            states.append("damaged")
+    return SweepOverview(folder, described, tuple(states), problems)
+
+
+def _state(folder: SweepFolder, sweep_id: str, number: int) -> str:
+    """Return the state of a cell; raises what its parts raise if they are damaged."""
+    cell = folder.cell(number)
+    if not cell.is_started:
+        return "not started"
+    info = info_of_run(read_cell_description(cell, {"sweep": sweep_id, "cell": number}))
+    if info.history_damage:
+        raise CorruptDataError(info.history_damage)
+    if info.is_finished:
+        return "finished"
+    return "being trained" if info.writer else "stopped"

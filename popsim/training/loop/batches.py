@@ -1,0 +1,315 @@
+"""Batches at which a training logs, records, calls back and changes phase."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Bool, Int, PyTree
+
+from popsim._checks import check_instance, check_positive_int, is_int
+from popsim.training.options import TrainerOptions, Training
+from popsim.training.steps.model_updates import is_model_update
+from popsim.training.steps.train_state import WhereTrain, select_trainables
+
+__all__ = ["BatchNumbers", "every_nth_batch", "log_spaced_batches", "number_batches"]
+
+
+def every_nth_batch(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
+    """Return every n-th batch of a training, and the last one.
+
+    **Arguments:**
+
+    - `n_batches`: the number of batches of the training.
+    - `n`: the interval.
+    """
+    check_positive_int("n_batches", n_batches)
+    check_positive_int("n", n)
+    return np.union1d(np.arange(n - 1, n_batches, n), [n_batches - 1])
+
+
+def log_spaced_batches(n_batches: int, n: int) -> Int[np.ndarray, " recorded"]:
+    """Return up to `n` batches, evenly spaced on a logarithmic scale: densest early, where learning is fast.
+
+    Early batches that coincide are merged, which leaves fewer than `n`. The first and last are included.
+
+    **Arguments:**
+
+    - `n_batches`: the number of batches of the training.
+    - `n`: the number of batches to return, at least two.
+    """
+    check_positive_int("n_batches", n_batches)
+    check_positive_int("n", n)
+    if n < 2:
+        raise ValueError(f"`n` must be at least 2, for the first batch and the last, got {n}.")
+    return np.unique(np.rint(np.geomspace(1, n_batches, n)).astype(int)) - 1
+
+
+def batch_numbers(name: str, value: object, n_batches: int) -> Int[np.ndarray, " recorded"]:
+    """Check and sort an array of batch numbers; a boolean per batch is taken as a mask."""
+    numbers = np.asarray(value)
+    if numbers.dtype == bool and numbers.shape == (n_batches,):
+        return np.flatnonzero(numbers)
+    if numbers.ndim != 1 or not (np.issubdtype(numbers.dtype, np.integer) or numbers.size == 0):
+        raise ValueError(
+            f"`{name}` must be a 1D array of batch numbers, or of {n_batches} booleans, one for each batch, "
+            f"got shape {numbers.shape} of {numbers.dtype}."
+        )
+    outside = numbers[(numbers < 0) | (numbers >= n_batches)]
+    if outside.size:
+        raise ValueError(f"`{name}` must hold batch numbers from 0 to {n_batches - 1}, got {outside[0]}.")
+    return np.unique(numbers.astype(int))
+
+
+def _drop_before(batches: range, batch: int) -> range:
+    """Return those of regular batches that are not before a batch."""
+    return batches[max(0, -(-(batch - batches.start) // batches.step)) :]
+
+
+class CallDivision:
+    """A division of a training into calls of the compiled loop.
+
+    A call ends at each batch after which the host has work to do, has at most `capacity` batches, and, once
+    the time per batch is known, lasts about `seconds`, so that the progress bar and signals stay prompt. The
+    division does not affect the results.
+    """
+
+    def __init__(
+        self,
+        first_batch: int,
+        n_batches: int,
+        stops_after: Iterable[int],
+        *,
+        intervals: Sequence[range] = (),
+        capacity: int,
+        seconds: float = 1.0,
+    ):
+        self._ends = np.asarray(sorted({*stops_after, n_batches - 1}), int) + 1
+        self._intervals = intervals  # not listed: a long training has millions of logging points
+        self._capacity = capacity
+        self._seconds = seconds
+        self._paced = 1
+        self._n_calls = 0
+        self._n_batches = n_batches
+        self.next_batch = first_batch
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all batches are done."""
+        return self.next_batch >= self._n_batches
+
+    def next_count(self) -> int:
+        """Return the number of batches of the next call."""
+        listed = self._ends[np.searchsorted(self._ends, self.next_batch, side="right")]
+        regular = (_drop_before(batches, self.next_batch)[:1] for batches in self._intervals)
+        end = min([listed, *(last[0] + 1 for last in regular if last)])
+        return int(min(end - self.next_batch, self._capacity, self._paced))
+
+    def record_call(self, count: int, seconds: float) -> None:
+        """Record the batches and time of a call. The first call is not timed, as it compiles."""
+        self.next_batch += count
+        self._n_calls += 1
+        if self._n_calls > 1:
+            fitting = self._seconds / max(seconds / count, 1e-9)
+            self._paced = int(np.clip(fitting, 1, self._capacity))
+
+
+def as_callbacks(
+    batch_callbacks: Mapping[int, Sequence[Callable[[], None]]], n_batches: int
+) -> dict[int, Sequence[Callable[[], None]]]:
+    """Return the callbacks by batch; raises `ValueError` if a batch is out of range or has no functions."""
+    check_instance(
+        "batch_callbacks", batch_callbacks, Mapping, "functions by batch, such as {99: [function]}"
+    )
+    batch_numbers("batch_callbacks", list(batch_callbacks), n_batches)
+    for functions in batch_callbacks.values():
+        if not isinstance(functions, Sequence) or not all(map(callable, functions)):
+            raise ValueError(f"`batch_callbacks` must map to sequences of functions, got {functions}.")
+    return dict(batch_callbacks)
+
+
+def kept_batches(save_model_trainables: object, n_batches: int) -> Int[np.ndarray, " recorded"]:
+    """Return the batches after which to keep the trainables: all for True, none for False, or those given."""
+    if isinstance(save_model_trainables, (bool, np.bool_)):
+        return np.arange(n_batches if save_model_trainables else 0)
+    return batch_numbers("save_model_trainables", save_model_trainables, n_batches)
+
+
+def max_kept_per_call(batches: Int[np.ndarray, " recorded"], n_batches: int) -> int:
+    """Return how many of the sorted `batches` can fall into `n_batches` consecutive batches.
+
+    Rounded up to a power of two, at most `n_batches`, so that similar trainings share a compiled program.
+    """
+    within = np.searchsorted(batches, batches + n_batches) - np.arange(batches.size)
+    most = int(within.max(initial=0))
+    return min(n_batches, 2 ** (most - 1).bit_length()) if most else 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Phase:
+    """A range of training batches in which the same part of the model is trained.
+
+    - `first_batch`: the first batch.
+    - `trained`: which of all parameters are trained, in their structure; None for all.
+    """
+
+    first_batch: int
+    trained: PyTree[bool] | None
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainablePhases:
+    """The phases of a training.
+
+    - `where_train`: selects all that is trained in some phase.
+    - `phases`: the phases, sorted by first batch.
+    """
+
+    where_train: Callable[[Any], Any]
+    phases: tuple[Phase, ...]
+
+    def check_n_batches(self, n_batches: int) -> None:
+        """Raise `ValueError` if a phase begins after the last batch."""
+        for phase in self.phases:
+            if phase.first_batch >= n_batches:
+                raise ValueError(
+                    f"`where_train` must map batch numbers from 0 to {n_batches - 1}, "
+                    f"got {phase.first_batch}."
+                )
+
+
+def training_phases(model: PyTree, where_train: WhereTrain) -> TrainablePhases:
+    """Return the phases given by `where_train`.
+
+    **Arguments:**
+
+    - `model`: the model, or ensemble.
+    - `where_train`: selects the trainable part, see `select_trainables`; or a mapping from batch number to
+        such a function, which applies from that batch on.
+    """
+    if not isinstance(where_train, Mapping):
+        select_trainables(model, where_train)
+        return TrainablePhases(where_train, (Phase(0, None),))
+    for batch in where_train:
+        if not is_int(batch) or batch < 0:
+            raise ValueError(f"`where_train` must map batch numbers to functions, got the key {batch!r}.")
+    if 0 not in where_train:
+        raise ValueError(
+            f"`where_train` must say what is trained from batch 0 on, got {sorted(where_train)}."
+        )
+    first_batches = sorted(where_train)
+    selected = [select_trainables(model, where_train[batch])[0] for batch in first_batches]
+    union = eqx.combine(*selected)
+    is_leaf = _is_none
+    masks = [
+        jax.tree.map(
+            lambda leaf, phase: None if leaf is None else phase is not None, union, phase, is_leaf=is_leaf
+        )
+        for phase in selected
+    ]
+    return TrainablePhases(
+        _picks_leaves(union),
+        tuple(
+            Phase(batch, None if all(jax.tree.leaves(mask)) else mask)
+            for batch, mask in zip(first_batches, masks, strict=True)
+        ),
+    )
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
+
+
+def _picks_leaves(selected: PyTree) -> Callable[[Any], Any]:
+    """Return a `where_train` that selects the leaves present in `selected`."""
+    indices = [i for i, leaf in enumerate(jax.tree.leaves(selected, is_leaf=_is_none)) if leaf is not None]
+
+    def where(model: Any) -> Any:
+        leaves = jax.tree.leaves(model, is_leaf=_is_none)
+        return [leaves[i] for i in indices]
+
+    return where
+
+
+def enabled_updates(
+    toggle: bool | PyTree, model_update_funcs: PyTree, n_batches: int
+) -> Bool[np.ndarray, "batch update"] | None:
+    """Return, for each training batch, which updates are applied.
+
+    **Arguments:**
+
+    - `toggle`: True for all updates in all batches, False for none, or a PyTree of the structure of
+        `model_update_funcs` with a 1D array for each: batch numbers, or a boolean per batch. Ignored if there
+        are no updates.
+    - `model_update_funcs`: the updates.
+    - `n_batches`: the number of batches.
+
+    **Returns:** None if all updates are applied in all batches.
+    """
+    n_updates = len(jax.tree.leaves(model_update_funcs, is_leaf=is_model_update))
+    if not n_updates:
+        return None
+    if isinstance(toggle, (bool, np.bool_)):
+        return None if toggle else np.zeros((n_batches, n_updates), bool)
+    expected = jax.tree.structure(jax.tree.map(lambda _: 0, model_update_funcs, is_leaf=is_model_update))
+    try:
+        arrays = expected.flatten_up_to(toggle)
+    except ValueError as error:
+        raise ValueError(
+            "`toggle_model_update_funcs` must be True, False, or of the structure of `model_update_funcs`, "
+            f"with an array of batch numbers for each function, such as ([0, 1],) for (function,): {error}"
+        ) from error
+    enabled = np.zeros((n_batches, n_updates), bool)
+    for index, array in enumerate(arrays):
+        enabled[batch_numbers("toggle_model_update_funcs", array, n_batches), index] = True
+    return enabled
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BatchNumbers:
+    """The batches of a training at which something is done.
+
+    - `n_batches`: the number of batches.
+    - `recorded_batches`: those after which the trainables are kept.
+    - `specs`: those whose trials are kept.
+    - `callbacks`: by batch, the functions to call after it.
+    - `resets`: those before which the optimizer state is reset.
+    - `enabled`: those in which each model update is applied; None for all.
+    - `phases`: the phases, each with its trainable part.
+    - `logged`: those after which there is a log point, but for the last one, which always has one.
+    """
+
+    n_batches: int
+    recorded_batches: Int[np.ndarray, " recorded"]
+    specs: Int[np.ndarray, " spec"]
+    callbacks: Mapping[int, Sequence[Callable[[], None]]]
+    resets: list[int]
+    enabled: Bool[np.ndarray, "batch update"] | None
+    phases: TrainablePhases
+    logged: range
+
+    def is_logged(self, batch: int) -> bool:
+        """Whether there is a log point after a batch."""
+        return batch in self.logged or batch == self.n_batches - 1
+
+
+def number_batches(trainer: TrainerOptions, training: Training) -> BatchNumbers:
+    """Return the batches of a training at which something is done."""
+    n_batches = training.n_batches
+    trainable_batches = kept_batches(training.save_model_trainables, n_batches)
+    specs = () if training.save_trial_specs is None else training.save_trial_specs
+    spec_batches = batch_numbers("save_trial_specs", specs, n_batches)
+    phases = training_phases(training.model, training.where_train)
+    phases.check_n_batches(n_batches)
+    return BatchNumbers(
+        n_batches=n_batches,
+        recorded_batches=trainable_batches[trainable_batches >= training.start_batch],
+        specs=spec_batches[spec_batches >= training.start_batch],
+        callbacks=as_callbacks(training.batch_callbacks or {}, n_batches),
+        resets=batch_numbers("reset_opt_state_at", training.reset_opt_state_at, n_batches).tolist(),
+        enabled=enabled_updates(training.toggle_model_update_funcs, trainer.model_update_funcs, n_batches),
+        phases=phases,
+        logged=range(training.log_step - 1, n_batches, training.log_step),
+    )

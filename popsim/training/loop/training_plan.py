@@ -1,0 +1,300 @@
+"""The plan of a training: all that follows from its options and those of the trainer."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Int, PyTree
+
+from popsim._checks import bytes_of, warn_caller
+from popsim._compiled import as_array
+from popsim.ensemble import member, n_members
+from popsim.evaluation import validation_trials
+from popsim.model import initial_state
+from popsim.per_member import (
+    member_values,
+    select_member,
+    with_member_values,
+)
+from popsim.randomness import seed_key
+from popsim.task import AbstractTask
+from popsim.training.constraints import warn_of_start
+from popsim.training.loop._fit_checks import check_changes, check_fit, check_options
+from popsim.training.loop.batch_loop import BatchLoop, members_at_a_time
+from popsim.training.loop.batches import BatchNumbers, max_kept_per_call, number_batches
+from popsim.training.options import TrainerOptions, Training
+from popsim.training.population_updates.apply import PopulationUpdates, plan_population_updates
+from popsim.training.population_updates.base import hyperparameters_of
+from popsim.training.population_updates.hyperparameters import with_present_values
+from popsim.training.steps.member_layout import MemberLayout
+from popsim.training.steps.member_step import (
+    MemberStep,
+    starts_finite,
+    trials_differ,
+    trials_of_batch,
+    validate_opt_state,
+)
+from popsim.training.steps.optimizers import learning_rate_of
+from popsim.training.steps.train_state import OWN, TrainState, state_parts
+from popsim.trial import Trial
+
+__all__ = ["TrainingPlan", "plan_training"]
+
+CAPACITY = 64
+MAX_TRAINABLES_BYTES = 256 * 2**20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrainingPlan:
+    """The plan of a training, made by `plan_training`.
+
+    - `trainer`, `training`: the options of the trainer and of the training.
+    - `count`: the number of members; None for a single model.
+    - `member_ids`: the numbers on which the draws of the members depend.
+    - `layout`: the layout of the members on the devices.
+    - `batches`: the batches at which something is done.
+    - `step`: the step of one member.
+    - `new_state`: the initial state with a new optimizer state.
+    - `state`: the initial state if no checkpoint is restored.
+    - `first_trials`: the trials of the first batch.
+    - `trials_by_member`: whether the trials of a batch have a leading member axis.
+    - `validation_trials`: the validation trials as given; with a leading member axis if the members' tasks
+        differ.
+    - `population_updates`: the population updates, with what they need of the training.
+    - `recorded`: the leaves of the model that are recorded as its trainables: those that change in training.
+    - `member_batch_size`: how many members are trained at a time on each device; None for all.
+    """
+
+    trainer: TrainerOptions
+    training: Training
+    count: int | None
+    member_ids: Int[Array, "*member"]
+    layout: MemberLayout
+    batches: BatchNumbers
+    step: MemberStep
+    new_state: TrainState
+    state: TrainState
+    first_trials: Trial
+    trials_by_member: bool
+    validation_trials: Trial
+    population_updates: PopulationUpdates
+    recorded: PyTree[bool]
+    member_batch_size: int | None
+
+    @property
+    def shared_trials(self) -> bool:
+        """Whether all members of an ensemble draw the same numbers for the trials."""
+        return self.step.shared_trials
+
+    @property
+    def n_trained(self) -> int:
+        """The number of numbers of one member that the optimizer trains, in some phase."""
+        return sum(leaf.size for leaf in jax.tree.leaves(self.state.params)) // (self.count or 1)
+
+    def trials_of(self, batch: int, hyperparameters: PyTree = None) -> Trial:
+        """Return the trials of a batch; `hyperparameters` are those at present, None for those given."""
+        task = self.training.task
+        if hyperparameters is not None:
+            task = with_present_values(task, self.layout.gather(hyperparameters), self.step)
+        return _trials_of_batch(task, self.training, self.member_ids, batch, shared=self.shared_trials)
+
+    def loops(self, member_batch_size: int | None) -> dict[int, BatchLoop]:
+        """Return the compiled loop of each phase, by first batch."""
+        layout, ensembled = self.layout, self.training.ensembled
+        capacity, n_kept = _loop_sizes(
+            eqx.filter(self.state.model, self.recorded), self.batches.recorded_batches
+        )
+        values = member_values(self.step, layout.n_members, "trainer") if ensembled else None
+        loop = BatchLoop(
+            self.step,
+            layout.spread(self.member_ids) if ensembled else self.member_ids,
+            layout.spread(values),
+            self.recorded,
+            ensembled=ensembled,
+            capacity=capacity,
+            n_kept=n_kept,
+            member_batch_size=member_batch_size,
+            skips_inactive=self.population_updates.may_stop,
+            mesh=layout.mesh,
+        )
+        return {
+            phase.first_batch: dataclasses.replace(
+                loop, member_step=layout.repeat(dataclasses.replace(self.step, trained=phase.trained))
+            )
+            for phase in self.batches.phases.phases
+        }
+
+
+def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
+    """Plan a training: check its options, number the batches, and make the first state and trials.
+
+    Nothing is written, and the training loop is not compiled yet.
+    """
+    count = n_members(training.model) if training.ensembled else None
+    check_options(trainer, training, count)
+    batches = number_batches(trainer, training)
+    member_ids = _member_ids(training, count)
+    layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
+
+    step = _member_step(trainer, training)
+    new_state = _new_state(trainer, training, step, batches.phases.where_train, count)
+    finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
+    step = dataclasses.replace(step, starts_finite=finite)
+    updates = plan_population_updates(
+        trainer, training, step, new_state, log_batches=batches.logged, count=count
+    )
+    state = _first_state(training, new_state, updates)
+
+    first_trials = _trials_of_batch(
+        training.task, training, member_ids, training.start_batch, shared=step.shared_trials
+    )
+    by_member = training.ensembled and trials_differ(training.task, shared_trials=step.shared_trials)
+    task = select_member(training.task, 0)
+    check_fit(task, training.model, first_trials, ensembled=training.ensembled, by_member=by_member)
+    recorded = check_changes(
+        *_first_member(step, state, training.ensembled), [phase.trained for phase in batches.phases.phases]
+    )
+    if trainer.post_step_fns:
+        warn_of_start(trainer.post_step_fns, training.model, count)
+    return TrainingPlan(
+        trainer=trainer,
+        training=training,
+        count=count,
+        member_ids=member_ids,
+        layout=layout,
+        batches=batches,
+        step=step,
+        new_state=new_state,
+        state=state,
+        first_trials=first_trials,
+        trials_by_member=by_member,
+        validation_trials=validation_trials(training.task, count or 1),
+        population_updates=updates,
+        recorded=recorded,
+        member_batch_size=_member_batch_size(trainer, training, layout, first_trials, state, by_member),
+    )
+
+
+def _member_ids(training: Training, count: int | None) -> Int[Array, "*member"]:
+    """Return the numbers on which the draws of the members depend."""
+    ids = np.arange(count or 1) if training.members is None else training.members.ids
+    return as_array(ids if training.ensembled else ids[0], int)
+
+
+def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
+    """Return the step of one member, in which all of the optimizer state must stay finite."""
+    return MemberStep(
+        task=training.task,
+        batch_size=training.batch_size,
+        n_minibatches=trainer.n_minibatches,
+        shared_trials=training.ensembled and not training.ensemble_random_trials,
+        remat=trainer.remat,
+        updates=trainer.updates,
+        post_step_fns=tuple(trainer.post_step_fns),
+        loss_update_func=trainer.loss_update_func,
+        gradient=trainer.gradient,
+    )
+
+
+def _new_state(
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
+    where_train: Callable[[Any], Any],
+    count: int | None,
+) -> TrainState:
+    """Return the initial state of a training with a new optimizer state."""
+    initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
+    state = initial(training.model, trainer.optimizer, training.key, where_train=where_train)
+    has_rate = not isinstance(state.opt_state, optax.EmptyState)  # `optax.set_to_zero` has no rate
+    if has_rate and np.all(np.isnan(learning_rate_of(state.opt_state))):
+        warn_caller(
+            "the optimizer does not tell its learning rate: it is NaN in the history. "
+            "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
+        )
+
+    def carry_of(model, params, values):
+        return with_member_values(step, values).initial_carry(model, params)
+
+    values = member_values(step, count or 1, "trainer")
+    carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
+    carry = carries_of(training.model, state.params, values)
+    if any(update.may_stop for update in trainer.population_updates):
+        carry = dataclasses.replace(carry, stopped_from=carry.stops)
+    changes = any(hyperparameters_of(update) != () for update in trainer.population_updates)
+    return dataclasses.replace(
+        state,
+        step=jnp.asarray(training.start_batch),
+        loss_fn_state=carry,
+        hyperparameters=jax.tree.map(jnp.asarray, values if changes else None),
+    )
+
+
+def _first_state(training: Training, new: TrainState, updates: PopulationUpdates) -> TrainState:
+    """Return the initial state if no checkpoint is restored."""
+    if training.opt_state is not None:
+        new = dataclasses.replace(new, opt_state=validate_opt_state(training.opt_state, new.opt_state))
+    return updates.with_first_states(new) if updates.updates else new
+
+
+def _trials_of_batch(
+    task: AbstractTask, training: Training, member_ids: Int[Array, "*member"], batch: int, *, shared: bool
+) -> Trial:
+    return trials_of_batch(
+        task,
+        training.batch_size,
+        as_array(batch, int),
+        member_ids=member_ids,
+        shared_trials=shared,
+        key=training.key,
+    )
+
+
+def _member_batch_size(
+    trainer: TrainerOptions,
+    training: Training,
+    layout: MemberLayout,
+    trials: Trial,
+    state: TrainState,
+    by_member: bool,
+) -> int | None:
+    """Return how many members are trained at a time on each device; None for all."""
+    if trainer.member_batch_size is not None or not training.ensembled or layout.platform != "cpu":
+        return trainer.member_batch_size
+
+    def initial(model: Any, trials: Trial) -> PyTree:
+        first = np.index_exp[0, 0] if by_member else 0
+        trial = jax.tree.map(lambda leaf: leaf[first], trials)
+        return initial_state(member(model, 0), trial, key=seed_key(0))
+
+    states = eqx.filter_eval_shape(initial, training.model, trials)
+    n_trials = training.batch_size // trainer.n_minibatches
+    weight_bytes = bytes_of((training.model, state.params)) // layout.n_members
+    return members_at_a_time(layout.n_on_device, weight_bytes, n_trials * bytes_of(states))
+
+
+def _first_member(step: MemberStep, state: TrainState, ensembled: bool) -> tuple[MemberStep, TrainState]:
+    """Return step and state of one member, the arrays of the latter as their shapes."""
+    if not ensembled:
+        return step, state
+
+    def first(tree: PyTree) -> PyTree:
+        return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
+
+    return select_member(step, 0), dataclasses.replace(
+        state, **eqx.filter_eval_shape(first, state_parts(state, OWN))
+    )
+
+
+def _loop_sizes(recorded: PyTree[Array], batches: Int[np.ndarray, " recorded"]) -> tuple[int, int]:
+    """Return the capacity of a call of the compiled loop, lowered to bound memory, and its `n_kept`."""
+    n_bytes = bytes_of(recorded)
+    capacity = CAPACITY
+    while (n_kept := max_kept_per_call(batches, capacity)) * n_bytes > MAX_TRAINABLES_BYTES and capacity > 1:
+        capacity //= 2
+    return capacity, n_kept

@@ -1,0 +1,332 @@
+"""Application of population updates to the state of a training."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Key, PyTree
+
+from popsim.randomness import key_stream
+from popsim.training.options import TrainerOptions, Training
+from popsim.training.population_updates._population_view import PopulationView, with_stop_batches
+from popsim.training.population_updates._return_checks import (
+    Named,
+    as_member_mask,
+    as_named_arrays,
+    cast_like,
+    where_active,
+)
+from popsim.training.population_updates.base import (
+    HYPERPARAMETER,
+    AbstractPopulationUpdate,
+    Population,
+    ValidationResults,
+    hyperparameters_of,
+)
+from popsim.training.population_updates.exchange import MemberExchange
+from popsim.training.population_updates.hyperparameters import hyperparameter_places, values_at
+from popsim.training.population_updates.labels import axis_of, label_updates, prefix_of
+from popsim.training.steps.member_step import MemberStep
+from popsim.training.steps.train_state import TrainState
+
+__all__ = ["PopulationUpdates", "plan_population_updates"]
+
+Records = dict[str, Named]
+"""By axis, such as "selection", arrays by the names under which they are stored."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PopulationUpdates:
+    """The population updates of a training.
+
+    - `updates`: the updates by label.
+    - `view`: the state of the training as they see it.
+    - `log_batches`: the batches after which there is a regular log point.
+    - `n_batches`, `start_batch`: those of the training.
+    - `key`: the key of the training.
+    """
+
+    updates: Mapping[str, AbstractPopulationUpdate]
+    view: PopulationView
+    log_batches: range
+    n_batches: int
+    start_batch: int
+    key: Key[Array, ""]
+
+    def __post_init__(self):
+        setters: dict[str, str] = {}
+        for label, (places, _) in self.view.places.items():
+            for name in places:
+                if name in setters:
+                    raise ValueError(
+                        "`population_updates` must set each hyperparameter once, "
+                        f"got {name!r} in {setters[name]} and {label}."
+                    )
+                setters[name] = label
+        for label, update in self.updates.items():
+            if update.every is not None and not self.batches(label):
+                raise ValueError(
+                    f"`every` of {label} must be {'below' if update.replaces else 'at most'} the "
+                    f"{self.n_batches} batches, got {update.every}."
+                )
+
+    def batches(self, label: str) -> range:
+        """Return the batches after which an update acts.
+
+        What acts at log points does not act at that of the last batch, unless it is a regular one, and what
+        replaces members never does: a longer training continues as if it had been longer from the start.
+        """
+        update = self.updates[label]
+        if update.every is None:
+            skipped = -(-(self.start_batch - self.log_batches.start) // self.log_batches.step)
+            return self.log_batches[max(0, skipped) :]
+        first = (self.start_batch // update.every + 1) * update.every
+        return range(first - 1, self.n_batches - update.replaces, update.every)
+
+    def due_updates(self, batch: int, *, replaces: bool) -> dict[str, AbstractPopulationUpdate]:
+        """Return the updates that act after a batch, of those that replace members or of the others."""
+        return {
+            label: update
+            for label, update in self.updates.items()
+            if update.replaces == replaces and batch in self.batches(label)
+        }
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether one of the updates may stop members."""
+        return any(update.may_stop for update in self.updates.values())
+
+    @property
+    def axes(self) -> list[str]:
+        """The axes of the records, such as "selection"."""
+        return sorted({axis_of(label, update) for label, update in self.updates.items()})
+
+    def with_first_states(self, state: TrainState) -> TrainState:
+        """Return the first state of a training with what the updates keep, and what they set before it."""
+        update_states = {}
+        for label in self.updates:
+            before = self.view.population(label, state)
+            after, update_states[label] = self._init(label, before)
+            state = self.view.with_values(state, label, after.hyperparameters)
+        return self.view.with_states(state, update_states)
+
+    def apply(
+        self, state: TrainState, results: ValidationResults, batch: int, *, recorded: PyTree[bool]
+    ) -> tuple[TrainState, Records]:
+        """Apply the updates that are due, except those that replace members.
+
+        **Arguments:**
+
+        - `state`: the state after a batch, on one device.
+        - `results`: those of the validation trials.
+        - `batch`: the number of the batch.
+        - `recorded`: which leaves of the model change in training.
+
+        **Returns:** the state and the records.
+        """
+        active = ~np.atleast_1d(np.asarray(state.loss_fn_state.is_inactive))
+        anew_by = {label: np.zeros(active.size, bool) for label in self.updates}
+        stops, freezes = np.zeros((2, active.size), bool)
+        update_states, records = self.view.update_states(state), {}
+        for label in self.due_updates(batch, replaces=False):
+            before = self.view.population(label, state)
+            after, update_states[label], records[label] = self._call(
+                label, before, results, update_states[label], batch, active
+            )
+            self._check_stops(label, before, after)
+            state, is_finite = self.view.with_changes(state, label, before, after, recorded, active)
+            freezes |= active & ~is_finite
+            anew_by[label] = after.restarted & active
+            stops |= after.stopped & active
+        state, update_states = self._reset(state, update_states, anew_by)
+        state = self.view.with_states(state, update_states)
+        anew = np.any([*anew_by.values()], axis=0)
+        state = self.view.mark_inactive(state, stops=stops & ~anew, freezes=freezes, from_batch=batch + 1)
+        return state, self._rows(state, records)
+
+    def replace(
+        self,
+        state: TrainState,
+        results: ValidationResults,
+        batch: int,
+        *,
+        recorded: PyTree[bool],
+        should_stop: Callable[[], bool],
+    ) -> tuple[TrainState, Records]:
+        """Apply the update that replaces members, if it is due.
+
+        **Arguments:**
+
+        - `state`, `results`, `batch`, `recorded`: see `apply`.
+        - `should_stop`: whether to give up waiting for other trainings.
+
+        **Returns:** the state and the records.
+
+        **Raises:** `StoppedWaiting`; `ValueError` as `apply`; `CorruptDataError` if what another training
+        wrote is damaged; `SaveError` if what this one offers cannot be written.
+        """
+        records: Records = {}
+        for label in self.due_updates(batch, replaces=True):
+            before = self.view.population(label, state)
+            exchange = MemberExchange(
+                state=state,
+                recorded=recorded,
+                places=(self.view.places[label][0], self.view.kept_hyperparameters(label)),
+                shared=self.view.shared,
+                before=before,
+                population_of=functools.partial(self.view.population, label),
+                n_done=batch + 1,
+                should_stop=should_stop,
+            )
+            update_states, stopped_before = self.view.update_states(state), state.loss_fn_state.stops
+            before = dataclasses.replace(before, _exchange=exchange)
+            everyone = np.ones(before.n_members, bool)
+            after, update_states[label], records[label] = self._call(
+                label, before, results, update_states[label], batch, everyone
+            )
+            if after._members is not None:
+                state, before = after._members, self.view.population(label, after._members)
+            self._check_stops(label, before, after)
+            state, is_finite = self.view.with_changes(state, label, before, after, recorded, everyone)
+            state, update_states = self._reset(state, update_states, {label: after.restarted})
+            state = self.view.with_states(state, update_states)
+            stops = after.stopped & ~before.stopped
+            state = self.view.mark_inactive(state, stops=stops, freezes=~is_finite, from_batch=batch + 1)
+            state = with_stop_batches(
+                state, self.view.drop_member_axis(after.restarted), stopped_before, batch + 1
+            )
+        return state, self._rows(state, records)
+
+    def _init(self, label: str, before: Population) -> tuple[Population, Named]:
+        """Return what an update makes of the population before the first batch, and what it keeps."""
+        returned = self.updates[label].init(before)
+        if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Population)):
+            raise ValueError(f"`init` of {label} must return a population and arrays, got {returned!r:.200}.")
+        after, update_state = returned
+        if after.model is not before.model:
+            raise ValueError(f"`init` of {label} must leave the model as it is.")
+        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        return (
+            dataclasses.replace(after, hyperparameters=values),
+            as_named_arrays(f"the state of {label}", update_state, before.n_members),
+        )
+
+    def _call(
+        self,
+        label: str,
+        before: Population,
+        results: ValidationResults,
+        update_state: Named,
+        batch: int,
+        active: Bool[np.ndarray, " member"],
+    ) -> tuple[Population, Named, Named]:
+        """Call an update, and return what it returned for active members, what was before for others."""
+        update = self.updates[label]
+        stream = key_stream(self.key, update.recorded_as or f"population update {label}")
+        key = jax.random.fold_in(stream, batch + 1)
+        copies = {name: array.copy() for name, array in update_state.items()}  # which may be changed in place
+        returned = update(_with_copies(before), results, copies, batch=batch, key=key)
+        if not (isinstance(returned, tuple) and len(returned) == 3 and isinstance(returned[0], Population)):
+            raise ValueError(
+                f"{label} must return a population, what it keeps and what it records, got {returned!r:.200}."
+            )
+        after, now, record = returned
+        values = cast_like(f"`hyperparameters` of {label}", before.hyperparameters, after.hyperparameters)
+        after = dataclasses.replace(
+            after,
+            hyperparameters=where_active(active, values, before.hyperparameters),
+            stopped=as_member_mask(f"`stopped` of {label}", after.stopped, before.n_members),
+            restarted=as_member_mask(f"`restarted` of {label}", after.restarted, before.n_members),
+        )
+        now = where_active(active, cast_like(f"the state of {label}", update_state, now), update_state)
+        return after, now, as_named_arrays(f"the record of {label}", record, before.n_members)
+
+    def _check_stops(self, label: str, before: Population, after: Population) -> None:
+        """Raise `ValueError` if an update stops members without saying that it may."""
+        if np.any(after.stopped & ~before.stopped) and not self.updates[label].may_stop:
+            raise ValueError(f"{label} stops members, and must have `may_stop = True`.")
+
+    def _reset(
+        self,
+        state: TrainState,
+        update_states: dict[str, Named],
+        anew_by: Mapping[str, Bool[np.ndarray, " member"]],
+    ) -> tuple[TrainState, dict[str, Named]]:
+        """Reset what updates keep of members that another update lets begin anew, and what they set first."""
+        update_states = dict(update_states)
+        for label, update in self.updates.items():
+            by_others = [anew for other_label, anew in anew_by.items() if other_label != label]
+            anew = np.any(by_others, axis=0) if by_others else np.zeros(self.view.count or 1, bool)
+            if not update.restarts or not anew.any():
+                continue
+            before = self.view.population(label, state)
+            after, first = self._init(label, before)
+            update_states[label] = where_active(
+                anew, cast_like(f"the state of {label}", update_states[label], first), update_states[label]
+            )
+            values = where_active(anew, dict(after.hyperparameters), before.hyperparameters)
+            state = self.view.with_values(state, label, values)
+        return state, update_states
+
+    def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:
+        """Return what the history records of updates that acted, by axis and name."""
+        rows: Records = {}
+        for label, record in records.items():
+            update = self.updates[label]
+            prefix, values = prefix_of(label, update), values_at(state, self.view.places[label][0])
+            arrays = {**state.population_update_states[label], **self.view.drop_member_axis(record)}
+            row = rows.setdefault(axis_of(label, update), {})
+            row |= {prefix + name: np.asarray(array) for name, array in arrays.items()}
+            row |= {HYPERPARAMETER + name: np.asarray(value) for name, value in values.items()}
+        return rows
+
+
+def _with_copies(population: Population) -> Population:
+    """Return a population whose numpy arrays may be changed in place."""
+    values = {name: array.copy() for name, array in population.hyperparameters.items()}
+    return dataclasses.replace(population, hyperparameters=values, stopped=population.stopped.copy())
+
+
+def plan_population_updates(
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
+    state: TrainState,
+    *,
+    log_batches: range,
+    count: int | None,
+) -> PopulationUpdates:
+    """Return the population updates of a trainer, with what they need of a training.
+
+    **Arguments:**
+
+    - `trainer`, `training`: the options.
+    - `step`: the step of a member, with every `PerMember`.
+    - `state`: the first state of the training.
+    - `log_batches`: the batches after which there is a regular log point.
+    - `count`: the number of members; None for a single model.
+    """
+    first = eqx.filter_eval_shape(
+        lambda params: params if count is None else jax.tree.map(lambda leaf: leaf[0], params), state.params
+    )
+    updates, places = label_updates(trainer.population_updates), {}
+    for label, update in updates.items():
+        names = hyperparameters_of(update)
+        places[label] = hyperparameter_places(names, state, step, first, owner=label)
+        of_loss = [name for name in places[label][0] if name.startswith("task.loss")]
+        if of_loss and trainer.loss_update_func is not None:
+            raise ValueError(
+                f"{label} must not set `{of_loss[0]}` with a `loss_update_func`, which sets the loss of each "
+                "batch."
+            )
+    return PopulationUpdates(
+        updates=updates,
+        view=PopulationView(places, count, training.population),
+        log_batches=log_batches,
+        n_batches=training.n_batches,
+        start_batch=training.start_batch,
+        key=training.key,
+    )
