@@ -33,6 +33,8 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
+COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/coming_from/")]
+TRAINED = ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md", *COMING_FROM]
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -50,18 +52,38 @@ def test_the_code_about_bodies_runs():
 
 
 @pytest.mark.full  # in short: test_the_code_fits_together
-@pytest.mark.parametrize("document", ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"])
+@pytest.mark.parametrize("document", TRAINED)
 def test_the_code_runs(document):
     """As it stands, but for two batches only, and with smaller trials."""
     assert run_code(document)["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"])
+@pytest.mark.parametrize("document", TRAINED)
 def test_the_code_fits_together(document, monkeypatch):
     """What is trained or evaluated is traced and not compiled: its numbers are not what they should be."""
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
     monkeypatch.setattr(popsim, "evaluate_ensemble", traced_evaluation)
     run_code(document)
+
+
+EXPERIMENT_SIZES = {"n_batches=600": "n_batches=8", "n_batches=30": "n_batches=2", "n_batches=1000": "n_batches=4"}
+EXPERIMENT_SIZES |= {"batch_size=32": "batch_size=2", "batch_size=64": "batch_size=2", "n_members=8": "n_members=2"}
+EXPERIMENT_SIZES |= {", 300, 0.0": ", 5, 0.0", ", 200, ": ", 5, ", "3e-3, smoothed_over=5": "1.0, smoothed_over=2"}
+EXPERIMENT_SIZES |= {"starts, 500": "starts, 20", "(hidden, 500": "(hidden, 20", "task, 1000": "task, 4"}
+EXPERIMENT_SIZES |= {"n_inputs, 48": "n_inputs, 4", "n_inputs, 32": "n_inputs, 4", "n_members=5": "n_members=2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["force_field", "fixed_points", "learning_rule"])
+def test_an_experiment_runs_from_its_training_to_its_figure(name):
+    """With few members, batches, trials and units."""
+    code = "\n".join(code_blocks(f"docs/experiments/{name}.md"))
+    for size, smaller in EXPERIMENT_SIZES.items():
+        code = code.replace(size, smaller)
+    scope = {}
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        exec(compile(code, f"docs/experiments/{name}.md", "exec"), scope)
+    assert all(ax.lines or ax.collections for ax in scope["figure"].axes)
 
 
 def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
