@@ -1,6 +1,6 @@
 """Run the code of the pages beside this one, and save the figures that they show.
 
-`python docs/experiments/make.py FOLDER force_field` runs the code of force_field.md in FOLDER, which may have the
+`python docs/experiments/make.py FOLDER force_field` runs the code of force_field.md in FOLDER, which has the
 runs that a page opens, prints what it prints, and saves its last figure to docs/images/experiments/.
 """
 

@@ -16,15 +16,17 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
-from tiny_runs import spare_center_out
+from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
 from popsim import tasks, training
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment
+from popsim.sweeps import run_sweep
 from popsim.training import TaskTrainer
 
 ROOT = Path(popsim.__file__).resolve().parents[1]
@@ -66,11 +68,15 @@ def test_the_code_fits_together(document, monkeypatch):
     run_code(document)
 
 
-EXPERIMENT_SIZES = {"n_batches=600": "n_batches=8", "n_batches=30": "n_batches=2", "n_batches=1000": "n_batches=4"}
-EXPERIMENT_SIZES |= {"batch_size=32": "batch_size=2", "batch_size=64": "batch_size=2", "n_members=8": "n_members=2"}
-EXPERIMENT_SIZES |= {", 300, 0.0": ", 5, 0.0", ", 200, ": ", 5, ", "3e-3, smoothed_over=5": "1.0, smoothed_over=2"}
-EXPERIMENT_SIZES |= {"starts, 500": "starts, 20", "(hidden, 500": "(hidden, 20", "task, 1000": "task, 4"}
-EXPERIMENT_SIZES |= {"n_inputs, 48": "n_inputs, 4", "n_inputs, 32": "n_inputs, 4", "n_members=5": "n_members=2"}
+SMALLER = {
+    r"n_batches=\d+": "n_batches=2",
+    r"batch_size=\d+": "batch_size=2",
+    r"n_members=\d+": "n_members=2",
+    r"n_inputs, \d+": "n_inputs, 4",  # units
+    r'(", )\d+(, [01]\.0\))': r"\g<1>5\2",  # batches of a phase
+    r"3e-3, smoothed_over=5": "1.0, smoothed_over=2",
+    r"(hidden|task), \d+": r"\1, 20",  # starts of searches, trials
+}
 
 
 @pytest.mark.slow
@@ -78,12 +84,41 @@ EXPERIMENT_SIZES |= {"n_inputs, 48": "n_inputs, 4", "n_inputs, 32": "n_inputs, 4
 def test_an_experiment_runs_from_its_training_to_its_figure(name):
     """With few members, batches, trials and units."""
     code = "\n".join(code_blocks(f"docs/experiments/{name}.md"))
-    for size, smaller in EXPERIMENT_SIZES.items():
-        code = code.replace(size, smaller)
+    for size, smaller in SMALLER.items():
+        code = re.sub(size, smaller, code)
+    draw_experiment(name, code)
+
+
+@pytest.mark.slow
+def test_the_experiment_with_muscles_draws_its_figure(tmp_path_factory, monkeypatch):
+    with tiny_runs(tmp_path_factory) as made:
+        monkeypatch.chdir(made("arm26"))
+        draw_experiment("muscles", "\n".join(code_blocks("docs/experiments/muscles.md")))
+
+
+@pytest.mark.slow
+def test_the_sweep_for_a_cluster_is_made_and_draws_its_figure(tmp_path, monkeypatch):
+    """The commands train nothing; the cells are then trained here."""
+    monkeypatch.chdir(tmp_path)
+    spare_center_out(monkeypatch)
+    fewer = {"n-units=16,64": "n-units=3,4", "0:5": "0:1", "300": "2", "16": "2"}
+    for arguments in commands("docs/experiments/slurm_sweep.md"):
+        if "--grid" in arguments:
+            main([*(fewer.get(word, word) for word in arguments), "--duration", "0.1"])
+        elif "script" in arguments:
+            main(arguments)
+    assert (tmp_path / "sweeps" / "noise" / "sweep.sbatch").exists()
+    run_sweep("sweeps/noise", quiet=True)
+    draw_experiment("slurm_sweep", "\n".join(code_blocks("docs/experiments/slurm_sweep.md")))
+
+
+def draw_experiment(name, code):
+    """Run the code of an experiment's page, which must leave a figure with something in each of its axes."""
     scope = {}
     with jax.numpy_dtype_promotion("standard"):  # as users have it
         exec(compile(code, f"docs/experiments/{name}.md", "exec"), scope)
-    assert all(ax.lines or ax.collections for ax in scope["figure"].axes)
+    assert all(ax.has_data() for ax in scope["figure"].axes)
+    plt.close("all")
 
 
 def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
