@@ -49,7 +49,7 @@ def _made(tmp_path_factory, code: str) -> Path:
 
 def spare_center_out(patch):
     """Have runs of `CenterOut` draw no figures, and take their summary as given."""
-    patch.setattr("popsim.experiments.center_out.draw_reach_figures", lambda run: {})
+    patch.setattr("popsim.experiments.reach_figures.draw_reach_figures", lambda run: {})
     patch.setattr("popsim.experiments.center_out.summarize_reaches", _given)
 
 

@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
+from short_form import mostly_in_full
 from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
@@ -37,6 +38,8 @@ DOCUMENTS = [
 ]
 COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/coming_from/")]
 TRAINED = ["README.md", "docs/how_to/extending.md", "docs/how_to/tasks.md", *COMING_FROM]
+TRACED_IN_SHORT = [*TRAINED[:3], "docs/coming_from/motornet.md", "docs/coming_from/neuralrnn.md"]
+EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule")
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -60,7 +63,7 @@ def test_the_code_runs(document):
     assert run_code(document)["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", TRAINED)
+@pytest.mark.parametrize("document", mostly_in_full(TRAINED, TRACED_IN_SHORT))
 def test_the_code_fits_together(document, monkeypatch):
     """What is trained or evaluated is traced and not compiled: its numbers are not what they should be."""
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
@@ -80,7 +83,7 @@ SMALLER = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["force_field", "fixed_points", "learning_rule"])
+@pytest.mark.parametrize("name", mostly_in_full(EXPERIMENTS_FROM_TRAINING, ("fixed_points",)))
 def test_an_experiment_runs_from_its_training_to_its_figure(name):
     """With few members, batches, trials and units."""
     code = "\n".join(code_blocks(f"docs/experiments/{name}.md"))
@@ -90,6 +93,7 @@ def test_an_experiment_runs_from_its_training_to_its_figure(name):
 
 
 @pytest.mark.slow
+@pytest.mark.full  # in short: test_an_experiment_runs_from_its_training_to_its_figure
 def test_the_experiment_with_muscles_draws_its_figure(tmp_path_factory, monkeypatch):
     with tiny_runs(tmp_path_factory) as made:
         monkeypatch.chdir(made("arm26"))
@@ -97,6 +101,7 @@ def test_the_experiment_with_muscles_draws_its_figure(tmp_path_factory, monkeypa
 
 
 @pytest.mark.slow
+@pytest.mark.full  # in short: test_an_experiment_runs_from_its_training_to_its_figure
 def test_the_sweep_for_a_cluster_is_made_and_draws_its_figure(tmp_path, monkeypatch):
     """The commands train nothing; the cells are then trained here."""
     monkeypatch.chdir(tmp_path)
