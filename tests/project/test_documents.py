@@ -22,12 +22,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
+from short_form import mostly_in_full
 from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
 from popsim import tasks, training
 from popsim.cli import main
 from popsim.experiments import EXPERIMENTS, CenterOut, run_experiment
+from popsim.sweeps import run_sweep
 from popsim.training import TaskTrainer
 
 ROOT = Path(popsim.__file__).resolve().parents[1]
@@ -36,6 +38,11 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
+COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/coming_from/")]
+LIBRARY_PAGES = ["README.md", "docs/start/ten_minutes.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"]
+TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
+TRACED_IN_SHORT = [*LIBRARY_PAGES, "docs/coming_from/motornet.md", "docs/coming_from/neuralrnn.md"]
+EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule")
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
 )
@@ -52,29 +59,76 @@ def test_the_code_about_bodies_runs():
     assert scope["course"].muscles.force.shape == (40, 6) and scope["arm"].n_commands == 7
 
 
-TRAINING_PAGES = [
-    "README.md",
-    "docs/start/ten_minutes.md",
-    "docs/how_to/extending.md",
-    "docs/how_to/tasks.md",
-]
-
-
 @pytest.mark.full  # in short: test_the_code_fits_together
-@pytest.mark.parametrize("document", TRAINING_PAGES)
+@pytest.mark.parametrize("document", TRAINED)
 def test_the_code_runs(document, monkeypatch, tmp_path):
     """As it stands, but for two batches only, and with smaller trials."""
     monkeypatch.chdir(tmp_path)
     assert run_code(document)["history"].loss.total.shape[0] == 2
 
 
-@pytest.mark.parametrize("document", TRAINING_PAGES)
+@pytest.mark.parametrize("document", mostly_in_full(TRAINED, TRACED_IN_SHORT))
 def test_the_code_fits_together(document, monkeypatch, tmp_path):
     """What is trained or evaluated is traced and not compiled: its numbers are not what they should be."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(TaskTrainer, "__call__", traced_training)
     monkeypatch.setattr(popsim, "evaluate_ensemble", traced_evaluation)
     run_code(document)
+
+
+SMALLER = {
+    r"n_batches=\d+": "n_batches=2",
+    r"batch_size=\d+": "batch_size=2",
+    r"n_members=\d+": "n_members=2",
+    r"n_inputs, \d+": "n_inputs, 4",  # units
+    r'(", )\d+(, [01]\.0\))': r"\g<1>5\2",  # batches of a phase
+    r"3e-3, smoothed_over=5": "1.0, smoothed_over=2",
+    r"(hidden|task), \d+": r"\1, 20",  # starts of searches, trials
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mostly_in_full(EXPERIMENTS_FROM_TRAINING, ("fixed_points",)))
+def test_an_experiment_runs_from_its_training_to_its_figure(name):
+    """With few members, batches, trials and units."""
+    code = "\n".join(code_blocks(f"docs/experiments/{name}.md"))
+    for size, smaller in SMALLER.items():
+        code = re.sub(size, smaller, code)
+    draw_experiment(name, code)
+
+
+@pytest.mark.slow
+@pytest.mark.full  # in short: test_an_experiment_runs_from_its_training_to_its_figure
+def test_the_experiment_with_muscles_draws_its_figure(tmp_path_factory, monkeypatch):
+    with tiny_runs(tmp_path_factory) as made:
+        monkeypatch.chdir(made("arm26"))
+        draw_experiment("muscles", "\n".join(code_blocks("docs/experiments/muscles.md")))
+
+
+@pytest.mark.slow
+@pytest.mark.full  # in short: test_an_experiment_runs_from_its_training_to_its_figure
+def test_the_sweep_for_a_cluster_is_made_and_draws_its_figure(tmp_path, monkeypatch):
+    """The commands train nothing; the cells are then trained here."""
+    monkeypatch.chdir(tmp_path)
+    spare_center_out(monkeypatch)
+    fewer = {"n-units=16,64": "n-units=3,4", "0:5": "0:1", "300": "2", "16": "2"}
+    for arguments in commands("docs/experiments/slurm_sweep.md"):
+        if "--grid" in arguments:
+            main([*(fewer.get(word, word) for word in arguments), "--duration", "0.1"])
+        elif "script" in arguments:
+            main(arguments)
+    assert (tmp_path / "sweeps" / "noise" / "sweep.sbatch").exists()
+    run_sweep("sweeps/noise", quiet=True)
+    draw_experiment("slurm_sweep", "\n".join(code_blocks("docs/experiments/slurm_sweep.md")))
+
+
+def draw_experiment(name, code):
+    """Run the code of an experiment's page, which must leave a figure with something in each of its axes."""
+    scope = {}
+    with jax.numpy_dtype_promotion("standard"):  # as users have it
+        exec(compile(code, f"docs/experiments/{name}.md", "exec"), scope)
+    assert all(ax.has_data() for ax in scope["figure"].axes)
+    plt.close("all")
 
 
 def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
