@@ -475,8 +475,9 @@ class CopyBest(AbstractPopulationUpdate):
 
     def __call__(self, population, results, state, *, batch, key):
         scores = population.gather_scores(results.total_loss) if self.asks else np.zeros(4)
-        parents = np.full(population.n_members, int(np.argmin(scores)))
-        return population.take(parents if self.parents is None else self.parents), state, {"from": parents}
+        best = np.full(population.n_members, int(np.argmin(scores)))
+        parents = best if self.parents is None else np.asarray(self.parents)
+        return population.take(parents), state, {"from": best}
 
 
 def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
@@ -507,7 +508,7 @@ def test_what_replaces_members_is_a_class_of_ten_lines(tmp_path):
         (CopyBest(asks=False), "`gather_scores` must be called before `take`"),
     ],
 )
-def test_parents_are_checked(update, said):
+def test_parents_are_checked(update, said, as_users_run):
     with pytest.raises(ValueError, match=said):
         train(4, n_members=4, trainer=TaskTrainer(adam(1e-2), population_updates=[update]), log_step=2)
 

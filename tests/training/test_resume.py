@@ -366,7 +366,7 @@ def build_rectified(key):
     return popsim.NetworkModel(popsim.networks.LeakyRNN(1, 5, 1, **options, key=key), dt=0.01)
 
 
-def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path):
+def test_the_training_of_a_script_is_opened_with_its_task_and_model(tmp_path, as_users_run):
     trained, history = train(
         6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), save_model_trainables=True
     )
