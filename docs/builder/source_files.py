@@ -25,7 +25,7 @@ _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def copy_sources(folder: Path) -> None:
-    """Copy all pages, their pictures and scripts into an empty folder, with links between them as on the site.
+    """Copy all pages, pictures and scripts into an empty folder, with links between them as on the site.
 
     **Raises:** `ValueError` if a page links to a file that the site does not have.
     """
