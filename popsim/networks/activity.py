@@ -18,7 +18,7 @@ UnitSelector = Callable[[Any], Array]
 """A function from the hidden state of a network at one time step to the units of a part of it, one array."""
 
 
-def unit_activity(ensemble: Any, states: Any) -> Float[Array, "member trial time unit"]:
+def unit_activity(ensemble: Any, states: Any) -> Float[Array | np.ndarray, "member trial time unit"]:
     """Return the activity of the units of each member, as `AbstractNetwork.activity` defines it.
 
     **Arguments:**

@@ -1,6 +1,7 @@
 """Compiled programs that the commands keep: loaded as they were written, or not at all."""
 
 import contextlib
+import inspect
 import os
 import shutil
 import sys
@@ -286,7 +287,7 @@ def test_the_oldest_programs_are_removed(tmp_path):
 
 
 def test_the_folder_stays_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(remove_oldest, "__defaults__", (4000,))
+    monkeypatch.setattr(inspect.unwrap(remove_oldest), "__defaults__", (4000,))
     folder = opened(tmp_path / "cache")
     for i in range(20):
         (folder / f"jit_{i}-cache").write_bytes(bytes(450))

@@ -157,7 +157,7 @@ class Counting(popsim.networks.LeakyRNN):
         return super().read_out(hidden[0])
 
 
-def test_a_number_in_the_state_is_no_array_of_it():
+def test_a_number_in_the_state_is_no_array_of_it(as_users_run):
     def build_counting(key):
         return popsim.NetworkModel(Counting(1, 3, 1, key=key), dt=0.01)
 
