@@ -25,11 +25,11 @@ _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def copy_sources(folder: Path) -> None:
-    """Copy all pages, pictures and scripts into an empty folder, with links between them as on the site.
+    """Copy all pages and pictures into an empty folder, with links between them as on the site.
 
     **Raises:** `ValueError` if a page links to a file that the site does not have.
     """
-    left_out = shutil.ignore_patterns("builder", "*.md", "__pycache__")
+    left_out = shutil.ignore_patterns("builder", "*.md", "*.py", "__pycache__")
     shutil.copytree(DOCS, folder, ignore=left_out, dirs_exist_ok=True)
     for source, page in _pages().items():
         path = folder / page

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key, PyTree
 
-from popsim._checks import warn_caller
+from popsim._checks import WholeNumber, warn_caller
 from popsim._comparison import describe_differences, part_texts
 from popsim._fingerprint import fingerprint
 from popsim.ensemble import make_ensemble
@@ -161,7 +161,7 @@ class _Opened:
                 raise CorruptDataError(f"line {number} of {self.folder.log} is damaged: {error}") from None
         return lines
 
-    def models(self, *, batch: int) -> Any:
+    def models(self, *, batch: WholeNumber) -> Any:
         """Return the ensemble, or the model, after a training batch whose trainables were kept.
 
         **Arguments:**
@@ -242,7 +242,7 @@ class Run(_Opened):
     def _initial(self) -> Any:
         return self.experiment.build_ensemble()
 
-    def training_trials(self, batch: int) -> Trial:
+    def training_trials(self, batch: WholeNumber) -> Trial:
         """Return the training trials of all members in a batch, with axes (member, trial, ...)."""
         return trials_of_batch(
             self.task,
