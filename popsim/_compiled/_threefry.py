@@ -37,9 +37,9 @@ def split(keys: Key[Array, "*keys trial"], shape: tuple[int, ...]) -> Key[Array,
 
 
 def fold_in(
-    keys: Key[Array, "*keys trial"], data: UInt32[Array, "*keys #trial"]
-) -> Key[Array, "*keys trial"]:
-    """Return `jax.random.fold_in` for each key."""
+    keys: Key[Array, "*keys trial"], data: UInt32[Array, "*data #trial"]
+) -> Key[Array, "*folded trial"]:
+    """Return `jax.random.fold_in` for each key, broadcast against the data: one key may get several."""
     return _as_keys(_hash(keys, data, 0))
 
 
