@@ -25,20 +25,16 @@ _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def copy_sources(folder: Path) -> None:
-    """Copy all pages and pictures into an empty folder, with links between them as on the site.
+    """Copy all pages, pictures and scripts into an empty folder, with links between them as on the site.
 
     **Raises:** `ValueError` if a page links to a file that the site does not have.
     """
-    left_out = shutil.ignore_patterns("builder", "*.md", "*.py", "__pycache__")
+    left_out = shutil.ignore_patterns("builder", "*.md", "__pycache__")
     shutil.copytree(DOCS, folder, ignore=left_out, dirs_exist_ok=True)
     for source, page in _pages().items():
         path = folder / page
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_page_text(source, page))
-    for script in _scripts():
-        title = script.removesuffix(".py").rpartition("/")[2]
-        code = (DOCS / script).read_text()
-        (folder / _page_of_script(script)).write_text(f"# {title}\n\n```python\n{code}```\n")
     glossary = (REPOSITORY / "CONTRIBUTING.md").read_text().split("\n## Glossary\n")[1]
     (folder / "words.md").write_text(f"# Words\n{link_names(glossary)}")
 
@@ -47,15 +43,6 @@ def _pages() -> dict[str, str]:
     """Return the page of the site for each document, by their paths in the sources and in the repository."""
     pages = (str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
     return {f"docs/{page}": page for page in pages} | DOCUMENTS
-
-
-def _scripts() -> list[str]:
-    """Return the scripts that draw the pictures of the gallery, each of which has a page with its code."""
-    return [str(path.relative_to(DOCS)) for path in DOCS.glob("gallery/*.py")]
-
-
-def _page_of_script(script: str) -> str:
-    return f"{script.removesuffix('.py')}.md"
 
 
 def _page_text(source: str, page: str) -> str:
@@ -71,8 +58,6 @@ def _target_on_site(target: str, source: str) -> str:
     """Return the file of the site that shows a file of the repository; of code, the page of the reference."""
     if target in _pages():
         return _pages()[target]
-    if target.removeprefix("docs/") in _scripts():
-        return _page_of_script(target.removeprefix("docs/"))
     if target.endswith(".py"):
         module = target.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
         homes = [page for page in reference_pages() if f"{module}.".startswith(f"{page.path}.")]

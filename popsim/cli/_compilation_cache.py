@@ -101,7 +101,7 @@ def open_programs(home: Path) -> Path | None:
         noted, intact = _read_digests(folder), {}
         for path in _programs_in(folder):
             if (digest := _digest(path)) is None or digest != noted.get(path.name):
-                path.unlink()
+                path.unlink(missing_ok=True)  # another command may have removed it
             else:
                 intact[path.name] = digest
         _write_digests(folder, intact, noted)  # what is compiled again may have another digest

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
-from popsim.experiments import cognitive as cognitive_figures
+from popsim.experiments import Cognitive, cognitive_figures
 from popsim.tasks import PerceptualDecision
 
 
@@ -23,7 +23,7 @@ def test_an_input_comes_at_its_event(monkeypatch):
     )
     monkeypatch.setattr(cognitive_figures, "draw_learning", lambda run: lambda ax: ax)
     monkeypatch.setattr(cognitive_figures, "learning_caption", lambda run: "")
-    figures = cognitive_figures.Cognitive().draw_figures(run)
+    figures = Cognitive().draw_figures(run)
     name = next(name for name in sorted(trials.inputs) if "fixation" in name)
     ax = next(ax for ax in figures["trials"].figure.axes if ax.get_ylabel() == name)
     signal, *events = ax.lines

@@ -39,7 +39,7 @@ def thelen(float64):
 
 
 def after(dynamics, t, activation: Any = NOW, excitation: Any = DRIVE):
-    return eqx.filter_jit(dynamics.after)(jnp.asarray(t), jnp.asarray(activation), jnp.asarray(excitation))
+    return eqx.filter_jit(dynamics.advance)(jnp.asarray(t), jnp.asarray(activation), jnp.asarray(excitation))
 
 
 def rate_of(dynamics):

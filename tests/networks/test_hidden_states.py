@@ -179,7 +179,7 @@ def test_its_activity_is_analysed(trained):
 
 
 @pytest.mark.slow
-def test_its_activity_is_drawn(trained):
+def test_its_activity_is_drawn(trained, as_users_run):
     task, _, after, _ = trained
     losses = {
         name: types.SimpleNamespace(values=np.ones((2, 2)))

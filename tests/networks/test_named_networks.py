@@ -80,7 +80,7 @@ def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys
     assert described["network_modules"] == [NAME] and described["settings"]["network"] == "lstm"
     with_module("show", run)
     page = (run / "report.html").read_text()
-    for title in ("Activity of the population", "Members beside each other", "Hidden activity"):
+    for title in ("Neural activity", "Comparison of members", "Hidden activity"):
         assert title in page
     assert "could not be drawn" not in page
     forget()

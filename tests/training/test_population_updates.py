@@ -394,7 +394,7 @@ def twice(where, population):
         (lambda population, state: (population.take(np.arange(4)), state, {}), "with `replaces = True`"),
     ],
 )
-def test_what_an_update_returns_is_checked(change, said):
+def test_what_an_update_returns_is_checked(change, said, as_users_run):
     with pytest.raises(ValueError, match=said):
         advancing(LOG_STEP, control=[Odd("error", 0.0, change)])
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Num, Shaped
 
 from popsim._argument_shapes import check_one_number
 from popsim._checks import (
@@ -345,7 +345,7 @@ def values_after_selection(
     return after
 
 
-def ancestors(parent: Int[np.ndarray, "selection member"]) -> Int[np.ndarray, "selection member"]:
+def ancestors(parent: Num[np.ndarray, "selection member"]) -> Int[np.ndarray, "selection member"]:
     """Return for each member at the end the place of its ancestor before each selection.
 
     **Arguments:**

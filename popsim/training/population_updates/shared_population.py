@@ -97,7 +97,9 @@ class SharedPopulation:
         """
         return self._offers_of(self.part).has_selection(batch)
 
-    def offer(self, batch: int, scores: Float[Array, " member"], rows: PyTree[Array]) -> None:
+    def offer(
+        self, batch: int, scores: Float[np.ndarray | Array, " member"], rows: PyTree[np.ndarray | Array]
+    ) -> None:
         """Write the members of this training for the selection before a batch.
 
         **Arguments:**
@@ -154,7 +156,7 @@ class SharedPopulation:
         return problems
 
     def rows_of(
-        self, batch: int, members: Int[np.ndarray, " member"], inherited: PyTree[Array]
+        self, batch: int, members: Int[np.ndarray, " member"], inherited: PyTree[np.ndarray | Array]
     ) -> PyTree[Array]:
         """Return what is inherited of some members of the population, with a leading member axis.
 
