@@ -6,6 +6,7 @@ packages for storing runs.
 
 import importlib
 import importlib.util
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -121,6 +122,13 @@ __all__ = [
     "windows",
     "without_noise",
 ]
+
+if os.path.isfile(os.path.join(os.path.dirname(__file__), "tasks")):  # git on Windows, without developer mode
+    raise ImportError(
+        "popsim/tasks and popsim/analysis must be symbolic links in a clone, and git wrote text files: clone "
+        "with `git clone -c core.symlinks=true`, on Windows in developer mode, or install popsim with "
+        "`pip install .` and start Python in another folder."
+    )
 
 _HOMES = {
     "popsim.ensemble": ("build_members", "make_ensemble", "member", "member_grid", "n_members"),

@@ -1,5 +1,6 @@
 """What an installed popsim puts on the path: popsim, wherever Python is started, and nothing else."""
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -7,7 +8,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from repository import ROOT
+
+from popsim.version import __version__
 
 FOUND = """
 import importlib.util, sys
@@ -37,6 +41,20 @@ def test_an_editable_install_holds_only_popsim(tmp_path):
     assert found(sys.executable, tmp_path, on_path) == [str(on_path / "popsim" / "__init__.py"), *own]
 
 
+def test_a_clone_without_links_says_how_to_get_them(tmp_path):
+    """As git makes it on Windows without developer mode."""
+    clone = tmp_path / "popsim"
+    command = ["git", "clone", "--quiet", "-c", "core.symlinks=false", "--sparse", ROOT, clone]
+    subprocess.run(command, check=True)
+    subprocess.run(["git", "-C", clone, "sparse-checkout", "set", "popsim"], check=True)
+    ran = subprocess.run([sys.executable, "-c", "import popsim"], cwd=clone, capture_output=True, text=True)
+    assert ran.stderr.splitlines()[-1].startswith("ImportError: popsim/tasks and popsim/analysis must be")
+
+
+def test_the_citation_names_this_version():
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+
+
 @pytest.mark.full
 def test_pip_installs_a_clone_that_is_found_from_its_parent_and_a_wheel_that_holds_all(tmp_path):
     clone, venv = tmp_path / "popsim", tmp_path / "venv"
@@ -52,4 +70,34 @@ def test_pip_installs_a_clone_that_is_found_from_its_parent_and_a_wheel_that_hol
     command = ["git", "-C", clone, "ls-files", "popsim", "tasks", "analysis"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     links = {"popsim/tasks", "popsim/analysis"}
-    assert held == {name if name.startswith("popsim/") else f"popsim/{name}" for name in listed} - links
+    everything = {name if name.startswith("popsim/") else f"popsim/{name}" for name in listed} - links
+    assert held == everything
+    (metadata,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith("/METADATA"))
+    text = zipfile.ZipFile(wheel).read(metadata).decode()
+    assert "pip install -e ." in text and not re.search(r"\]\((?!https://)", text)
+
+    subprocess.run([sys.executable, "-m", "build", "--outdir", tmp_path / "dist", clone], check=True)
+    (wheel_of_sdist,) = (tmp_path / "dist").glob("*.whl")  # which `build` makes from the sdist
+    held_by_it = {name for name in zipfile.ZipFile(wheel_of_sdist).namelist() if ".dist-info/" not in name}
+    assert held_by_it == everything
+
+
+@pytest.mark.full
+def test_a_clone_without_links_is_installed_as_a_wheel_alone(tmp_path):
+    clone = tmp_path / "popsim"
+    subprocess.run(["git", "clone", "--quiet", "-c", "core.symlinks=false", ROOT, clone], check=True)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    pip = [
+        tmp_path / "venv" / "bin" / "pip",
+        "--quiet",
+        "--disable-pip-version-check",
+        "install",
+        "--no-deps",
+    ]
+    refused = subprocess.run([*pip, "--editable", clone], capture_output=True, text=True)
+    assert refused.returncode != 0 and "core.symlinks=true" in refused.stderr
+    subprocess.run([*pip, clone], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    command = [python, "-c", "import importlib.util as u; print(u.find_spec('popsim.tasks').origin)"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "site-packages" in ran.stdout
