@@ -9,15 +9,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import matplotlib.pyplot as plt
+from part_drawings import draw_activations, draw_muscle_laws, draw_networks
 from public_names import PublicName, first_paragraph, reference_pages
-from reference_files import name_rows, table
+from reference_files import docstring_text, name_rows, table
 
 import popsim
 from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
 from popsim.experiments import PLANTS
-from popsim.muscles import AbstractActivation, AbstractMuscle
+from popsim.muscles import AbstractActivation, AbstractMuscle, AbstractRigidTendonMuscle
 from popsim.muscles.paths import AbstractMusclePath
-from popsim.networks import NETWORKS, AbstractNetwork
+from popsim.networks import NETWORKS, AbstractNetwork, build_network
+from popsim.networks.registry import options_of_network
+from popsim.parameters import is_parameter
 from popsim.plants import AbstractPlant
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
@@ -47,6 +50,9 @@ def write_library(folder: Path, drawn: Collection[str]) -> None:
     overviews = (_task_overview, _body_overview, _muscle_overview, _network_overview, _rule_overview)
     for file, make in zip(_OVERVIEWS.values(), overviews, strict=True):
         (folder / file).write_text(make())
+    draw_muscle_laws(_kinds("popsim.muscles", AbstractRigidTendonMuscle), folder / "library/muscle_laws.svg")
+    draw_activations(_kinds("popsim.muscles", AbstractActivation), folder / "library/activation.svg")
+    draw_networks(folder / "library/networks.svg")
 
 
 _OVERVIEWS = {
@@ -191,6 +197,10 @@ def _subclasses(page: str, base: type) -> list[PublicName]:
     return [name for name in kinds if not inspect.isabstract(name.value)]
 
 
+def _kinds(page: str, base: type) -> list[Any]:
+    return [name.value for name in _subclasses(page, base)]
+
+
 def _functions(page: str) -> list[PublicName]:
     return [name for name in _names(page) if inspect.isroutine(name.value)]
 
@@ -232,17 +242,39 @@ def _muscle_overview() -> str:
         "Paths": _subclasses("popsim.muscles.paths", AbstractMusclePath),
         "Published parameters": _functions("popsim.muscles"),
     }
-    return _overview("Muscles", "What turns excitation into force, and where it pulls.", sections)
+    intro = """What turns excitation into force, and where it pulls.
+
+![Force against length and velocity, by each law](muscle_laws.svg){ .trials }
+
+The first muscle of arm26, whose law is each of those with a rigid tendon. `CompliantTendonHillMuscle` has the
+curves of `RigidTendonHillMuscle`.
+
+![Activation by each kind of dynamics](activation.svg){ .trials }
+
+Activation while a weak and a full excitation are on for 0.3 s, from the default time constants."""
+    return _overview("Muscles", docstring_text(intro), sections)
 
 
 def _network_overview() -> str:
-    rows = [(f"`{name}`", first_paragraph(build)) for name, build in NETWORKS.items()]
-    named = table(("`--network`", "what it is"), rows)
+    rows = [
+        (f"`{name}`", first_paragraph(build), f"{_n_parameters(name):,}", ", ".join(options_of_network(name)))
+        for name, build in NETWORKS.items()
+    ]
+    named = table(("`--network`", "what it is", "numbers that are trained", "options"), rows)
+    named += "\n\nThe numbers are those of 64 units with ten inputs and two outputs."
     kinds = {
         "Classes": _subclasses("popsim.networks", AbstractNetwork),
         "Functions": _functions("popsim.networks"),
     }
-    return _overview("Networks", f"The networks by the names that the command line takes.\n\n{named}", kinds)
+    drawing = "![Activity after a pulse of input](networks.svg){ .trials }"
+    caption = "Eight of 64 units of each, untrained. Their input is 1 in the grey span, else 0."
+    intro = f"The networks by the names that the command line takes.\n\n{named}\n\n{drawing}\n\n{caption}"
+    return _overview("Networks", intro, kinds)
+
+
+def _n_parameters(name: str) -> int:
+    network = build_network(name, 10, 64, 2, dt=0.01, key=jax.random.key(0))
+    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(network, is_parameter(network))))
 
 
 def _rule_overview() -> str:

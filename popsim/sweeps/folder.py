@@ -90,10 +90,6 @@ class SweepFolder(PlainFolder):
         except CorruptDataError:  # a link in place of the lock, which is damage of the cell
             return None
 
-    def entry(self, number: int) -> Path:
-        """Return the file with what the index holds of a cell."""
-        return self.cell(number).entry
-
     def failure(self, number: int) -> Path:
         """Return the file that says why a cell failed."""
         return self.failures / f"{number:06d}.json"

@@ -129,11 +129,8 @@ def run_on_dask(
     now = open_sweep(path).examine(numbers)
     if failed is None:
         raise RunStopped(opened.folder.path, 0)
-    reasons = {
-        number: failed.get(number, "it is not finished")
-        for number in numbers
-        if number in now.unfinished_cells
-    }
+    unfinished = set(now.unfinished_cells).intersection(numbers)
+    reasons = {number: failed.get(number, "it is not finished") for number in sorted(unfinished)}
     if reasons:
         raise CellsFailed(failure_text(now, reasons))
     return now

@@ -129,7 +129,7 @@ def test_the_command_names_what_is_missing(copied, capsys):
 def test_derived_files_are_made_again(copied):
     expected = open_sweep(copied)
     (copied / "sweep.yaml").write_text("damaged: yes")
-    expected.folder.entry(0).write_text("{}")
+    expected.folder.cell(0).entry.write_text("{}")
     (copied / "index.safetensors").write_bytes(b"damaged")
     problems = verify_sweep(copied)
     assert set(problems) == {"sweep.yaml", "cells/000000/cell.json", "index.safetensors"}

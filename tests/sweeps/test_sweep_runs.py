@@ -117,7 +117,7 @@ def test_the_index_is_made_again_from_the_cells(copied):
     expected.folder.index.unlink()
     slow = open_sweep(copied)  # from the cell.json of each cell
     for number in range(SWEEP.n_cells):
-        expected.folder.entry(number).unlink()
+        expected.folder.cell(number).entry.unlink()
     expected.folder.index.write_bytes(b"damaged")
     slowest = open_sweep(copied)  # from the runs
     for own in (slow, slowest):
