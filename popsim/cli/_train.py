@@ -199,12 +199,22 @@ def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
     help_text = "number of networks"
 
     @dataclasses.dataclass(frozen=True)
-    class Settings(kind):
+    class Settings(_described(kind)):
         n_members: Annotated[int, tyro.conf.arg(name="members", help=help_text)] = kind.n_members
         grid: tyro.conf.Suppress[Grid] = ()
 
     Settings.__doc__ = kind.__doc__
     return Settings
+
+
+def _described(kind: type[AbstractExperiment]) -> Any:
+    """Return an experiment whose fields have the help in their metadata, which tyro does not read there."""
+    described = [
+        (field.name, Annotated[field.type, tyro.conf.arg(help=field.metadata["help"])], field)
+        for field in dataclasses.fields(kind)
+        if "help" in field.metadata
+    ]
+    return dataclasses.make_dataclass(kind.__name__, described, bases=(kind,), frozen=True)
 
 
 def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:
