@@ -121,11 +121,11 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
     learning_rate_course: Literal["cosine", "constant"] = "cosine"
     """whether it decays to zero by a cosine, or is constant"""
     vision_delay: float = 0.07
-    """s"""
+    """delay of vision, s"""
     vision_noise: tuple[float, float] = (0.002, 0.02)
     """standard deviations, m and m/s"""
     proprioception_delay: float = 0.02
-    """s"""
+    """delay of proprioception, s"""
     proprioception_noise: tuple[float, float] | None = None
     """standard deviations, rad and rad/s (m and m/s for a point mass, optimal lengths and optimal lengths/s
     for muscles); by default 0.02 and 0.1, with muscles 0.005 and 0.03"""
@@ -133,7 +133,7 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
     """standard deviations, relative to the command, and constant in N m (N for a point mass, excitation from
     0 to 1 for muscles); by default 0.05 and 0.01, with muscles 0.05 and 0.002"""
     hidden_noise: float | None = None
-    """on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01"""
+    """noise on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01"""
 
     def __post_init__(self):
         super().__post_init__()
