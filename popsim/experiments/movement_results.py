@@ -104,7 +104,7 @@ def movement_table(summary: dict[str, Any]) -> ResultTable:
     """Return a summary as a table, with the groups of trials side by side."""
     counts, measures = summary["n_trials"], summary["measures"]
     columns = [
-        Column(name, unit, group if len(counts) > 1 else "", digits=digits, width=19 if unit else 12)
+        Column(name, unit, group if len(counts) > 1 else "", digits=digits)
         for group in counts
         for name, unit, _, digits in (MEASURES[measure] for measure in measures)
     ]

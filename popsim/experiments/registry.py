@@ -51,7 +51,7 @@ class ExperimentRegistry(MutableMapping[str, type[AbstractExperiment]]):
         return name in self.registered or name in TASKS  # without making the experiment
 
     def __len__(self) -> int:
-        return len([*self])
+        return sum(1 for _ in self)
 
 
 EXPERIMENTS = ExperimentRegistry(CenterOut, Cognitive)

@@ -54,15 +54,13 @@ class TaskArgument:
     def check(self, value: Any) -> None:
         """Raise `ValueError` unless a setting has the numbers that the task draws from."""
         numbers = value if isinstance(value, tuple) else (value,)
-        is_allowed = {
-            None: True,
-            "choice": len(numbers) > 0,
-            "range": len(numbers) == 1 + isinstance(value, tuple),
-            "pair": len(numbers) == 1 + isinstance(value, tuple),
-        }
-        if not is_allowed[self.drawn_by] or self.drawn_by and not all(map(is_number, numbers)):
-            some = "numbers" if self.drawn_by == "choice" else "a number or two numbers"
-            raise ValueError(f"`{self.name}` must be {some}: {MEANINGS[self.drawn_by]}, got {value!r:.100}.")
+        if self.drawn_by is None:
+            return
+        is_choice = self.drawn_by == "choice"
+        has_count = len(numbers) > 0 if is_choice else len(numbers) == 1 + isinstance(value, tuple)
+        if not has_count or not all(map(is_number, numbers)) or not is_choice and numbers[-1] < numbers[0]:
+            some = "numbers" if is_choice else "a number, or two in order"
+            raise ValueError(f"`{self.name}` must be {some}; {MEANINGS[self.drawn_by]}, got {value!r:.100}.")
 
     def argument(self, value: Any) -> Any:
         """Return what the task takes for a setting."""
