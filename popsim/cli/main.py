@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
-from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
+from popsim.cli._commands import Compare, Export, Info, Init, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": Compare,
     "show-task": ShowTask,
     "export": Export,
+    "init": Init,
     "list": List,
 }
 IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
