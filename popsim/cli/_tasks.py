@@ -93,7 +93,7 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def print_lists() -> None:
-    """Print the experiments, tasks, plants and networks, each with a summary; those of others with a module."""
+    """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
     experiments = EXPERIMENTS.registered
     _print("experiments (popsim train)", {name: _listed(kind) for name, kind in experiments.items()})
     tasks = {name: build() for name, build in TASKS.items()}

@@ -1,12 +1,14 @@
 """The settings of a run as YAML, for `popsim train --config`."""
 
 import dataclasses
+import hashlib
 import re
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from popsim._checks import warn_caller
 from popsim._text_checks import printable, suggestion
 from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.registry import EXPERIMENTS, described_modules, setting_text
@@ -14,6 +16,7 @@ from popsim.experiments.setting_texts import setting_texts
 from popsim.experiments.settings import setting_types
 from popsim.experiments.typed_values import parsed_setting
 from popsim.store.bounded_yaml import quote_texts, read_yaml, yaml_text
+from popsim.store.files import write_file
 from popsim.store.plain_folder import import_option
 from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun
 from popsim.training.options import CHECKPOINT_SECONDS
@@ -112,15 +115,22 @@ def write_config(described: DescribedRun, config: RunConfig) -> DescribedRun:
     """Write the run.yaml of a run, and its digest into run.json; the folder must be locked.
 
     A file that is there is left as it is, and settings that are too large for one are not written.
+
+    **Warns:** if the file that is there was not written by popsim as it is.
     """
-    folder = described.folder
-    if folder.config.exists():
+    file = described.folder.config
+    if file.exists():
+        if described.folder.config_problem(described.content) != "":
+            warn_caller(f"{file} is not as popsim wrote it, and is left: it may be of other settings.")
         return described
     try:
-        text = config_text(config)
+        text = config_text(config).encode()
     except ValueError:
         return described
-    return described.write(**{CONFIG_DIGEST: folder.write_config(text)})
+    # The digest first: a file that it does not tell is never deleted, whoever wrote it.
+    described = described.write(**{CONFIG_DIGEST: hashlib.sha256(text).hexdigest()})
+    write_file(file, [text])
+    return described
 
 
 def read_run_config(path: Path) -> RunConfig:

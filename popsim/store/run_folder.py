@@ -18,7 +18,6 @@ from popsim.store.files import (
     missing_file,
     read_plain,
     remove_left_over,
-    write_file,
 )
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
 from popsim.store.json_files import SealedFormat
@@ -134,11 +133,6 @@ class RunFolder(PlainFolder):
         except FileNotFoundError:
             return "must be there; it is missing: the settings are in run.json, too"
         return "" if is_same else "is not as popsim wrote it: the settings of the run are in run.json"
-
-    def write_config(self, text: str) -> str:
-        """Write `run.yaml`, and return its digest for `run.json`; the folder must be locked."""
-        write_file(self.config, [text.encode()])
-        return hashlib.sha256(text.encode()).hexdigest()
 
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
