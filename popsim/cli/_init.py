@@ -2,6 +2,7 @@
 
 import importlib.util
 import keyword
+import sys
 from collections.abc import Iterator
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -52,7 +53,8 @@ def _package_name(path: Path) -> str:
         raise ValueError(
             f"`path` must end in a name that a module can have, such as my_project, got {name!r:.100}."
         )
-    if importlib.util.find_spec(name) is not None:
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if name in sys.modules or spec is not None and spec.origin is not None:  # a folder alone is no module
         raise ValueError(f"`path` must end in a name that no other module has, got {name!r}.")
     return name
 
