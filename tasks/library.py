@@ -1,9 +1,12 @@
 """The named tasks of the command line."""
 
+import dataclasses
+import inspect
+import math
 from collections.abc import Callable
+from typing import Any
 
-import jax.numpy as jnp
-
+from popsim._checks import short_repr
 from popsim.distributions import Uniform
 from popsim.hand import Workspace
 from popsim.plants import TwoLinkArm
@@ -19,49 +22,207 @@ from popsim.tasks.timing import ReadySetGo, SineGeneration
 from popsim.tasks.tracking import PosturalHold, RandomWalk, Tracking
 from popsim.tasks.wrappers import WithInterventions
 
-__all__ = ["COGNITIVE_TASKS", "TASKS"]
+__all__ = ["COGNITIVE_TASKS", "TASKS", "MotorTask", "register_task"]
+
+Range = float | tuple[float, float]
+"""A number, or the bounds of a uniform distribution."""
 
 
-def _arm_workspace() -> Workspace:
-    """Return the workspace of a two-link arm."""
-    return TwoLinkArm.arm26_skeleton().workspace
+@dataclasses.dataclass(frozen=True)
+class MotorTask:
+    """A motor task by name, for any workspace.
+
+    - `build`: builds the task, `build(workspace, **arguments)`.
+    """
+
+    build: Callable[..., AbstractTask]
+
+    def __call__(self, workspace: Workspace | None = None, **arguments: Any) -> AbstractTask:
+        """Build the task.
+
+        **Arguments:**
+
+        - `workspace`: by default that of a two-link arm.
+        - `arguments`: those of `build`.
+        """
+        if workspace is None:
+            workspace = TwoLinkArm.arm26_skeleton().workspace
+        return self.build(workspace, **arguments)
 
 
-def _with_arm_workspace(task: Callable[[Workspace], AbstractTask]) -> Callable[[], AbstractTask]:
-    """Return a builder of a motor task in the workspace of a two-link arm."""
-    return lambda: task(_arm_workspace())
+def _random_walk(
+    workspace: Workspace,
+    *,
+    speed: float = 0.08,
+    correlation_time: float = 0.2,
+    start: float = 0.2,
+    ramp: float = 0.5,
+    duration: float = 3.0,
+    dt: float = 0.01,
+) -> Tracking:
+    """Track a target on a smooth random walk.
+
+    **Arguments:**
+
+    - `speed`: the root mean square of the target's velocity along each axis, in m/s.
+    - `correlation_time`: the correlation time of the velocity, in seconds.
+    - `start`: the time before the target moves, in seconds.
+    - `ramp`: the time until the full speed of the path, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+    path = RandomWalk(speed, correlation_time)
+    return Tracking(workspace, path, start=start, ramp=ramp, duration=duration, dt=dt)
 
 
-def _random_walk() -> Tracking:
-    """Track a target on a smooth random walk."""
-    return Tracking(_arm_workspace(), RandomWalk())
+def _hold_under_pulses(
+    workspace: Workspace,
+    *,
+    force: tuple[float, float] = (1.0, 4.0),
+    hold: Range = (0.2, 0.5),
+    pulse: Range = 0.1,
+    duration: float = 1.2,
+    dt: float = 0.01,
+) -> AbstractTask:
+    """Hold the hand still under force pulses of 1 to 4 N in all directions.
+
+    **Arguments:**
+
+    - `force`: the lowest and the highest force of a pulse, in N.
+    - `hold`, `pulse`: the time before the pulse and the duration of the pulse, in seconds.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+    task = PosturalHold(workspace, hold=_drawn(hold), pulse=_drawn(pulse), duration=duration, dt=dt)
+    return WithInterventions(task, [load_pulses(Uniform(*force))])
 
 
-def _hold_under_pulses() -> AbstractTask:
-    """Hold the hand still under force pulses of 1 to 4 N in all directions."""
-    return WithInterventions(PosturalHold(_arm_workspace()), [load_pulses(Uniform(1.0, 4.0))])
+def _reach_under_loads(
+    workspace: Workspace,
+    *,
+    force: tuple[float, float] = (0.0, 4.0),
+    validation_distance: float = 0.1,
+    duration: float = 1.0,
+    dt: float = 0.01,
+) -> AbstractTask:
+    """Reach between random points under constant forces of up to 4 N in all directions.
+
+    **Arguments:**
+
+    - `force`: the lowest and the highest force, in N.
+    - `validation_distance`: the distance of targets in the validation trials, in m.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+    task = RandomReaches(workspace, validation_distance=validation_distance, duration=duration, dt=dt)
+    return WithInterventions(task, [random_forces(Uniform(*force))])
 
 
-def _reach_under_loads() -> AbstractTask:
-    """Reach between random points under constant forces of up to 4 N in all directions."""
-    return WithInterventions(RandomReaches(_arm_workspace()), [random_forces(Uniform(0.0, 4.0))])
+def _curl_field_adaptation(
+    workspace: Workspace,
+    *,
+    strength: float = 10.0,
+    channel_probability: float = 0.1,
+    baseline: int = 100,
+    field: int = 500,
+    washout: int = 200,
+    field_again: int = 500,
+    distance: float = 0.1,
+    n_directions: int | None = 8,
+    duration: float = 1.0,
+    dt: float = 0.01,
+) -> AbstractTask:
+    """Baseline, curl field, washout, curl field; a tenth of the trials in a force channel.
+
+    **Arguments:**
+
+    - `strength`: the force per speed of the hand, in N s/m.
+    - `channel_probability`: the fraction of trials in a force channel.
+    - `baseline`, `field`, `washout`, `field_again`: the number of training batches of each phase; the last
+        one continues to the end.
+    - `distance`: the distance from centre to target, in m.
+    - `n_directions`: the number of targets; None for the whole circle.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+    phases = _phases(baseline, field, washout, field_again)
+    plan = adaptation_plan("curl field", strength, phases, unless=("force channel",))
+    task = CenterOutReaches(workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt)
+    return WithInterventions(task, [channel_trials(channel_probability), plan])
 
 
-def _curl_field_adaptation() -> AbstractTask:
-    """Baseline, curl field, washout, curl field; a tenth of the trials in a force channel."""
-    field = adaptation_plan("curl field", 10.0, unless=("force channel",))
-    return WithInterventions(CenterOutReaches(_arm_workspace()), [channel_trials(0.1), field])
+def _rotation_adaptation(
+    workspace: Workspace,
+    *,
+    angle: float = math.pi / 6,
+    baseline: int = 100,
+    rotation: int = 500,
+    washout: int = 200,
+    rotation_again: int = 500,
+    distance: float = 0.1,
+    n_directions: int | None = 8,
+    duration: float = 1.0,
+    dt: float = 0.01,
+) -> AbstractTask:
+    """Baseline, rotation, washout, rotation: the cursor is rotated by 30 degrees about the start.
+
+    **Arguments:**
+
+    - `angle`: the counter-clockwise rotation of the cursor, in rad.
+    - `baseline`, `rotation`, `washout`, `rotation_again`: the number of training batches of each phase; the
+        last one continues to the end.
+    - `distance`: the distance from centre to target, in m.
+    - `n_directions`: the number of targets; None for the whole circle.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+    plan = adaptation_plan("cursor rotation", angle, _phases(baseline, rotation, washout, rotation_again))
+    task = CenterOutReaches(workspace, distance=distance, n_directions=n_directions, duration=duration, dt=dt)
+    return WithInterventions(task, [plan])
 
 
-def _rotation_adaptation() -> AbstractTask:
-    """Baseline, rotation, washout, rotation: the cursor is rotated by 30 degrees about the start."""
-    rotation = adaptation_plan("cursor rotation", jnp.pi / 6)
-    return WithInterventions(CenterOutReaches(_arm_workspace()), [rotation])
+def _phases(baseline: int, field: int, washout: int, field_again: int) -> list[tuple[str, int, float]]:
+    """Return the phases of `ADAPTATION_PHASES` with other numbers of batches."""
+    return [
+        ("baseline", baseline, 0.0),
+        ("field", field, 1.0),
+        ("washout", washout, 0.0),
+        ("field again", field_again, 1.0),
+    ]
 
 
-def _non_match() -> DelayedMatchToSample:
-    """Sample, delay, test: after the go cue, report whether the test differs from the sample."""
-    return DelayedMatchToSample(yes_to="non-match")
+def _drawn(value: Range) -> Any:
+    """Return what a task draws from: a number, or a uniform distribution."""
+    return Uniform(*value) if isinstance(value, tuple) else value
+
+
+def _non_match(
+    *,
+    n_directions: int = 2,
+    match_probability: float = 0.5,
+    noise: float = 0.01,
+    sample: Range = 0.2,
+    delay: Range = (0.1, 0.4),
+    test: Range = 0.2,
+    duration: float = 1.2,
+    dt: float = 0.05,
+) -> DelayedMatchToSample:
+    """Sample, delay, test: after the go cue, report whether the test differs from the sample.
+
+    **Arguments:**
+
+    - `n_directions`: the number of evenly spaced directions, at least two.
+    - `match_probability`: the fraction of trials in which the test matches.
+    - `noise`: sigma of each unit, in s^0.5; the standard deviation in a time step is sigma / dt^0.5.
+    - `sample`, `delay`, `test`: durations of these epochs, in seconds; the decision takes the rest.
+    - `duration`, `dt`: the duration of a trial and the time step of the model, in seconds.
+    """
+    return DelayedMatchToSample(
+        n_directions=n_directions,
+        yes_to="non-match",
+        match_probability=match_probability,
+        noise=noise,
+        sample=_drawn(sample),
+        delay=_drawn(delay),
+        test=_drawn(test),
+        duration=duration,
+        dt=dt,
+    )
 
 
 def _four_tasks() -> MultiTask:
@@ -70,22 +231,22 @@ def _four_tasks() -> MultiTask:
     return MultiTask({name: COGNITIVE_TASKS[name]() for name in names})
 
 
-MOTOR_TASKS: dict[str, Callable[[], AbstractTask]] = {
-    "center-out": _with_arm_workspace(CenterOutReaches),
-    "random-reaches": _with_arm_workspace(RandomReaches),
-    "delayed-reaches": _with_arm_workspace(DelayedReaches),
-    "sequential-reaches": _with_arm_workspace(SequentialReaches),
-    "target-jump": _with_arm_workspace(TargetJump),
-    "tracking": _with_arm_workspace(Tracking),
-    "tracking-random-walk": _random_walk,
-    "postural-hold": _hold_under_pulses,
-    "random-loads": _reach_under_loads,
-    "force-field-adaptation": _curl_field_adaptation,
-    "visuomotor-rotation": _rotation_adaptation,
+MOTOR_TASKS: dict[str, Callable[..., AbstractTask]] = {
+    "center-out": MotorTask(CenterOutReaches),
+    "random-reaches": MotorTask(RandomReaches),
+    "delayed-reaches": MotorTask(DelayedReaches),
+    "sequential-reaches": MotorTask(SequentialReaches),
+    "target-jump": MotorTask(TargetJump),
+    "tracking": MotorTask(Tracking),
+    "tracking-random-walk": MotorTask(_random_walk),
+    "postural-hold": MotorTask(_hold_under_pulses),
+    "random-loads": MotorTask(_reach_under_loads),
+    "force-field-adaptation": MotorTask(_curl_field_adaptation),
+    "visuomotor-rotation": MotorTask(_rotation_adaptation),
 }
-"""Motor tasks, in the workspace of a two-link arm."""
+"""Motor tasks, by default in the workspace of a two-link arm."""
 
-COGNITIVE_TASKS: dict[str, Callable[[], AbstractTask]] = {
+COGNITIVE_TASKS: dict[str, Callable[..., AbstractTask]] = {
     "flip-flop": FlipFlop,
     "context-integration": ContextIntegration,
     "perceptual-decision": PerceptualDecision,
@@ -99,5 +260,59 @@ COGNITIVE_TASKS: dict[str, Callable[[], AbstractTask]] = {
 }
 """Tasks for networks without a body."""
 
-TASKS: dict[str, Callable[[], AbstractTask]] = {**MOTOR_TASKS, **COGNITIVE_TASKS}
-"""All tasks."""
+TASKS: dict[str, Callable[..., AbstractTask]] = {**MOTOR_TASKS, **COGNITIVE_TASKS}
+"""All tasks, those of `register_task` among them."""
+
+
+def register_task(name: str) -> Callable[[Any], Any]:
+    """Register a task by name for the command line; a decorator.
+
+    It decorates a subclass of `AbstractTask`, or a function that returns a task. All arguments need defaults;
+    those that are plain values become options of `popsim train NAME`. A motor task has `workspace` as its
+    first argument, without a default, and gets that of the body. The first line of the docstring is shown by
+    `popsim list`, and what it says under **Arguments** by `popsim train NAME --help`.
+
+    **Arguments:**
+
+    - `name`: the name, such as "go-no-go".
+    """
+    if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
+        raise ValueError(f"`name` of a task must be a word such as 'go-no-go', got {short_repr(name)}.")
+
+    def register(build: Any) -> Any:
+        named = _named_builder(name, build)
+        if TASKS.setdefault(name, named) != named:
+            raise ValueError(f"`name` of a task must be one that no other has, got {name!r} again.")
+        return build
+
+    return register
+
+
+def _named_builder(name: str, build: Any) -> Callable[..., AbstractTask]:
+    """Return what `TASKS` holds for a class or a function; raise `ValueError` if it is no task's."""
+    is_task = inspect.isclass(build) and issubclass(build, AbstractTask)
+    if not is_task and not inspect.isfunction(build):
+        raise ValueError(
+            f"the task {name!r} must be a subclass of AbstractTask, or a function that returns a task, "
+            f"got {short_repr(build)}."
+        )
+    parameters = [*inspect.signature(build).parameters.values()]
+    is_motor = bool(parameters) and parameters[0].name == "workspace"
+    without = [
+        parameter.name
+        for parameter in parameters[is_motor:]
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+    ]
+    if without:
+        raise ValueError(
+            f"the task {name!r} must have defaults for all arguments but `workspace`, which a motor task has "
+            f"first, got {', '.join(without)} without."
+        )
+    return MotorTask(build) if is_motor else build
+
+
+def task_definition(name: str) -> Callable[..., AbstractTask]:
+    """Return the class, or the function, that was registered as the task of this name."""
+    named = TASKS[name]
+    return named.build if isinstance(named, MotorTask) else named

@@ -25,7 +25,7 @@ from popsim.plants import AbstractPlant
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
 from popsim.task_description import TaskDescription, innermost_task, named_task
-from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS, task_definition
 from popsim.training import AbstractGradient, AbstractModelUpdate
 from popsim.trial import Trial
 
@@ -116,9 +116,9 @@ def _task_title(name: str) -> str:
 
 def _task_summary(name: str) -> str:
     """Return what the function that builds a task says of it, or else its class."""
-    build = TASKS[name]
+    build = task_definition(name)
     written = first_paragraph(build) if inspect.isfunction(build) else ""
-    return written or named_task(build())[1]
+    return written or named_task(TASKS[name]())[1]
 
 
 def _draw_and_describe(name: str, drawing: Path) -> list[str]:

@@ -284,8 +284,26 @@ def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path
 
 
 @dataclasses.dataclass(frozen=True)
+class Init:
+    """Write a small project of your own: a task, an experiment that trains at once, and a test."""
+
+    path: Annotated[
+        tyro.conf.Positional[Path],
+        tyro.conf.arg(metavar="FOLDER", help="a new folder, whose name becomes that of the package"),
+    ]
+
+    def run(self) -> None:
+        """Write the files, and print their paths and the next commands."""
+        from popsim.cli._init import print_next_commands, write_project
+
+        print(*write_project(self.path), sep="\n")
+        print()
+        print_next_commands(self.path)
+
+
+@dataclasses.dataclass(frozen=True)
 class List:
-    """Print the available experiments, tasks and plants."""
+    """Print the available experiments, tasks, plants and networks."""
 
     def run(self) -> None:
         """Print the lists."""

@@ -21,7 +21,7 @@ from popsim.store import SaveError
 from popsim.store.files import check_replaceable, saving
 from popsim.task import AbstractTask
 from popsim.task_description import innermost_task, named_task, sample_trials
-from popsim.tasks.library import TASKS
+from popsim.tasks.library import TASKS, task_definition
 from popsim.trial import Trial
 
 MOST_TRIALS = 12
@@ -93,25 +93,41 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def print_lists() -> None:
-    """Print the experiments, tasks, plants and networks, each with a summary."""
-    _print("experiments (popsim train)", {name: _summary(kind) for name, kind in EXPERIMENTS.items()})
+    """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
+    experiments = EXPERIMENTS.registered
+    _print("experiments (popsim train)", {name: _listed(kind) for name, kind in experiments.items()})
     tasks = {name: build() for name, build in TASKS.items()}
     named = {type(innermost_task(task)) for task in tasks.values()}
-    _print("tasks (popsim show-task)", {name: _task_summary(name, task) for name, task in tasks.items()})
+    _print(
+        "tasks (popsim train, popsim show-task)",
+        {name: _task_summary(name, task) for name, task in tasks.items()},
+    )
     kinds = {
         name: _summary(kind)
         for name, kind in vars(popsim.tasks).items()
         if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in named
     }
     _print("further tasks (popsim.tasks)", kinds)
-    _print("plants", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
-    _print("networks (--network)", {name: _summary(build) for name, build in NETWORKS.items()})
+    _print("plants (--plant)", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
+    _print("networks (--network)", {name: _listed(build) for name, build in NETWORKS.items()})
 
 
 def _task_summary(name: str, task: AbstractTask) -> str:
     """Return the class of a task and a summary: of the function that builds it, or else of the class."""
     kind, summary = named_task(task)
-    return f"{kind}: {(inspect.isfunction(TASKS[name]) and _summary(TASKS[name])) or summary}"
+    definition = task_definition(name)
+    written = _summary(definition) if inspect.isfunction(definition) else ""
+    return f"{kind}: {written or summary}{_origin(definition)}"
+
+
+def _listed(definition: Any) -> str:
+    return f"{_summary(definition)}{_origin(definition)}"
+
+
+def _origin(definition: Any) -> str:
+    """Return the module of what is registered, with a space; empty if it is of popsim."""
+    module = definition.__module__
+    return "" if module.startswith("popsim.") else f" [from {module}]"
 
 
 def _plant_summary(build: Any) -> str:

@@ -16,6 +16,7 @@ import jax
 import tyro
 
 from popsim._checks import check_positive_int
+from popsim._text_checks import as_path
 from popsim.experiments import (
     EXPERIMENTS,
     AbstractExperiment,
@@ -27,7 +28,9 @@ from popsim.experiments import (
     run_or_resume,
 )
 from popsim.experiments.experiment import HELP, Grid
+from popsim.experiments.run_config import RunConfig, read_run_config
 from popsim.store import RunFolder
+from popsim.training.options import CHECKPOINT_SECONDS
 
 SIGNALS = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGHUP")  # those that the system supports are used
 EXIT_CODE = 75  # EX_TEMPFAIL of sysexits.h: not finished, try again
@@ -187,7 +190,10 @@ def experiment_choice(summary: str | None) -> type:
     """Return the command `train` without an experiment: it lists those that are registered."""
     chosen = Annotated[
         tyro.conf.Positional[Literal[tuple(EXPERIMENTS)]],  # pyright: ignore[reportInvalidTypeForm]
-        tyro.conf.arg(metavar="EXPERIMENT", help="what to train: " + ", ".join(EXPERIMENTS)),
+        tyro.conf.arg(
+            metavar="EXPERIMENT",
+            help=f"what to train: {', '.join(EXPERIMENTS)}; or --config FILE, such as the run.yaml of a run",
+        ),
     ]
     return dataclasses.make_dataclass(
         "Train", [("experiment", chosen)], namespace={"__doc__": summary}, frozen=True
@@ -199,7 +205,7 @@ def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
     help_text = "number of networks"
 
     @dataclasses.dataclass(frozen=True)
-    class Settings(kind):
+    class Settings(_described(kind)):
         n_members: Annotated[int, tyro.conf.arg(name="members", help=help_text)] = kind.n_members
         grid: tyro.conf.Suppress[Grid] = ()
 
@@ -207,17 +213,61 @@ def settings_of(kind: type[AbstractExperiment]) -> type[AbstractExperiment]:
     return Settings
 
 
+def _described(kind: type[AbstractExperiment]) -> Any:
+    """Return an experiment whose fields have the help in their metadata, which tyro does not read there."""
+    described = [
+        (field.name, Annotated[field.type, tyro.conf.arg(help=field.metadata["help"])], field)
+        for field in dataclasses.fields(kind)
+        if "help" in field.metadata
+    ]
+    return dataclasses.make_dataclass(kind.__name__, described, bases=(kind,), frozen=True)
+
+
 def as_experiment(kind: type[AbstractExperiment], settings: AbstractExperiment) -> AbstractExperiment:
     """Return the experiment of some `settings_of` its kind."""
     return kind(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(kind)})
 
 
-def train_command(kind: type[AbstractExperiment]) -> type:
-    """Return the command that trains one kind of experiment, as a dataclass for tyro."""
+def _settings_by_name(experiment: AbstractExperiment) -> dict[str, Any]:
+    return {field.name: getattr(experiment, field.name) for field in dataclasses.fields(experiment)}
+
+
+def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
+    """Return the command that trains what a file of `config_text` says, with the options in some words.
+
+    **Arguments:**
+
+    - `file`: the path of the file.
+    - `words`: the words of the command after `train`, without --config; the first may name the experiment.
+
+    **Returns:** the command, the words that name it, and those of its options.
+    """
+    config = read_run_config(as_path("config", file))
+    name = config.experiment.name
+    if words and not words[0].startswith("-"):
+        if words[0] != name:
+            raise ValueError(
+                f"`experiment` in {file} must be {words[0]!r}, as the command names it, got {name!r}."
+            )
+        words = words[1:]
+    return train_command(type(config.experiment), config), f"popsim train {name}", words
+
+
+def train_command(kind: type[AbstractExperiment], config: RunConfig | None = None) -> type:
+    """Return the command that trains one kind of experiment, as a dataclass for tyro.
+
+    **Arguments:**
+
+    - `kind`: the experiment.
+    - `config`: the defaults of its options; None for those of the experiment.
+    """
+    options = settings_of(kind)
+    stated = {} if config is None else {"default": options(**_settings_by_name(config.experiment))}
+    recording = Recording() if config is None else config.recording
 
     @dataclasses.dataclass(frozen=True)
     class TrainExperiment:
-        experiment: settings_of(kind)  # pyright: ignore[reportInvalidTypeForm]
+        experiment: options = dataclasses.field(**stated)  # pyright: ignore[reportInvalidTypeForm]
         """the settings of the experiment"""
 
         out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -227,11 +277,11 @@ def train_command(kind: type[AbstractExperiment]) -> type:
         resume: tyro.conf.FlagCreatePairsOff[bool] = False
         """continue the same run if it exists; a finished one is only printed"""
         keep: Annotated[str, tyro.conf.arg(metavar="BATCHES", help=f"when to keep the weights: {HELP}")] = (
-            "logged"
+            recording.trainables
         )
-        float16: tyro.conf.FlagCreatePairsOff[bool] = False
+        float16: tyro.conf.FlagCreatePairsOff[bool] = recording.float16
         """keep them with half the digits"""
-        checkpoint_seconds: float = 60.0
+        checkpoint_seconds: float = CHECKPOINT_SECONDS if config is None else config.checkpoint_seconds
         """seconds between checkpoints; one is also written at the end, and when stopped"""
         devices: int | None = None
         """number of devices over which the networks are divided; by default all accelerators or cores"""

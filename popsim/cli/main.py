@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
-from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
+from popsim.cli._commands import Compare, Export, Info, Init, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
@@ -31,6 +31,7 @@ COMMANDS = {
     "compare": Compare,
     "show-task": ShowTask,
     "export": Export,
+    "init": Init,
     "list": List,
 }
 IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
@@ -227,13 +228,29 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
 
 def _train_command(settings: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command that trains the experiment in the first setting, or the choice of one."""
-    from popsim.cli._train import experiment_choice, train_command
+    from popsim.cli._train import config_command, experiment_choice, train_command
     from popsim.experiments import EXPERIMENTS
 
+    config, further = _split_config(settings)
+    if config is not None:
+        return config_command(config, further)
     match settings:
         case [name, *further] if name in EXPERIMENTS:
             return train_command(EXPERIMENTS[name]), f"popsim train {name}", further
     return experiment_choice(Train.__doc__), "popsim train", settings
+
+
+def _split_config(settings: list[str]) -> tuple[str | None, list[str]]:
+    """Return the file after --config, if it is there, and the other words."""
+    for place, word in enumerate(settings):
+        option, joined, value = word.partition("=")
+        if option != "--config":
+            continue
+        file = value if joined else "".join(settings[place + 1 : place + 2])
+        if not file:
+            raise ValueError("--config must be followed by a file.")
+        return file, settings[:place] + settings[place + (1 if joined else 2) :]
+    return None, settings
 
 
 def _sweep_command(settings: list[str]) -> tuple[Any, str, list[str]]:

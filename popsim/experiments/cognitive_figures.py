@@ -14,7 +14,7 @@ from popsim.experiments.reach_figures import LEARNING_TITLE, draw_learning, lear
 from popsim.senses import inputs_by_name
 from popsim.trial import Trial, n_trials
 
-__all__ = ["draw_cognitive_figures"]
+__all__ = ["draw_cognitive_figures", "draw_trials", "n_examples"]
 
 N_SHOWN = 4
 
@@ -24,21 +24,32 @@ def _example_trials(count: int) -> np.ndarray:
     return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
 
 
+def n_examples(trials: Trial) -> int:
+    """Return how many of some trials `draw_trials` shows."""
+    return len(_example_trials(n_trials(trials)))
+
+
 def _caption(trials: Trial) -> str:
-    count = n_trials(trials)
     return (
-        f"{len(_example_trials(count))} of {count} validation trials: what a network receives; "
+        f"{n_examples(trials)} of {n_trials(trials)} validation trials: what a network receives; "
         "below it what member 0 puts out (thin) and should put out (dashed, where it counts). "
         "Epochs are shaded, events are lines. Examples of one member; the table says how well all of them do."
     )
 
 
-def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
-    """Draw a few evenly spaced trials, one per column, with inputs above outputs."""
+def draw_trials(trials: Trial, outputs: np.ndarray, targets: np.ndarray, *, label: str) -> Figure:
+    """Draw a few evenly spaced trials, one per column, with inputs above outputs.
+
+    **Arguments:**
+
+    - `trials`: stacked trials.
+    - `outputs`, `targets`: what is drawn below the inputs, of shape (trial, time, feature); NaN is not
+        drawn.
+    - `label`: the name of the outputs.
+    """
     shown = _example_trials(n_trials(trials))
     dt = trials.timeline.dt
     inputs = jax.tree.map(np.asarray, inputs_by_name(trials.inputs))
-    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
     figure, axes = plt.subplots(
         len(inputs) + 1,
         len(shown),
@@ -52,13 +63,12 @@ def _trials(trials: Trial, outputs: np.ndarray) -> Figure:
     for column, trial in enumerate(shown):
         for row, name in enumerate(sorted(inputs)):
             draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
-        target = np.where(counts[trial, :, None] > 0, values[trial], np.nan)
-        draw_channels(axes[-1, column], outputs[trial], targets=target, dt=dt)
+        draw_channels(axes[-1, column], outputs[trial], targets=targets[trial], dt=dt)
         axes[-1, column].set_xlabel("time (s)")
     heights = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
     for ax, trial in zip(axes[0], shown, strict=True):
         ax.set_title(f"validation trial {trial}", pad=max(heights) + 4)
-    for row, name in enumerate([*sorted(inputs), "outputs"]):
+    for row, name in enumerate([*sorted(inputs), label]):
         axes[row, 0].set_ylabel(name)
     return figure
 
@@ -72,10 +82,14 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     """
     trials = run.task.validation_trials()
     outputs = np.asarray(run.evaluate().states.network.output)[0]
+    values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
+    targets = np.where(counts[..., None] > 0, values, np.nan)
     with figure_style():
         learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
         draw_learning(run)(ax)
         return {
             "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
-            "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
+            "trials": RunFigure(
+                draw_trials(trials, outputs, targets, label="outputs"), "Trials", _caption(trials)
+            ),
         }

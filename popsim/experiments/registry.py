@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +13,48 @@ from popsim._checks import short_repr
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, check_experiment
+from popsim.experiments.task_experiments import task_experiment
 from popsim.networks.registry import NETWORKS, modules_of_networks
 from popsim.store.files import CorruptDataError, MismatchError
 from popsim.store.model_file import array_forms, check_arrays, load_model, read_model_details, save_model
 from popsim.store.plain_folder import import_option
+from popsim.tasks.library import TASKS
 
 __all__ = ["EXPERIMENTS", "register_experiment", "save_ensemble", "load_ensemble"]
 
-EXPERIMENTS: dict[str, type[AbstractExperiment]] = {kind.name: kind for kind in (CenterOut, Cognitive)}
+
+class ExperimentRegistry(MutableMapping[str, type[AbstractExperiment]]):
+    """Experiments by name: those that are registered, and one on each task of `popsim.tasks.TASKS`.
+
+    A registered experiment takes the place of that on a task of the same name. The others are made when they
+    are looked up.
+    """
+
+    def __init__(self, *experiments: type[AbstractExperiment]):
+        self.registered = {experiment.name: experiment for experiment in experiments}
+
+    def __getitem__(self, name: str) -> type[AbstractExperiment]:
+        if name in self.registered or name not in TASKS:
+            return self.registered[name]
+        return task_experiment(name)
+
+    def __setitem__(self, name: str, experiment: type[AbstractExperiment]) -> None:
+        self.registered[name] = experiment
+
+    def __delitem__(self, name: str) -> None:
+        del self.registered[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self.registered, **dict.fromkeys(TASKS)})
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.registered or name in TASKS  # without making the experiment
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+EXPERIMENTS = ExperimentRegistry(CenterOut, Cognitive)
 
 
 def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractExperiment]:
@@ -36,7 +70,7 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
         )
     if not isinstance(getattr(experiment, "name", None), str):
         raise ValueError(f"`experiment` must have a `name`, got {experiment.__name__} without.")
-    registered = EXPERIMENTS.setdefault(experiment.name, experiment)
+    registered = EXPERIMENTS.registered.setdefault(experiment.name, experiment)
     if registered is not experiment:
         raise ValueError(f"`experiment` must have a name of its own, got {experiment.name!r} again.")
     return experiment

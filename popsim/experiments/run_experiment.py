@@ -23,6 +23,7 @@ from popsim.experiments.experiment import AbstractExperiment, Recording, check_e
 from popsim.experiments.memory import check_size
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
+from popsim.experiments.run_config import RunConfig, write_config
 from popsim.experiments.run_differences import differences_from_plan, differences_text
 from popsim.experiments.run_options import RunOptions, RunStopped
 from popsim.per_member import select_member
@@ -126,12 +127,23 @@ def _begin(
     with options.lock(out):
         folder = RunFolder.create(out, overwrite=overwrite)
         described = DescribedRun.create(folder, stored | circumstances(options.devices, experiment))
+        described = _with_config(described, experiment)
         run = Run(described, experiment)
         try:
             return _train(run, trainer, untrained, options, lambda run, _: write_engine(run.described))
         except (MemoryError, jax.errors.JaxRuntimeError) as error:
             _remove_if_untrained(folder, error)
             raise
+
+
+def _with_config(described: DescribedRun, experiment: AbstractExperiment) -> DescribedRun:
+    """Return a run with its run.yaml, which a kill may have kept from being written."""
+    if described.content.get(SHARED):  # which is not trained by itself
+        return described
+    recording = described.entry("recording", lambda settings: Recording(**settings))
+    return write_config(
+        described, RunConfig(experiment, recording, described.entry("checkpoint_seconds", float))
+    )
 
 
 def _check_kinds(experiment: Any, recording: Any) -> None:
@@ -216,6 +228,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         with engine_of_run(run.described):
             check_size(run.experiment, trainer)
             untrained = run.experiment.build_ensemble()
+            run = Run(_with_config(run.described, run.experiment), run.experiment)
             return _train(run, trainer, untrained, options, options.write_resumption)
 
 

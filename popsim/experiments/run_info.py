@@ -290,7 +290,15 @@ def damage_of_run(described: DescribedRun) -> dict[str, str]:
     is_finished = described.is_finished or described.content.get("finished")
     if is_finished and (problem := complaint(lambda: read_summary(described))):
         damage[folder.summary.name] = problem
-    return damage | _missing_figures(described)
+    return damage | _damaged_config(described) | _missing_figures(described)
+
+
+def _damaged_config(described: DescribedRun) -> dict[str, str]:
+    folder = described.folder
+    if not folder.training.exists() and not folder.config.exists():  # killed before its first checkpoint
+        return {}
+    problem = folder.config_problem(described.content)
+    return {folder.config.name: problem} if problem else {}
 
 
 def _missing_figures(described: DescribedRun) -> dict[str, str]:

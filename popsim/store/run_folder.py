@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,11 +10,13 @@ from typing import Any
 
 from popsim._text_checks import as_path
 from popsim.store.arrays.inspection import remove_arrays
+from popsim.store.bounded_yaml import LARGEST_BYTES
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import (
     CorruptDataError,
     MismatchError,
     missing_file,
+    read_plain,
     remove_left_over,
 )
 from popsim.store.identity import RUN_ID, check_run_id, is_run_id, new_run_id
@@ -22,6 +25,7 @@ from popsim.store.plain_folder import FolderPart, PlainFolder, description_or_em
 
 __all__ = ["DescribedRun", "RunFolder"]
 
+CONFIG_DIGEST = "config_sha256"  # in run.json: of run.yaml
 FORMAT = 6
 READ_ONLY_FORMATS = (5,)  # their durations were rounded one by one, so some trials had other steps
 DESCRIPTION = SealedFormat(FORMAT, READ_ONLY_FORMATS)
@@ -38,14 +42,16 @@ class RunFolder(PlainFolder):
     - `log.jsonl`: one line per logging point;
     - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
     - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
+    - `run.yaml`: the settings for `popsim train --config`, of which nothing is read otherwise;
     - `summary.json`: the metrics, in SI units; written when the run is finished;
     - `figures/`: PNG and PDF;
     - `run.lock`: held by the process that writes the folder.
 
-    A training without an experiment has no `run.json`, `summary.json` and `figures/`.
+    A training without an experiment has no `run.json`, `run.yaml`, `summary.json` and `figures/`.
     """
 
     description = FolderPart("run.json")
+    config = FolderPart("run.yaml")
     training = FolderPart("training.json")
     log = FolderPart("log.jsonl")
     history = FolderPart("history.zarr", is_folder=True)
@@ -72,7 +78,7 @@ class RunFolder(PlainFolder):
         """Return the files and folders of the run or training that may exist; whether each is a folder."""
         parts = super().possible_paths()
         if not os.path.lexists(self.description):  # files of these names may be of somebody else
-            for path in (self.description, self.summary, self.figures):
+            for path in (self.description, self.config, self.summary, self.figures):
                 del parts[path]
         return parts
 
@@ -107,8 +113,26 @@ class RunFolder(PlainFolder):
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
+        if self.config_problem(description_or_empty(self.description)) == "":
+            self.config.unlink()
         for file in (self.summary, self.log, self.training):
             file.unlink(missing_ok=True)
+
+    def config_problem(self, described: Mapping[str, Any]) -> str | None:
+        """Return how `run.yaml` differs from what popsim wrote; empty if it does not, None if it wrote none.
+
+        **Arguments:**
+
+        - `described`: the content of `run.json`.
+        """
+        if not isinstance(written := described.get(CONFIG_DIGEST), str):
+            return None
+        try:
+            with read_plain(self.config) as file:
+                is_same = hashlib.sha256(file.read(LARGEST_BYTES + 1)).hexdigest() == written
+        except FileNotFoundError:
+            return "must be there; it is missing: the settings are in run.json, too"
+        return "" if is_same else "is not as popsim wrote it: the settings of the run are in run.json"
 
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:

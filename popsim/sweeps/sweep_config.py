@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
-from popsim.experiments.settings import setting_types, types_in_words
+from popsim.experiments.settings import setting_types
+from popsim.experiments.typed_values import TRUTHS, parsed_setting
+from popsim.store.bounded_yaml import quote_texts, read_yaml, yaml_text
 from popsim.store.plain_folder import import_option
-from popsim.sweeps.bounded_yaml import quote_texts, read_yaml, yaml_text
 from popsim.sweeps.limits import MOST_VALUES
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
-from popsim.sweeps.typed_values import TRUTHS, typed_value
 from popsim.sweeps.user_modules import named_modules
 
 __all__ = ["config_text", "parse_axes", "parse_seeds", "parse_values", "read_config"]
@@ -78,28 +77,7 @@ def parse_values(
     if len(values) > MOST_VALUES:
         raise ValueError(f"`{where}` must have at most {MOST_VALUES} values of {name!r}, got {len(values)}.")
     allowed = setting_types(kind).get(name, ())
-    return tuple(_parse(name, value, allowed, where) for value in values)
-
-
-def _parse(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
-    try:
-        return typed_value(value, allowed)
-    except ValueError:
-        option = name.replace("_", "-")
-        shown = "nothing" if value is None or value == "" else f"{_unquote(value)!r:.100}"
-        raise ValueError(f"`{where}` must have {_kinds_text(allowed)} for {option}, got {shown}.") from None
-
-
-def _unquote(value: Any) -> Any:
-    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-
-def _kinds_text(allowed: tuple[Any, ...]) -> str:
-    """Return in words what values a setting has."""
-    words = {int: "whole numbers", float: "numbers", bool: "true or false", str: "text"}
-    named = [words[kind] for kind in allowed if kind in words]
-    named += [types_in_words((kind,)) for kind in allowed if typing.get_origin(kind) is typing.Literal]
-    return " or ".join(named) or "values of this setting"
+    return tuple(parsed_setting(name, value, allowed, f"`{where}`") for value in values)
 
 
 KEYS = ("experiment", "settings", "grid", "seeds", "members_per_cell", "member_batch_size", "keep", "float16")

@@ -117,7 +117,7 @@ def test_list_names_experiments_tasks_and_plants(capsys):
     out = capsys.readouterr().out
     for name in ("center-out", "RandomReaches", "CenterOutReaches", "two-link-arm", "point-mass"):
         assert name in out
-    tasks = out.partition("tasks (popsim show-task)")[2].partition("further tasks")[0]
+    tasks = out.partition("tasks (popsim train, popsim show-task)")[2].partition("further tasks")[0]
     said = [line.partition(": ")[2] for line in tasks.splitlines() if ": " in line]
     assert len(said) == len(set(said)) > 20
     assert "visuomotor-rotation          CenterOutReaches with cursor rotation: Baseline" in tasks

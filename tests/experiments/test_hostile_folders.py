@@ -76,7 +76,7 @@ def assert_refused(run, name, capsys):
 
 
 def test_all_are_there():
-    assert len(set(LINKED)) == 23 and len(set(SPECIAL)) == 20
+    assert len(set(LINKED)) == 24 and len(set(SPECIAL)) == 20
 
 
 @pytest.mark.parametrize("name", LINKED)

@@ -7,7 +7,7 @@ import stat
 
 SAVED, CHUNK = "checkpoints/000000002.safetensors", "history.zarr/loss/c.0.0.0"
 LINKED = (
-    *("run.json", "training.json", "log.jsonl", "summary.json", "run.lock", "run.lock.json"),
+    *("run.json", "run.yaml", "training.json", "log.jsonl", "summary.json", "run.lock", "run.lock.json"),
     *(f"{name}.0123abcd.partial" for name in ("run.json", "summary.json", "run.lock.json")),
     *("figures", "figures/one.png", "figures/one.pdf"),
     *("history.zarr", "history.zarr.0123abcd.partial", "history.zarr/zarr.json"),

@@ -6,7 +6,8 @@ import pytest
 from short_form import mostly_in_full
 
 from popsim.experiments import Cognitive
-from popsim.experiments.cognitive import CRITERIA, fresh_trials, scores
+from popsim.experiments.cognitive import CRITERIA
+from popsim.experiments.network_experiment import fresh_trials, scores
 
 N_BATCHES = {
     "flip-flop": 300,
@@ -42,7 +43,8 @@ def trained_and_untrained(name):
     key = experiment.key("evaluation")
     trials = fresh_trials(task, 1000, key=key)
     return tuple(
-        scores(ensemble, task, trials, CRITERIA[name], key=key).tolist() for ensemble in (trained, untrained)
+        scores(ensemble, task, trials, CRITERIA[name].score, key=key).tolist()
+        for ensemble in (trained, untrained)
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from popsim.experiments.settings import alternatives
-from popsim.sweeps.bounded_yaml import QuotedText
+from popsim.experiments.settings import alternatives, types_in_words
+from popsim.store.bounded_yaml import QuotedText
 
-__all__ = ["typed_value"]
+__all__ = ["parsed_setting", "typed_value"]
 
 TRUTHS = {"true": True, "false": False, "True": True, "False": False}
 WORDS: dict[Any, Mapping[str, Any]] = {bool: TRUTHS, type(None): {"None": None}}
@@ -40,6 +40,32 @@ def typed_value(value: Any, allowed: tuple[Any, ...]) -> Any:
     if isinstance(value, list | tuple):
         return _first_of(allowed or (tuple,), lambda kind: _from_list(value, kind))
     return value
+
+
+def parsed_setting(name: str, value: Any, allowed: tuple[Any, ...], where: str) -> Any:
+    """Return the value of a setting, or raise `ValueError` that says what it may be.
+
+    **Arguments:**
+
+    - `name`: the name of the setting.
+    - `value`, `allowed`: see `typed_value`.
+    - `where`: what must have the value, such as "`settings` in run.yaml", for the message.
+    """
+    try:
+        return typed_value(value, allowed)
+    except ValueError:
+        option = name.replace("_", "-")
+        given = " ".join(map(str, value)) if isinstance(value, list | tuple) else value
+        text = "nothing" if value is None or value == "" else f"{given!r:.100}"
+        raise ValueError(f"{where} must have {_kinds_text(allowed)} for {option}, got {text}.") from None
+
+
+def _kinds_text(allowed: tuple[Any, ...]) -> str:
+    """Return in words what values a setting has."""
+    words = {int: "whole numbers", float: "numbers", bool: "true or false", str: "text"}
+    named = [words[kind] for kind in allowed if kind in words]
+    named += [types_in_words((kind,)) for kind in allowed if typing.get_origin(kind) is typing.Literal]
+    return " or ".join(named) or "values of this setting"
 
 
 def _first_of(kinds: Sequence[Any], parse: Callable[[Any], Any]) -> Any:

@@ -142,10 +142,10 @@ def yaml_text(content: Mapping[str, Any]) -> str:
 
     Dumper.add_representer(QuotedText, represent_quoted)
     if (count := _n_values(content)) > MOST_NODES:
-        raise ValueError(f"settings and axes must be at most {MOST_NODES} values, got {count}.")
+        raise ValueError(f"settings must be at most {MOST_NODES} values, got {count}.")
     text = yaml.dump(content, Dumper=Dumper, sort_keys=False, default_flow_style=False, allow_unicode=True)
     if (n_bytes := len(text.encode())) > LARGEST_BYTES:
-        raise ValueError(f"settings and axes must take at most {LARGEST_BYTES} bytes as YAML, got {n_bytes}.")
+        raise ValueError(f"settings must take at most {LARGEST_BYTES} bytes as YAML, got {n_bytes}.")
     return text
 
 

@@ -1,0 +1,77 @@
+"""The command `init`, which writes a small project: a task, an experiment, a test."""
+
+import importlib.util
+import keyword
+import sys
+from collections.abc import Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from popsim._text_checks import as_path, as_word
+from popsim.store.files import saving, write_file
+
+TEMPLATE = "project_template"
+ENDING = ".txt"  # of all files of the template, which are no modules of popsim
+
+
+def write_project(path: Path) -> list[Path]:
+    """Write a project into a folder, and return its files.
+
+    **Arguments:**
+
+    - `path`: a folder that is empty or does not exist; its name becomes that of the package.
+
+    **Raises:** `SaveError` if it cannot be written.
+    """
+    package = _package_name(as_path("path", path))
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"`path` must be a folder, got {path}, which is a file.")
+    if path.is_dir() and any(path.iterdir()):
+        raise ValueError(f"`path` must be an empty folder, or none yet, got {path}: it has files.")
+    words = {
+        "PACKAGE": package,
+        "EXPERIMENT": package.strip("_").replace("_", "-"),
+        "KIND": "".join(word.capitalize() for word in package.split("_")),
+    }
+    files = []
+    for name, text in _template(resources.files("popsim.cli") / TEMPLATE):
+        for word, meaning in words.items():
+            name, text = name.replace(word, meaning), text.replace(word, meaning)
+        file = path / name.replace("package/", f"{package}/").removesuffix(ENDING)
+        with saving(path):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_file(file, [text.encode()])
+        files.append(file)
+    return files
+
+
+def _package_name(path: Path) -> str:
+    """Return the name of a folder as that of a package, which Python must not know as another."""
+    name = path.resolve().name
+    if not name.isidentifier() or not name.isascii() or keyword.iskeyword(name) or not name.strip("_"):
+        raise ValueError(
+            f"`path` must end in a name that a module can have, such as my_project, got {name!r:.100}."
+        )
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if name in sys.modules or spec is not None and spec.origin is not None:  # a folder alone is no module
+        raise ValueError(f"`path` must end in a name that no other module has, got {name!r}.")
+    return name
+
+
+def _template(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path within the template and the text of each of its files."""
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.is_dir():
+            yield from _template(entry, f"{below}{entry.name}/")
+        elif entry.name.endswith(ENDING):
+            yield f"{below}{entry.name}", entry.read_text(encoding="utf-8")
+
+
+def print_next_commands(path: Path) -> None:
+    """Print how to train and to test a project."""
+    package = path.resolve().name
+    experiment = package.strip("_").replace("_", "-")
+    print(f"cd {as_word(path)}")
+    print(f"popsim --import {package} train {experiment} --members 4")
+    print("python -m pytest")

@@ -1,0 +1,181 @@
+"""What experiments on motor tasks share: the body, its senses, noise, and the network."""
+
+import abc
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Key
+
+from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
+from popsim._compiled import jit_fast_compile
+from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.reaching import PLANTS, compile_plant
+from popsim.interventions import AbstractIntervention
+from popsim.models.sensorimotor_loop import SensorimotorLoop
+from popsim.network_input import Scaling, inputs_by_name
+from popsim.networks import build_network
+from popsim.networks.registry import check_network_name
+from popsim.noise import GaussianNoise, MotorNoise
+from popsim.plants import AbstractPlant, MusculoskeletalPlant
+from popsim.senses import SensoryChannel, n_network_inputs, proprioception, vision
+from popsim.training import TaskTrainer, adam, cosine_decay
+from popsim.trial import Trial
+
+__all__ = ["AbstractMotorExperiment"]
+
+EXCITING = {"output_fn": jax.nn.sigmoid, "output_bias": -3.0}
+"""Arguments for the output of a network that drives muscles, which are barely excited before training."""
+MODEL_SETTINGS = (
+    "vision_delay",
+    "vision_noise",
+    "proprioception_delay",
+    "proprioception_noise",
+    "motor_noise",
+    "hidden_noise",
+)
+"""Settings of the model in which members of one ensemble may differ."""
+
+
+class AbstractMotorExperiment(AbstractExperiment):
+    """A network that controls one of `PLANTS` through vision and proprioception.
+
+    A subclass is a dataclass with these settings, and supplies `times` besides what every experiment does.
+    """
+
+    plant: str
+    network: str
+    n_units: int
+    learning_rate: float
+    vision_delay: float
+    vision_noise: tuple[float, float]
+    proprioception_delay: float
+    proprioception_noise: tuple[float, float] | None
+    motor_noise: tuple[float, float] | None
+    hidden_noise: float | None
+
+    @property
+    @abc.abstractmethod
+    def times(self) -> tuple[float, float]:
+        """The duration of a trial and the time step, in seconds."""
+
+    @property
+    def interventions(self) -> tuple[AbstractIntervention, ...]:
+        """The interventions that trials may schedule; by default none."""
+        return ()
+
+    def check_choices(self) -> None:
+        """Raise `ValueError` unless there are such a plant and network, with a size and a learning rate."""
+        if self.plant not in PLANTS:
+            raise ValueError(f"`plant` must be one of {', '.join(PLANTS)}, got {self.plant!r}.")
+        check_network_name(self.network)
+        check_positive_int("n_units", self.n_units)
+        check_positive("learning_rate", self.learning_rate)
+
+    def check_senses(self) -> None:
+        """Raise `ValueError` unless noise and delays fit each other and the trials."""
+        duration, dt = self.times
+        check_non_negative("hidden_noise", self.effective_value("hidden_noise"))
+        for name in ("vision_noise", "proprioception_noise", "motor_noise"):
+            noise = self.effective_value(name)
+            if len(noise) != 2:
+                raise ValueError(f"`{name}` must be two numbers, got {noise}.")
+            check_non_negative(name, noise)
+        for name in ("vision_delay", "proprioception_delay"):
+            n_steps_in(name, getattr(self, name), dt)
+        for name in ("vision_delay", "proprioception_delay"):
+            if getattr(self, name) >= duration:
+                raise ValueError(
+                    f"`{name}` must be shorter than a trial, {duration} s, got {getattr(self, name)} s."
+                )
+
+    def effective_value(self, name: str) -> Any:
+        value = getattr(self, name)
+        return getattr(PLANTS[self.plant], name) if value is None and name in MODEL_SETTINGS else value
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        body = PLANTS[self.plant]
+        return {
+            "vision_noise": ("m", "m/s"),
+            "proprioception_noise": (body.felt_unit, f"{body.felt_unit}/s"),
+            "motor_noise": ("of the command", body.command_unit),
+            **dict.fromkeys(("vision_delay", "proprioception_delay"), ("s",)),
+        }
+
+    def build_plant(self) -> AbstractPlant:
+        """Build the plant."""
+        return compile_plant(PLANTS[self.plant].build)
+
+    def build_model(self, *, key: Key[Array, ""]) -> SensorimotorLoop:
+        plant, trials = self.build_plant(), self.build_task().validation_trials()
+        _, dt = self.times
+        posture = _rest_posture(plant)
+        channels = {
+            "vision": SensoryChannel(vision, self.vision_delay, _noise(self.vision_noise, 2)),
+            "proprioception": SensoryChannel(
+                proprioception,
+                self.proprioception_delay,
+                _noise(self.effective_value("proprioception_noise"), posture.size // 2),
+            ),
+        }
+        scaling = _scaling(plant, posture, PLANTS[self.plant].proprioceptive_scale)
+        of_target = scaling.pop("target")
+        return SensorimotorLoop(
+            build_network(
+                self.network,
+                n_network_inputs(trials, plant, channels),
+                self.n_units,
+                plant.n_commands,
+                noise_std=self.effective_value("hidden_noise"),
+                dt=dt,
+                key=key,
+                **(EXCITING if isinstance(plant, MusculoskeletalPlant) else {}),
+            ),
+            plant,
+            channels,
+            MotorNoise(*self.effective_value("motor_noise")),
+            scaling=dict.fromkeys(_places(trials, plant), of_target) | scaling,
+            interventions=self.interventions,
+            dt=dt,
+        )
+
+    def build_trainer(self, **options: Any) -> TaskTrainer:
+        schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)
+        return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
+
+    def where_train(self, model: Any) -> Any:
+        return model.network
+
+
+@jit_fast_compile
+def _rest_posture(plant: AbstractPlant) -> Array:
+    """Return the proprioception at the centre of the workspace, by one compiled program."""
+    return plant.proprioception(plant.rest_state(plant.workspace.center))
+
+
+def _noise(std: tuple[float, float], n: int) -> GaussianNoise:
+    """Return the noise of a sense with `n` position-like and `n` velocity-like features."""
+    return GaussianNoise(np.repeat(std, n))
+
+
+@jit_fast_compile
+def _scaling(plant: AbstractPlant, posture: Array, felt: tuple[float, float]) -> dict[str, Scaling]:
+    """Scale the network's inputs to order one: positions in half workspaces around the centre."""
+    workspace = plant.workspace
+    hand = jnp.concatenate([workspace.center, jnp.zeros(2)])
+    return {
+        "target": Scaling(workspace.center, workspace.half_widths),
+        "vision": Scaling(hand, jnp.concatenate([workspace.half_widths, jnp.full(2, 0.5)])),
+        "proprioception": Scaling(posture, jnp.repeat(jnp.asarray(felt), posture.size // 2)),
+    }
+
+
+def _places(trials: Trial, plant: AbstractPlant) -> list[str]:
+    """Return the names of the inputs that are positions of targets: "target", "target 1", and so on."""
+    space = plant.workspace.center.shape
+    return [
+        name
+        for name, values in inputs_by_name(trials.inputs).items()
+        if name.split()[:1] == ["target"] and getattr(values, "shape", ())[2:] == space
+    ]

@@ -1,0 +1,236 @@
+"""What experiments on tasks without a body share: the network, and how well it does the task."""
+
+import abc
+import dataclasses
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key
+
+from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
+from popsim._compiled import jit
+from popsim.evaluation import evaluate_ensemble
+from popsim.experiments.experiment import AbstractExperiment, RunFigure
+from popsim.experiments.result_table import Column, ResultTable, Row
+from popsim.models.network_model import NetworkModel
+from popsim.network_input import network_input
+from popsim.networks import build_network
+from popsim.networks.registry import check_network_name, options_of_network
+from popsim.randomness import as_key, seed_key
+from popsim.schedules import LAST_BATCH
+from popsim.store import as_json_numbers
+from popsim.task import AbstractTask
+from popsim.training import TaskTrainer, adam, cosine_decay
+from popsim.trial import OutputTarget, Trial, choice_accuracy
+
+__all__ = ["AbstractNetworkExperiment"]
+
+Score = Literal["accuracy", "output error", "loss"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Criterion:
+    """A criterion for solving a task.
+
+    - `score`: "accuracy", the fraction of correct choices; "output error", the mean squared error of the
+        outputs where they count; or "loss", the total loss.
+    - `limit`: the minimum accuracy, or the maximum error or loss.
+    """
+
+    score: Score
+    limit: float
+
+    def is_met(self, value: float) -> bool:
+        """Whether a score meets the criterion; NaN does not."""
+        return value >= self.limit if self.score == "accuracy" else value <= self.limit
+
+
+def scores(
+    ensemble: Any,
+    task: AbstractTask,
+    trials: Trial,
+    score: Score,
+    *,
+    member_ids: Int[np.ndarray, " member"] | None = None,
+    key: Key[Array, ""],
+) -> Float[np.ndarray, " member"]:
+    """Return the score of each member in given trials.
+
+    **Arguments:**
+
+    - `ensemble`: an ensemble of `NetworkModel`s.
+    - `task`: the task; its loss has the term "output error" if that is the score.
+    - `trials`: stacked trials of the task.
+    - `score`: the score, see `Criterion`.
+    - `member_ids`, `key`: for the noise of the networks, see `evaluate_ensemble`.
+    """
+    evaluation = evaluate_ensemble(ensemble, task, trials=trials, member_ids=member_ids, key=key)
+    if score == "accuracy":
+        return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
+    if score == "loss":
+        return np.asarray(jnp.mean(evaluation.losses.total, axis=1))
+    return np.asarray(jnp.mean(evaluation.losses.terms["output error"], axis=1))
+
+
+N_TRIALS = 1000
+
+
+def fresh_trials(task: AbstractTask, n_trials: int, *, key: Key[Array, ""]) -> Trial:
+    """Draw trials as in the last batch of a training."""
+    return _drawn_trials(task, jax.random.split(as_key(key), n_trials))
+
+
+@jit
+def _drawn_trials(task: AbstractTask, keys: Key[Array, " trial"]) -> Trial:
+    return jax.vmap(lambda key: task.trial(batch=LAST_BATCH, key=key))(keys)
+
+
+def score_of(task: AbstractTask) -> Score:
+    """Return the score of a task: the accuracy of choices, else the error of the outputs or the loss."""
+    trial = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0)))
+    if isinstance(trial.targets, OutputTarget) and trial.targets.is_choice:
+        return "accuracy"
+    return "output error" if "output error" in task.loss.weights else "loss"
+
+
+class AbstractNetworkExperiment(AbstractExperiment):
+    """A network without a body on a task whose targets are an `OutputTarget`.
+
+    A subclass is a dataclass with these settings, and supplies what is abstract.
+    """
+
+    network: str | None
+    n_units: int
+    tau: float | None
+    hidden_noise: float
+    learning_rate: float
+
+    @property
+    @abc.abstractmethod
+    def default_network(self) -> str:
+        """The network if the setting is None."""
+
+    @property
+    @abc.abstractmethod
+    def task_name(self) -> str:
+        """The name of the task."""
+
+    @property
+    @abc.abstractmethod
+    def criterion(self) -> Criterion | None:
+        """The criterion for solving the task; None if there is none."""
+
+    def check_network(self) -> None:
+        """Raise `ValueError` unless there is such a network, and its settings fit it."""
+        check_network_name(self.chosen_network)
+        if self.tau is not None:
+            check_positive("tau", self.tau)
+            if "tau" not in options_of_network(self.chosen_network):
+                raise ValueError(
+                    f"`tau` must be given with a network that has a time constant, such as 'tanh', got "
+                    f"{self.tau} s with {self.chosen_network!r}."
+                )
+        check_positive_int("n_units", self.n_units)
+        check_positive("learning_rate", self.learning_rate)
+        check_non_negative("hidden_noise", self.hidden_noise)
+
+    @property
+    def chosen_network(self) -> str:
+        """The network, or the default for the task if it is None."""
+        return self.default_network if self.network is None else self.network
+
+    def effective_value(self, name: str) -> Any:
+        if name == "network":
+            return self.chosen_network
+        if name == "tau" and self.tau is None:
+            return options_of_network(self.chosen_network).get("tau")
+        return getattr(self, name)
+
+    def units(self) -> dict[str, tuple[str, ...]]:
+        return {"tau": ("s",)}
+
+    def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
+        trial = eqx.filter_eval_shape(lambda: self.build_task().trial(batch=0, key=seed_key(0)))
+        if not isinstance(trial.targets, OutputTarget):
+            raise ValueError(
+                f"`targets` of the trials of {self.task_name} must be an OutputTarget, as there is no body, "
+                f"got {kind_of(trial.targets)}: a motor task has `workspace` as its first argument."
+            )
+        first = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), trial.inputs)
+        n_inputs = jax.eval_shape(lambda inputs: network_input(inputs, {}, {}), first).shape[0]
+        sizes = (n_inputs, self.n_units, trial.targets.values.shape[-1])
+        options = {} if self.effective_value("tau") is None else {"tau": self.effective_value("tau")}
+        dt = trial.timeline.dt
+        network = build_network(
+            self.chosen_network, *sizes, dt=dt, noise_std=self.hidden_noise, key=key, **options
+        )
+        return NetworkModel(network, dt=dt)
+
+    def build_trainer(self, **options: Any) -> TaskTrainer:
+        schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)
+        return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
+
+    def where_train(self, model: Any) -> Any:
+        return model.network
+
+    def summarize(self, ensemble: Any) -> dict[str, Any]:
+        """Score each member of the ensemble and of the untrained ensemble, as a control.
+
+        Scores are of the validation trials, one per condition, and of `N_TRIALS` fresh trials drawn as in
+        training, which decide whether the criterion is met, if there is one.
+        """
+        task, criterion, key = self.build_task(), self.criterion, self.key("evaluation")
+        score = score_of(task) if criterion is None else criterion.score
+        trial_sets = {"validation": task.validation_trials(), "fresh": fresh_trials(task, N_TRIALS, key=key)}
+
+        def rows(members: Any) -> list[dict[str, Any]]:
+            named_scores = {
+                name: scores(members, task, trials, score, member_ids=self.members.ids, key=key)
+                for name, trials in trial_sets.items()
+            }
+            return [
+                {
+                    "member": index,
+                    **{name: as_json_numbers(values[index]) for name, values in named_scores.items()},
+                    **({} if criterion is None else {"does_the_task": bool(criterion.is_met(fresh))}),
+                }
+                for index, fresh in enumerate(named_scores["fresh"].tolist())
+            ]
+
+        return {
+            "task": self.task_name,
+            "score": score,
+            "limit": None if criterion is None else criterion.limit,
+            "n_fresh_trials": N_TRIALS,
+            "ensembles": {"trained": rows(ensemble), "control: untrained": rows(self.build_ensemble())},
+        }
+
+    def table(self, summary: dict[str, Any]) -> ResultTable:
+        score, limit = summary["score"], summary["limit"]
+        relation = "at least" if score == "accuracy" else "at most"
+        set_names = ("validation", "fresh")
+        columns = [Column(name, digits=4) for name in set_names]
+        has_limit = limit is not None
+        return ResultTable(
+            [*columns, Column("does the task")] if has_limit else columns,
+            [
+                Row(
+                    name,
+                    [row[each] for each in (*set_names, *["does_the_task"] * has_limit)],
+                    row["member"],
+                )
+                for name, rows in summary["ensembles"].items()
+                for row in rows
+            ],
+            f"{summary['task']}: {score} in {summary['n_fresh_trials']} fresh trials"
+            + (f", {relation} {limit:g}" if has_limit else ""),
+        )
+
+    def draw_figures(self, run: Any) -> dict[str, RunFigure]:
+        """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials."""
+        from popsim.experiments.cognitive_figures import draw_cognitive_figures  # which loads matplotlib
+
+        return draw_cognitive_figures(run)

@@ -1,0 +1,183 @@
+"""The arguments of tasks that are plain values, as settings of experiments."""
+
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from popsim._checks import is_number
+from popsim._plain_values import plain_value
+from popsim.distributions import AbstractDistribution, Choice, Constant, Uniform
+from popsim.experiments.settings import alternatives
+
+__all__ = ["TaskArgument", "task_arguments"]
+
+UNITS = ("seconds", "s^0.5", "m/s", "m", "Hz", "rad", "N s/m", "N/m", "N")
+"""The units that docstrings of tasks name, as in "in seconds"."""
+UNIT = "|".join(map(re.escape, sorted(UNITS, key=len, reverse=True)))
+IN_UNITS = re.compile(rf"\bin ({UNIT})(?: and ({UNIT}))?(?![\w/^])")
+BULLET = re.compile(r"^- ((?:`\w+`(?:, )?)+): (.*)")
+MEANINGS = {
+    "range": "two numbers are a uniform distribution",
+    "pair": "two numbers are a uniform distribution",
+    "choice": "each trial draws one of the numbers",
+}
+OF_DISTRIBUTIONS = re.compile(r"; (a number or a distribution|numbers or distributions|as `\w+`)$")
+OF_TWO = re.compile(r"(the .+?) and (the .+?)(, in .*)?$")
+NOT_SETTINGS = ("workspace", "loss", "key")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskArgument:
+    """An argument of a task, as a setting.
+
+    - `name`: its name.
+    - `kind`: the type of the setting.
+    - `default`: a plain value.
+    - `help`: what the docstring of the task says of it.
+    - `unit`: the unit of its numbers; empty for none.
+    - `drawn_by`: what the task draws in each trial: from a "range", for which two numbers become a `Uniform`,
+        or a "choice" of numbers; "pair" if it takes a number, or two of them, as they are. None if it is
+        not drawn.
+    """
+
+    name: str
+    kind: Any
+    default: Any
+    help: str = ""
+    unit: str = ""
+    drawn_by: Literal["range", "choice", "pair"] | None = None
+
+    def check(self, value: Any) -> None:
+        """Raise `ValueError` unless a setting has the numbers that the task draws from."""
+        numbers = value if isinstance(value, tuple) else (value,)
+        if self.drawn_by is None:
+            return
+        is_choice = self.drawn_by == "choice"
+        has_count = len(numbers) > 0 if is_choice else len(numbers) == 1 + isinstance(value, tuple)
+        if not has_count or not all(map(is_number, numbers)) or not is_choice and numbers[-1] < numbers[0]:
+            some = "numbers" if is_choice else "a number, or two in order"
+            raise ValueError(f"`{self.name}` must be {some}; {MEANINGS[self.drawn_by]}, got {value!r:.100}.")
+
+    def argument(self, value: Any) -> Any:
+        """Return what the task takes for a setting."""
+        if self.drawn_by == "choice":
+            return Choice(value)
+        return Uniform(*value) if self.drawn_by == "range" and isinstance(value, tuple) else value
+
+
+def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
+    """Return the arguments of a task that are plain values, or distributions of numbers, in their order.
+
+    **Arguments:**
+
+    - `build`: the class of the task, or a function that returns it. Arguments without defaults, and those
+        that are neither numbers, text, tuples of numbers nor distributions of numbers, are left out.
+    """
+    texts = dict(_documented(inspect.getdoc(build) or ""))
+    arguments = []
+    for name, hint, default in _parameters(build):
+        text, unit = texts.get(name, ("", ""))
+        argument = _argument(name, hint, default)
+        if name not in NOT_SETTINGS and argument is not None:
+            arguments.append(dataclasses.replace(argument, help=_help(text, argument), unit=unit))
+    return tuple(arguments)
+
+
+def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield name, annotation and default of each argument that has a default."""
+    hints = typing.get_type_hints(build)  # of a class those of its fields, before they are converted
+    fields = {field.name: field for field in dataclasses.fields(build)} if inspect.isclass(build) else {}
+    for name, parameter in inspect.signature(build).parameters.items():
+        default = parameter.default
+        factory = getattr(fields.get(name), "default_factory", dataclasses.MISSING)
+        if factory is not dataclasses.MISSING:
+            default = factory()
+        if default is not parameter.empty:
+            yield name, hints.get(name, Any), default
+
+
+def _argument(name: str, hint: Any, default: Any) -> TaskArgument | None:
+    """Return an argument without its documentation; None if it is no setting."""
+    is_drawn = isinstance(default, AbstractDistribution) or any(
+        isinstance(kind, type) and issubclass(kind, AbstractDistribution) for kind in alternatives(hint)
+    )
+    if is_drawn:
+        return _drawn_argument(name, default)
+    if isinstance(default, bool | int | float | str | None) and _is_plain(hint):
+        is_pair = {float, tuple[float, float]} <= set(alternatives(hint))
+        return TaskArgument(name, hint, default, drawn_by="pair" if is_pair else None)
+    if isinstance(default, bool | int | float | str):
+        return TaskArgument(name, type(default), default)
+    if isinstance(default, tuple) and default and all(map(is_number, default)):
+        kind = hint if _is_plain(hint) else tuple[float, ...]
+        is_pair = {float, tuple[float, float]} <= set(alternatives(hint))
+        return TaskArgument(name, kind, default, drawn_by="pair" if is_pair else None)
+    return None
+
+
+def _drawn_argument(name: str, default: Any) -> TaskArgument | None:
+    """Return an argument that each trial draws, if its default has plain numbers."""
+    kind = float | tuple[float, float]
+    if isinstance(default, Constant):
+        default = default.value
+    if isinstance(default, Uniform):
+        default = (default.low, default.high)
+    drawn_by: Literal["range", "choice"] = "choice" if isinstance(default, Choice) else "range"
+    if isinstance(default, Choice):
+        kind, default = tuple[float, ...], default.values
+    if isinstance(default, AbstractDistribution):
+        return None
+    value = plain_value(name, default)
+    numbers = value if isinstance(value, tuple) else (value,)
+    return TaskArgument(name, kind, value, drawn_by=drawn_by) if all(map(is_number, numbers)) else None
+
+
+def _is_plain(hint: Any) -> bool:
+    """Whether an annotation is of plain values that a command takes."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        return all(kind is type(None) or _is_plain(kind) for kind in typing.get_args(hint))
+    if origin is tuple:
+        return all(part in (int, float, ...) for part in typing.get_args(hint))
+    return hint in (bool, int, float, str) or origin is Literal
+
+
+def _documented(doc: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name, the text and the unit of each argument in the section **Arguments** of a docstring."""
+    section = doc.partition("**Arguments:**")[2].partition("\n\n**")[0]
+    entries: list[tuple[list[str], str]] = []
+    for line in section.splitlines():
+        if bullet := BULLET.match(line):
+            entries.append((re.findall(r"`(\w+)`", bullet[1]), bullet[2]))
+        elif line.startswith(" ") and entries:
+            names, text = entries[-1]
+            entries[-1] = names, f"{text} {line.strip()}"
+        elif line and entries:
+            break
+    for names, text in entries:
+        units = _units(text)
+        for place, name in enumerate(names):
+            unit = units[min(place, len(units) - 1)] if units else ""
+            yield name, (_text_of(place, len(names), text.rstrip(".")), unit)
+
+
+def _text_of(place: int, n_names: int, text: str) -> str:
+    """Return the part of a text for one of several names: of "the a and the b, in m", "the b, in m"."""
+    parts = OF_TWO.fullmatch(text) if n_names == 2 else None
+    return f"{parts[1 + place]}{parts[3] or ''}" if parts else text
+
+
+def _units(text: str) -> list[str]:
+    """Return the units that a text names, such as "in N/m and N s/m"."""
+    named = IN_UNITS.search(text)
+    return ["s" if unit == "seconds" else unit for unit in (named.groups() if named else ()) if unit]
+
+
+def _help(text: str, argument: TaskArgument) -> str:
+    """Return the help of a setting: the text of the docstring, and what several numbers mean."""
+    text = OF_DISTRIBUTIONS.sub("", text) if argument.drawn_by else text
+    return "; ".join(part for part in (text, MEANINGS.get(argument.drawn_by or "", "")) if part)

@@ -1,0 +1,190 @@
+"""The settings of a run as YAML: what is written is read again, and nothing in it is trusted."""
+
+import dataclasses
+import json
+import os
+import shutil
+import warnings
+
+import pytest
+import yaml
+from small_experiment import Sum, stopping_after
+
+from popsim.cli import main
+from popsim.experiments import (
+    EXPERIMENTS,
+    CenterOut,
+    Recording,
+    RunStopped,
+    open_run,
+    resume_run,
+    run_experiment,
+    verify_run,
+)
+from popsim.experiments.run_config import RunConfig, config_text, read_run_config
+from popsim.store.run_folder import CONFIG_DIGEST
+
+SMALL = Sum(n_members=1, n_batches=4, batch_size=2, log_step=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts(Sum):
+    """An experiment with texts."""
+
+    name = "texts"
+    member_settings = {"rate": "trainer"}
+    text: str = "none"
+    """what a stranger wrote\x1b[2J"""
+    maybe: str | None = None
+    mapping: dict | None = None
+    rate: float = 0.1
+    """how fast"""
+    flag: bool = False
+
+    def units(self):
+        return {"rate": ("1/s",), "noise": ("N", "N/s")}
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    for kind in (Sum, Texts):
+        monkeypatch.setitem(EXPERIMENTS, kind.name, kind)
+
+
+STRANGE = [
+    "null",
+    "~",
+    "nan",
+    "1e3",
+    "yes",
+    "- a",
+    "a: b",
+    "# a",
+    "a\nexperiment: b",
+    '"',
+    "'",
+    " a ",
+    "é\u2028x",
+]
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        CenterOut(plant="arm26", vision_noise=(0.0, 0.1), first_member=3),
+        CenterOut(n_members=4, grid=(("learning_rate", (1e-3, 1e-2)),)),
+        *(Texts(text=text, maybe=text) for text in STRANGE),
+        Texts(flag=True, rate=1e-7, mapping={"a": "b"}),
+        Texts(n_members=2, grid=(("rate", (0.1, 0.2)),)),
+    ],
+    ids=lambda experiment: experiment.name,
+)
+def test_what_is_written_is_read_again(experiment, tmp_path):
+    config = RunConfig(experiment, Recording("every 10", float16=True), 12.5)
+    text = config_text(config)
+    (tmp_path / "run.yaml").write_text(text)
+    assert read_run_config(tmp_path / "run.yaml") == config
+    assert yaml.safe_load(text)["experiment"] == experiment.name  # for any other reader, too
+    assert text.isprintable() or set(c for c in text if not c.isprintable()) <= {"\n"}
+
+
+def test_settings_have_comments_and_units():
+    lines = config_text(RunConfig(CenterOut(plant="arm26"))).splitlines()
+    place = lines.index("  n_batches: 1000")
+    assert lines[place - 1] == "  # number of training batches"
+    assert "  vision_noise: [0.002, 0.02]  # m, m/s" in lines and "  dt: 0.01  # s" in lines
+    assert "  motor_noise: null  # in effect: 0.05 of the command, 0.002 of full excitation" in lines
+    of_own = config_text(RunConfig(Texts())).splitlines()
+    assert "  # how fast" in of_own and "  rate: 0.1  # 1/s" in of_own
+    assert f"popsim --import {Texts.__module__} train" in of_own[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("settings: {}", "entry `experiment`"),
+        ("experiment: sum\nsetings: {}", "Perhaps you meant settings"),
+        ("experiment: summ", "Perhaps you meant sum"),
+        ("experiment: sum\nsettings: {n_batchs: 3}", "Perhaps you meant n_batches"),
+        ("experiment: sum\nsettings: {n_batches: many}", "whole numbers for n-batches, got 'many'"),
+        ("experiment: sum\nsettings: {n_batches: 2, n-batches: 3}", "each once"),
+        ("experiment: sum\nsettings: {n_batches: 0}", "`n_batches` must be a positive whole number"),
+        ("experiment: sum\nsettings: [1]", "values by name"),
+        ("experiment: sum\nsettings: {grid: 3}", "lists of values by setting for grid"),
+        ("experiment: sum\nkeep: sometimes", "`trainables` must be"),
+        ("experiment: sum\nfloat16: perhaps", "true or false for float16"),
+        ("experiment: !!python/object/apply:os.system [ls]", "no tags"),
+        ("experiment: [", "YAML file"),
+        ("experiment: sum\n" + "#" * 2**17, "at most"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_file(text, named, tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError) as error:
+        read_run_config(path)
+    assert named in str(error.value) and "mine.yaml" in str(error.value)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "sum", Sum)
+        run_experiment(SMALL, path, quiet=True, recording=Recording("all"))
+    return path
+
+
+@pytest.mark.slow
+def test_a_run_trains_with_the_settings_of_another(finished, tmp_path, capsys):
+    out, config = tmp_path / "other", str(finished / "run.yaml")
+    main(["train", "--config", config, "--seed", "1", "--out", str(out), "--quiet"])
+    run = open_run(out)
+    assert run.experiment == dataclasses.replace(SMALL, seed=1)
+    assert json.loads((out / "run.json").read_text())["recording"]["trainables"] == "all"
+    assert "  seed: 1" in (out / "run.yaml").read_text()
+    for words in (["center-out", f"--config={config}"], ["--config"], ["--config", config, "--wings", "2"]):
+        with pytest.raises(SystemExit) as end:
+            main(["train", *words])
+        assert end.value.code == 2
+    assert "'center-out'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_edited_or_lost_file_is_noticed_and_never_read(finished, tmp_path):
+    run = shutil.copytree(finished, tmp_path / "run")
+    assert verify_run(run) == {}
+    config = run / "run.yaml"
+    config.write_text(config.read_text().replace("seed: 0", "seed: 7"))
+    assert list(verify_run(run)) == ["run.yaml"] and open_run(run).experiment.seed == 0
+    assert resume_run(run, quiet=True).experiment.seed == 0
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        run_experiment(SMALL, run, overwrite=True, quiet=True)
+    assert "seed: 7" in config.read_text() and "run.yaml" in str(
+        warned[0].message
+    )  # it may be somebody's work
+    config.unlink()
+    run_experiment(SMALL, run, overwrite=True, quiet=True)
+    assert verify_run(run) == {} and "seed: 0" in config.read_text()
+    config.unlink()
+    assert list(verify_run(run)) == ["run.yaml"]
+    config.symlink_to(finished / "run.yaml")
+    with pytest.raises(ValueError, match="run.yaml must be a plain"):
+        open_run(run)
+
+
+@pytest.mark.slow
+def test_what_a_kill_kept_from_being_written_is_written_on_resuming(tmp_path):
+    run = tmp_path / "run"
+    with pytest.raises(RunStopped):
+        run_experiment(SMALL, run, quiet=True, stop=stopping_after(2))
+    digest = json.loads((run / "run.json").read_text())[CONFIG_DIGEST]
+    text = (run / "run.yaml").read_text()
+    os.unlink(run / "run.yaml")
+    resume_run(run, quiet=True)
+    assert (run / "run.yaml").read_text() == text and verify_run(run) == {}
+    assert json.loads((run / "run.json").read_text())[CONFIG_DIGEST] == digest
+    replaced = dataclasses.replace(SMALL, seed=2)
+    run_experiment(replaced, run, overwrite=True, quiet=True)
+    assert "seed: 2" in (run / "run.yaml").read_text() and verify_run(run) == {}

@@ -1,0 +1,102 @@
+"""Arguments of tasks as settings: their types, defaults, documentation and units."""
+
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+import popsim
+from popsim.distributions import Choice, Normal, Uniform
+from popsim.experiments.task_arguments import task_arguments
+from popsim.tasks.library import TASKS, MotorTask, register_task, task_definition
+
+
+def arguments_of(name):
+    return {argument.name: argument for argument in task_arguments(task_definition(name))}
+
+
+def test_numbers_and_distributions_of_the_library_are_settings_with_their_units():
+    of_reaches = arguments_of("delayed-reaches")
+    assert [*of_reaches] == [
+        *("distance", "n_directions", "hold", "delay", "catch_probability", "duration", "dt")
+    ]
+    assert {name: argument.default for name, argument in of_reaches.items()}["delay"] == (0.2, 0.6)
+    assert of_reaches["distance"].unit == "m" and of_reaches["hold"].unit == "s"
+    assert of_reaches["dt"].help == "the time step of the model, in seconds"
+    assert of_reaches["n_directions"].kind == int | None and not of_reaches["n_directions"].unit
+    choice = arguments_of("perceptual-decision")["coherence"]
+    assert choice.default[0] == -0.512 and choice.argument((0.1, 0.2)).values.tolist() == pytest.approx(
+        [0.1, 0.2]
+    )
+    for name in TASKS:
+        for argument in task_arguments(task_definition(name)):
+            assert argument.help, (name, argument.name)
+
+
+def test_two_numbers_are_a_uniform_distribution_and_one_is_itself():
+    delay = arguments_of("delayed-reaches")["delay"]
+    assert eqx.tree_equal(delay.argument((0.1, 0.3)), Uniform(0.1, 0.3))
+    assert delay.argument(0.2) == 0.2
+    for value in ((0.1,), (0.1, 0.2, 0.3), "fast", (0.3, 0.1), True):
+        with pytest.raises(ValueError, match="`delay` must be a number, or two in order"):
+            delay.check(value)
+    with pytest.raises(ValueError, match="`coherence` must be numbers"):
+        arguments_of("perceptual-decision")["coherence"].check(())
+
+
+CHOICE, NORMAL, ZEROS = Choice([1.0, 2.0]), Normal(0.0, 1.0), jnp.zeros(3)
+
+
+def example(
+    workspace,
+    count: int = 3,
+    rate: float = 0.5,
+    kind: Literal["a", "b"] = "a",
+    flag: bool = False,
+    limit: float | None = None,
+    pair: tuple[float, float] = (1.0, 2.0),
+    drawn=CHOICE,
+    spread=NORMAL,
+    table=((1.0, 2.0), (3.0, 4.0)),
+    made=ZEROS,
+):
+    """An example.
+
+    **Arguments:**
+
+    - `count`: how many.
+    - `rate`, `limit`: the rate and the limit, in N/m and N s/m.
+    - `pair`: two places,
+        in m.
+
+    **Returns:** nothing.
+    """
+
+
+def test_what_is_plain_is_a_setting_and_what_is_not_is_left_out():
+    found = {argument.name: argument for argument in task_arguments(example)}
+    assert [*found] == ["count", "rate", "kind", "flag", "limit", "pair", "drawn"]
+    assert (found["rate"].unit, found["limit"].unit, found["pair"].unit) == ("N/m", "N s/m", "m")
+    assert found["pair"].help == "two places, in m" and found["kind"].help == ""
+    assert found["drawn"].default == (1.0, 2.0) and found["limit"].kind == float | None
+
+
+def test_a_task_of_a_users_is_registered_once_by_a_name(monkeypatch):
+    monkeypatch.setattr("popsim.tasks.library.TASKS", tasks := {})
+    reaches = register_task("my-reaches")(popsim.tasks.RandomReaches)
+    assert reaches is popsim.tasks.RandomReaches and isinstance(tasks["my-reaches"], MotorTask)
+    register_task("my-reaches")(popsim.tasks.RandomReaches)  # a module that is loaded again
+    assert jax.eval_shape(lambda: tasks["my-reaches"]().validation_trials()).timeline.n_steps == 100
+    register_task("bits")(popsim.tasks.FlipFlop)
+    assert tasks["bits"] is popsim.tasks.FlipFlop
+    for name, build, named in (
+        ("bits", popsim.tasks.SineGeneration, "no other has"),
+        ("two words", popsim.tasks.FlipFlop, "must be a word"),
+        ("more", 3, "subclass of AbstractTask"),
+        ("more", popsim.Loss, "subclass of AbstractTask"),
+        ("more", lambda workspace, speed: None, "defaults for all arguments but `workspace`.* speed"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            register_task(name)(build)

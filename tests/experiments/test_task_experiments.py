@@ -1,0 +1,159 @@
+"""Any task by name, on any body, with any network."""
+
+import dataclasses
+import itertools
+import json
+
+import equinox as eqx
+import jax
+import numpy as np
+import pytest
+
+import popsim
+from popsim.experiments import EXPERIMENTS, PLANTS, CenterOut, Cognitive, open_run, run_experiment
+from popsim.experiments.cognitive import LEARNED
+from popsim.experiments.registry import describe_experiment, rebuild_experiment
+from popsim.experiments.run_config import RunConfig, config_text, read_run_config
+from popsim.experiments.task_experiments import _task_experiment, task_experiment
+from popsim.networks import NETWORKS
+from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
+
+KEY = jax.random.key(0)
+BODIES = ("point-mass", "two-link-arm", "arm26")
+
+
+def combinations(names, bodies):
+    """Parameters of a test: each task once with one body and network of `bodies`, all others in full."""
+    always = dict(zip(names, itertools.cycle(itertools.product(("gru", "tanh"), bodies)), strict=False))
+    return [
+        pytest.param(
+            name,
+            network,
+            body,
+            id=f"{name}-{network}-{body}",
+            marks=() if always[name] == (network, body) else pytest.mark.full,
+        )
+        for name, network, body in itertools.product(names, NETWORKS, PLANTS if bodies != (None,) else bodies)
+    ]
+
+
+def losses_of_a_trial(experiment):
+    """The shapes of the loss of one trial, for which nothing is compiled."""
+
+    def loss(key):
+        model, task = experiment.build_model(key=key), experiment.build_task()
+        trial = task.trial(batch=0, key=key)
+        return task.loss(popsim.simulate(model, trial, key=key), trial, model)
+
+    return eqx.filter_eval_shape(loss, KEY)
+
+
+@pytest.mark.parametrize(("name", "network", "body"), combinations(MOTOR_TASKS, BODIES))
+def test_every_motor_task_runs_on_every_body_with_every_network(name, network, body):
+    experiment = task_experiment(name)(network=network, plant=body, n_units=5)
+    losses = losses_of_a_trial(experiment)
+    assert losses.total.shape == () and set(losses.terms) == set(experiment.build_task().loss.weights)
+    duration, dt = experiment.times
+    assert experiment.vision_delay < duration and dt == experiment.dt
+
+
+@pytest.mark.parametrize(("name", "network", "body"), combinations(COGNITIVE_TASKS, (None,)))
+def test_every_cognitive_task_runs_with_every_network(name, network, body):
+    experiment = EXPERIMENTS[name](network=network, n_units=5)
+    assert losses_of_a_trial(experiment).total.shape == ()
+    assert experiment.criterion == LEARNED[name][1] and experiment.chosen_network == network
+    assert EXPERIMENTS[name]().chosen_network == LEARNED[name][0]
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_its_settings_are_written_down_and_read_in_another_process(name, tmp_path):
+    experiment = task_experiment(name)(n_members=3, seed=4)
+    described = json.loads(json.dumps(describe_experiment(experiment)))
+    assert described["module"].startswith("popsim.experiments.")
+    (tmp_path / "run.yaml").write_text(config_text(RunConfig(experiment)))
+    _task_experiment.cache_clear()
+    rebuilt = rebuild_experiment(described, "run.json", build=task_experiment(name))
+    assert dataclasses.asdict(rebuilt) == dataclasses.asdict(experiment)
+    if name != CenterOut.name:
+        assert dataclasses.asdict(read_run_config(tmp_path / "run.yaml").experiment) == dataclasses.asdict(
+            rebuilt
+        )
+
+
+def test_registered_experiments_come_before_tasks():
+    assert EXPERIMENTS["center-out"] is CenterOut and EXPERIMENTS["cognitive"] is Cognitive
+    assert set(EXPERIMENTS) == {*TASKS, "cognitive"} and len(EXPERIMENTS) == len(TASKS) + 1
+    assert EXPERIMENTS["tracking"] is EXPERIMENTS["tracking"] and "trackng" not in EXPERIMENTS
+    with pytest.raises(KeyError):
+        EXPERIMENTS["trackng"]
+
+
+def test_default_arguments_make_the_task_of_the_library():
+    for name in ("delayed-reaches", "perceptual-decision", "postural-hold"):
+        assert eqx.tree_equal(EXPERIMENTS[name].definition.make(EXPERIMENTS[name]()), TASKS[name]())
+    task = EXPERIMENTS["delayed-reaches"](delay=(0.1, 0.2), hold=0.3, plant="point-mass").build_task()
+    assert eqx.tree_equal(task.delay, popsim.distributions.Uniform(0.1, 0.2))
+    assert float(task.hold.value) == np.float32(0.3) and task.workspace.center.tolist() == [0, 0]
+    assert EXPERIMENTS["perceptual-decision"](stimulus=0.4).criterion is None
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "named"),
+    [
+        ("delayed-reaches", {"delay": (0.3, 0.1)}, "`delay`"),
+        ("delayed-reaches", {"delay": 2.0}, "duration"),
+        ("delayed-reaches", {"distance": -0.1}, "`distance`"),
+        ("delayed-reaches", {"vision_delay": 1.5}, "`vision_delay` must be shorter than a trial, 1.5 s"),
+        ("tracking", {"plant": "octopus"}, "`plant`"),
+        ("flip-flop", {"n_bits": 11}, "`n_bits`"),
+        ("flip-flop", {"network": "gru", "tau": 0.1}, "`tau`"),
+        ("sine-generation", {"learning_rate_course": "linear"}, "`learning_rate_course`"),
+    ],
+)
+def test_bad_settings_are_refused_by_name(name, settings, named):
+    with pytest.raises(ValueError, match=named):
+        EXPERIMENTS[name](**settings)
+
+
+def test_an_argument_with_the_name_of_a_setting_is_refused(monkeypatch):
+    def build(*, n_units: int = 3):
+        return popsim.tasks.FlipFlop(n_bits=n_units)
+
+    monkeypatch.setitem(TASKS, "mine", build)
+    with pytest.raises(ValueError, match="'mine' must have names of their own, got n_units"):
+        EXPERIMENTS["mine"]
+
+
+TINY = {"n_members": 2, "n_batches": 2, "batch_size": 2, "n_units": 4, "log_step": 1}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "settings", "figures"),
+    [
+        (
+            "visuomotor-rotation",
+            {"plant": "point-mass", "duration": 0.2, "n_directions": 2},
+            ["hand_paths", "learning_curves", "speed_profiles", "trials"],
+        ),
+        ("sine-generation", {"duration": 0.4, "network": "tanh"}, ["learning_curves", "trials"]),
+        pytest.param(
+            "tracking",
+            {"plant": "arm26", "duration": 0.8, "n_validation_trials": 2},
+            ["learning_curves", "trials"],
+            marks=pytest.mark.full,
+        ),
+    ],
+)
+def test_it_trains_and_is_opened_again(name, settings, figures, tmp_path):
+    experiment = EXPERIMENTS[name](**TINY, **settings)
+    run_experiment(experiment, tmp_path / "run", quiet=True)
+    _task_experiment.cache_clear()
+    run = open_run(tmp_path / "run")
+    assert dataclasses.asdict(run.experiment) == dataclasses.asdict(experiment)
+    assert sorted(path.stem for path in (tmp_path / "run" / "figures").glob("*.png")) == figures
+    rows = run.results().rows
+    assert [row.label for row in rows] == ["trained"] * 2 + ["control: untrained"] * 2
+    assert all(isinstance(value, float) for row in rows for value in row.values)
+    headings = [heading for heading, _ in run.results().spans()]
+    assert headings == (["no intervention", "cursor rotation"] if name == "visuomotor-rotation" else [])
