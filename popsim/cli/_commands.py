@@ -226,7 +226,8 @@ class Export:
         for name in ("model", "figures"):
             if getattr(self, name) is not None:
                 command = SweepFolder(self.path).command("export", "/cells/NUMBER")
-                raise ValueError(f"`{name}` must be of a cell of a sweep: {command}.")
+                place = getattr(self, name)
+                raise ValueError(f"`{name}` must be of a cell of a sweep: {command} --{name} {place}")
         if self.summary is None and self.history is None:
             raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
         if self.summary is not None:

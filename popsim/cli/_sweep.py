@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from popsim._text_checks import count_text
 from popsim.cli._train import (
     EXIT_CODE,
     as_experiment,
@@ -188,10 +189,12 @@ def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, on
         check_sweep(sweep, out)
         return
     opened = make_sweep(sweep, out, without_lock=engine.without_lock)
-    print(f"{sweep.n_cells} cells, {sweep.n_members} networks: {out}")
+    print(f"{count_text(sweep.n_cells, 'cell')}, {count_text(sweep.n_members, 'network')}: {out}")
     if only_make:
         run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
-        print(f"{run} --cell NUMBER trains one, {run} all, {script} --slurm writes a job script")
+        print(f"To train one cell: {run} --cell NUMBER")
+        print(f"To write a job script: {script} --slurm")
+        print(f"Next, to train all cells: {run}")
         return
     print_trained_sweep(engine.train(out, None))
 
@@ -202,7 +205,9 @@ def print_trained_sweep(opened: OpenedSweep) -> None:
     print(f"cells: {counts}")
     print(f"sweep: {opened.folder.path}")
     if opened.is_finished:
-        print(f"{opened.folder.command('show')} draws it")
+        print(f"Next: {opened.folder.command('show')}")
+    elif opened.is_trainable:
+        print(f"Next: {opened.folder.command('resume')}")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -181,6 +181,7 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
     print(f"run: {run.folder.path}")
     for figure in sorted(run.folder.figures.glob("*.png")):
         print(figure)
+    print(f"Next: {run.folder.command('show')}")
 
 
 def experiment_choice(summary: str | None) -> type:

@@ -203,8 +203,8 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
     if described.content.get(SHARED) and options.population is None:
         command = f"popsim {import_option(described.content)}"
         raise ValueError(
-            f"`path` must not be a cell that selects among the members of others, got {folder.path}: "
-            f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
+            f"`path` must not be a cell that selects among the members of others, got {folder.path}. "
+            f"To continue it with all of them: {command}resume SWEEP"
         )
     if checkpoint_seconds is None:
         checkpoint_seconds = described.entry("checkpoint_seconds", float)

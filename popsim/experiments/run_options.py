@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from popsim._text_checks import count_text
 from popsim.experiments.circumstances import Devices, circumstances, write_resumption
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.run import Run
@@ -27,7 +28,8 @@ class RunStopped(Exception):
 
     def __init__(self, path: Path, n_batches: int):
         super().__init__(
-            f"the run {path} stopped after {n_batches} batches; to continue: {RunFolder(path).resume_command}"
+            f"the run {path} stopped after {count_text(n_batches, 'batch')}; "
+            f"to continue: {RunFolder(path).resume_command}"
         )
         self.path = path
         self.n_batches = n_batches

@@ -120,8 +120,8 @@ class RunFolder(PlainFolder):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
-                    f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
-                    f"{'' if folder.is_finished else f', or {folder.resume_command} to finish it'}."
+                    f"`out` must not hold a run already, got {path}; --overwrite replaces it."
+                    f"{'' if folder.is_finished else f' To finish it: {folder.resume_command}'}"
                 )
         elif foreign := folder.foreign_file():
             raise ValueError(

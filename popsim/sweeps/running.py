@@ -13,7 +13,7 @@ import numpy as np
 
 from popsim._checks import as_parts, warn_caller
 from popsim._plain_values import plain_value
-from popsim._text_checks import as_path, one_line
+from popsim._text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
 from popsim.experiments.circumstances import Devices, check_flags
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
@@ -283,10 +283,11 @@ def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     """Return a line that names the cells that are not finished, with the reason of the first."""
     names = ", ".join(map(str, list(failed)[:20])) + (" ..." if len(failed) > 20 else "")
     first = next(iter(failed.values()))
-    advice = f"{opened.folder.command('resume')} tries them again"
+    advice = f"To try them again: {opened.folder.command('resume')}"
     if any(opened.state_of(number) == "damaged" for number in failed):
         advice = damaged_text(opened.folder, opened.cells_in("damaged"))
+    verb = "is" if len(failed) == 1 else "are"
     return (
-        f"{len(failed)} of {opened.sweep.n_cells} cells are not finished: {names}; the first: {first:.300} "
-        f"({advice})"
+        f"{len(failed)} of {count_text(opened.sweep.n_cells, 'cell')} {verb} not finished: {names}; "
+        f"the first: {first.rstrip('.'):.300}. {advice}"
     )

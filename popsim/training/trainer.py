@@ -13,6 +13,7 @@ from jaxtyping import PRNGKeyArray, PyTree
 
 from popsim._checks import names_arguments
 from popsim._compiled import to_numpy
+from popsim._text_checks import count_text
 from popsim.ensemble import Members
 from popsim.task import AbstractTask
 from popsim.training.history.history import TRAINABLES, HistoryRecorder, RowsInMemory, TaskTrainerHistory
@@ -151,7 +152,7 @@ def _observers(
     if events is not None:
         writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
     saving = [] if store is None else [Saver(store, plan.layout, start_time)]
-    of_members = "" if plan.count is None else f" in each of {plan.count} members"
+    of_members = "" if plan.count is None else f" in each of {count_text(plan.count, 'member')}"
     bar = ProgressBar(
         plan.training.n_batches,
         first_batch,
