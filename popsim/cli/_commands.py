@@ -35,8 +35,10 @@ class Resume:
     of a sweep that have not begun: all)"""
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """show no progress bar"""
+    """show no progress"""
 
     def run(self) -> None:
         """Train the remaining batches, save, and print."""
@@ -47,11 +49,14 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, print_trained_sweep
 
+            if self.tensorboard:
+                raise ValueError("`tensorboard` must be given for a run, not for a sweep.")
             engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
             print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
         options = {"quiet": self.quiet, "devices": devices, "without_lock": self.without_lock}
+        options["enable_tensorboard"] = self.tensorboard
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
+from tqdm import tqdm
 
 from popsim._text_checks import count_text
 from popsim.cli._train import (
@@ -86,7 +87,8 @@ class Engine:
 
         def tell(line: str) -> None:
             if not self.quiet:
-                print(line, file=sys.stderr, flush=True)
+                tqdm.write(line, file=sys.stderr)  # above a bar, if there is one
+                sys.stderr.flush()
 
         try:
             with stop_on_signals(lambda: stopped) as stop:
@@ -95,7 +97,8 @@ class Engine:
 
                     options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
                     options |= {"devices": self.devices, "without_lock": self.without_lock}
-                    return run_on_dask(path, cells, **options, stop=stop, tell=tell)
+                    options |= {"quiet": self.quiet, "stop": stop, "tell": tell}
+                    return run_on_dask(path, cells, **options)
                 options = self.cell_options
                 return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
         except RunStopped:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
+from popsim._waiting import waiting_line
 from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
@@ -129,13 +130,16 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
     try:
         _check_words(arguments)
         modules, words = _split_imports(list(arguments))
-        if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
-            importlib.import_module("jax").config.update("jax_platforms", "cpu")
-        for module in modules:
-            _import(module)
-        command, prog, settings = _command(words)
+        with waiting_line("loading JAX"):
+            if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
+                importlib.import_module("jax").config.update("jax_platforms", "cpu")
+            for module in modules:
+                _import(module)
+            command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
         _check_paths(parsed)
+        with waiting_line("loading JAX"):
+            importlib.import_module("popsim.experiments")
         with contextlib.suppress(AttributeError, KeyError):  # a later JAX, whose options have other names
             from popsim.cli._compilation_cache import keep_programs
 

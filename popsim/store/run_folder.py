@@ -1,5 +1,6 @@
 """The folder of a run: its layout, and the checks before it is read or written."""
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -40,9 +41,10 @@ class RunFolder(PlainFolder):
     - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
     - `summary.json`: the metrics, in SI units; written when the run is finished;
     - `figures/`: PNG and PDF;
+    - `tensorboard/`: events for TensorBoard, if they were asked for;
     - `run.lock`: held by the process that writes the folder.
 
-    A training without an experiment has no `run.json`, `summary.json` and `figures/`.
+    A training without an experiment has no `run.json`, `summary.json`, `figures/` and `tensorboard/`.
     """
 
     description = FolderPart("run.json")
@@ -52,6 +54,7 @@ class RunFolder(PlainFolder):
     checkpoints = FolderPart("checkpoints", is_folder=True)
     summary = FolderPart("summary.json")
     figures = FolderPart("figures", is_folder=True)
+    tensorboard = FolderPart("tensorboard", is_folder=True)
 
     @property
     def is_finished(self) -> bool:
@@ -72,7 +75,7 @@ class RunFolder(PlainFolder):
         """Return the files and folders of the run or training that may exist; whether each is a folder."""
         parts = super().possible_paths()
         if not os.path.lexists(self.description):  # files of these names may be of somebody else
-            for path in (self.description, self.summary, self.figures):
+            for path in (self.description, self.summary, self.figures, self.tensorboard):
                 del parts[path]
         return parts
 
@@ -107,8 +110,10 @@ class RunFolder(PlainFolder):
         self.remove_left_overs()
         Checkpoints(self.checkpoints).remove()
         remove_arrays(self.history)
-        for file in (self.summary, self.log, self.training):
+        for file in (self.summary, self.log, self.training, *self.tensorboard.glob("events.out.tfevents.*")):
             file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # missing, or with files of others
+            self.tensorboard.rmdir()
 
     @classmethod
     def check_free(cls, path: str | Path, *, overwrite: bool) -> None:
