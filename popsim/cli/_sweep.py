@@ -10,6 +10,7 @@ import tyro
 from tqdm import tqdm
 
 from popsim._text_checks import count_text
+from popsim.cli._as_json import info_of_sweep, print_json
 from popsim.cli._train import (
     EXIT_CODE,
     as_experiment,
@@ -337,6 +338,19 @@ def print_sweep(path: Path, *, verify: bool) -> None:
     if verify and not has_index and folder.index.exists():
         print(f"\n{folder.index.name} was missing: it is made again from the cells")
     _refuse_damaged(path, damage, verify)
+
+
+def print_sweep_as_json(path: Path, *, verify: bool) -> None:
+    """Print the state of a sweep as JSON; with `verify`, read all files of its cells.
+
+    **Raises:** `CorruptDataError` naming the cells that are damaged.
+    """
+    overview = read_sweep_overview(folder := SweepFolder(path))
+    damage = {_cell_name(folder, n): text for n, text in (overview.verify() if verify else {}).items()}
+    print_json(info_of_sweep(overview) | ({"damage": damage} if verify else {}))
+    damage |= {_cell_name(folder, number): text for number, text in overview.problems.items()}
+    if damage:
+        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")
 
 
 def _cell_name(folder: SweepFolder, number: int) -> str:

@@ -94,18 +94,26 @@ def _save(figure: Any, path: Path) -> None:
 
 def print_lists() -> None:
     """Print the experiments, tasks, plants and networks, each with a summary."""
-    _print("experiments (popsim train)", {name: _summary(kind) for name, kind in EXPERIMENTS.items()})
+    for title, summaries in listed().items():
+        _print(title, summaries)
+
+
+def listed() -> dict[str, dict[str, str]]:
+    """Return by title what `popsim list` prints: names, each with a summary."""
     tasks = {name: build() for name, build in TASKS.items()}
     named = {type(innermost_task(task)) for task in tasks.values()}
-    _print("tasks (popsim show-task)", {name: _task_summary(name, task) for name, task in tasks.items()})
     kinds = {
         name: _summary(kind)
         for name, kind in vars(popsim.tasks).items()
         if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in named
     }
-    _print("further tasks (popsim.tasks)", kinds)
-    _print("plants", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
-    _print("networks (--network)", {name: _summary(build) for name, build in NETWORKS.items()})
+    return {
+        "experiments (popsim train)": {name: _summary(kind) for name, kind in EXPERIMENTS.items()},
+        "tasks (popsim show-task)": {name: _task_summary(name, task) for name, task in tasks.items()},
+        "further tasks (popsim.tasks)": kinds,
+        "plants": {name: _plant_summary(choice.build) for name, choice in PLANTS.items()},
+        "networks (--network)": {name: _summary(build) for name, build in NETWORKS.items()},
+    }
 
 
 def _task_summary(name: str, task: AbstractTask) -> str:

@@ -34,7 +34,10 @@ COMMANDS = {
     "export": Export,
     "list": List,
 }
-IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
+IMPORT = (
+    "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments. "
+    "popsim --completion bash prints a script with which bash completes commands; also zsh and tcsh."
+)
 LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
 LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarray"}
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
@@ -213,6 +216,11 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case ["--version", *_]:
             print(f"popsim {__version__}")
             sys.exit()
+        case ["--completion", *shells]:
+            from popsim.cli._completion import completion_script
+
+            print(completion_script("".join(shells[:1]), COMMANDS), end="")
+            sys.exit()
         case ["train", *settings]:
             return _train_command(settings)
         case ["sweep", *settings]:
@@ -220,7 +228,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
-            choices = (*COMMANDS, "--import", "--version", "--help")
+            choices = (*COMMANDS, "--import", "--version", "--completion", "--help")
             raise ValueError(
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
                 f"{suggestion(name, choices)} See popsim --help."
