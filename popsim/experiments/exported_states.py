@@ -42,10 +42,9 @@ FEATURES: Mapping[str, tuple[str, str]] = {
     "plant_fibre": ("muscle", ""),
     "plant_angle": ("joint", "rad"),
     "plant_skeleton_angle": ("joint", "rad"),
+    "plant_skeleton_position": ("space", "m"),
 }
 """By variable, the name of its last axis, and its unit; "" where it depends on the model."""
-VELOCITIES = {"angle": ("joint", "rad/s"), "position": ("space", "m/s")}
-"""What a `velocity` of a body is, by what stands beside it."""
 WEIGHTS = {
     GRUNetwork: {
         "cell.weight_ih": ("gate_unit", "input"),
@@ -85,10 +84,10 @@ def states_dataset(run: Run) -> Any:
     trials = validation_trials(task, count)
     evaluation = run.evaluate()
     of_members = ("member",) if differs_between_members(task) else ()
-    axes = _Axes()
-    for name, array in _named_states(run.ensemble, evaluation.states):
+    axes = NamedAxes()
+    for name, array in named_states(run.ensemble, evaluation.states):
         axes.add(name, ("member", "trial", "time"), array)
-    for name, leading, array in _named_parts(trials):
+    for name, leading, array in named_parts(trials):
         axes.add(name, (*of_members, *leading), array)
     losses = evaluation.losses.terms
     stacked = np.stack([np.asarray(loss) for loss in losses.values()], axis=-1)
@@ -162,7 +161,7 @@ def _attributes(run: Run) -> dict[str, Any]:
 
 
 @dataclasses.dataclass
-class _Axes:
+class NamedAxes:
     """Variables of a dataset, whose axes with a common name have a common length.
 
     - `variables`: by name, the names of the axes, the array, and its attributes.
@@ -175,7 +174,7 @@ class _Axes:
         """Add an array, the first axes of which are known."""
         values = np.asarray(array)
         n_further = values.ndim - len(leading)
-        axis, units = FEATURES.get(name, (f"{name}_feature", ""))
+        axis, units = self._feature(name)
         further = (axis,) if n_further == 1 else tuple(f"{name}_axis_{i}" for i in range(n_further))
         if any(
             self._lengths.get(axis, length) != length
@@ -185,6 +184,13 @@ class _Axes:
         self._lengths |= dict(zip(further, values.shape[len(leading) :], strict=True))
         self.variables[name] = ((*leading, *further), values, {"units": units} if units else {})
 
+    def _feature(self, name: str) -> tuple[str, str]:
+        """Return the name of the last axis of a variable, and its unit."""
+        body, _, quantity = name.rpartition("_")
+        if body.startswith("plant") and quantity == "velocity":
+            return ("joint", "rad/s") if f"{body}_angle" in self.variables else ("space", "m/s")
+        return FEATURES.get(name, (f"{name}_feature", ""))
+
 
 def _named_leaves(tree: PyTree, name: str) -> Iterator[tuple[str, Any]]:
     """Yield the arrays of a tree, called by the name of the tree and their place in it."""
@@ -193,7 +199,7 @@ def _named_leaves(tree: PyTree, name: str) -> Iterator[tuple[str, Any]]:
         yield "_".join(part for part in (name, *place.split(".")) if part), leaves[index]
 
 
-def _named_states(ensemble: Any, states: PyTree) -> Iterator[tuple[str, Any]]:
+def named_states(ensemble: Any, states: PyTree) -> Iterator[tuple[str, Any]]:
     """Yield the recorded states by name; the hidden state of a network only if it is not its activity."""
     activity = unit_activity(ensemble, states) if defines_activity(ensemble, states) else None
     if activity is not None:
@@ -204,7 +210,7 @@ def _named_states(ensemble: Any, states: PyTree) -> Iterator[tuple[str, Any]]:
             yield name, array
 
 
-def _named_parts(trials: Trial) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+def named_parts(trials: Trial) -> Iterator[tuple[str, tuple[str, ...], Any]]:
     """Yield what trials consist of: names, the names of their first axes, and arrays."""
     for name, part in (("input", trials.inputs), ("target", trials.targets)):
         for leaf_name, array in _named_leaves(part, name):

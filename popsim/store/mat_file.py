@@ -67,10 +67,11 @@ def check_mat_path(path: Path, *, overwrite: bool, name: str = "path") -> None:
 
 def _is_ours(path: Path) -> bool:
     from scipy.io import whosmat
+    from scipy.io.matlab import MatReadError
 
     try:
         return any(name == MARK for name, _, _ in whosmat(path, appendmat=False))
-    except (OSError, ValueError, TypeError, NotImplementedError):
+    except (MatReadError, OSError, ValueError, TypeError, NotImplementedError):
         return False
 
 

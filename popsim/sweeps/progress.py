@@ -106,7 +106,6 @@ class SweepProgress(Observer):
         """Count the batches that the cell has already."""
         if self._cell is not None:
             self._done[self._cell] = start.first_batch
-        self._since = time.perf_counter()
 
     def on_compilation(self, program: str) -> None:
         """Stop counting seconds for batches."""

@@ -84,12 +84,15 @@ class ProgressBar(Observer):
         seconds, self._compiling = time.perf_counter() - self._compiling[0], None
         bar = self._bar
         with bar.get_lock():  # the other thread must not see one without the others
-            bar.bar_format = None
+            if bar.bar_format is not None:  # before the first batch, nothing counts
+                bar.bar_format = None
+                bar.start_t = bar.last_print_t = bar._time()
+            else:
+                bar.start_t += seconds
+                bar.last_print_t += seconds
             bar.set_description_str("training", refresh=False)
             for name in ("n", "initial", "last_print_n"):
                 setattr(bar, name, getattr(bar, name) + n_batches)
-            bar.start_t += seconds
-            bar.last_print_t += seconds
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Advance, and show the mean loss of the last batch over members that are not frozen."""
@@ -138,8 +141,7 @@ class ProgressLines(Observer):
         """Write what is trained."""
         self._start, self._line = start, ""
         self._seconds, self._n_timed, self._n_done = 0.0, 0, start.first_batch
-        self._begun: float | None = time.perf_counter()
-        self._last_written = self._begun
+        self._begun: float | None = None
         self._write(title(start))
 
     def on_compilation(self, program: str) -> None:
