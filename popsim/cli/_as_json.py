@@ -1,6 +1,6 @@
 """What `info`, `show` and `list` print with `--json`: one JSON value on standard output.
 
-The keys are documented in docs/how_to/command_line_json.md. Numbers that are not finite are null.
+The keys are documented in docs/how_to/runs.md. Numbers that are not finite are null.
 """
 
 import collections

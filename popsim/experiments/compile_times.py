@@ -69,6 +69,10 @@ class CompileTimes(Observer):
         if self._begun is None:
             return
         seconds, self._begun = time.perf_counter() - self._begun, None
+        self.note(seconds)
+
+    def note(self, seconds: float) -> None:
+        """Write down how long the program took, if there is a folder for it."""
         if (folder := programs_folder()) is None:
             return
         times = read_times()

@@ -65,9 +65,7 @@ def test_mat_has_the_same(exported):
     mat = loadmat(folder / "states.mat", simplify_cells=True)
     assert mat["popsim"] == popsim.__version__
     for name in ("activity", "network_output", "input", "target", "loss", "time"):
-        np.testing.assert_array_equal(
-            mat[name], np.squeeze(read[name].values) if name == "time" else read[name]
-        )
+        np.testing.assert_array_equal(mat[name], np.squeeze(read[name].values))
         assert list(np.atleast_1d(mat["dimensions"][name])) == list(read[name].dims)
     assert mat["units"]["time"] == "s"
     assert mat["attributes"]["seed"] == 0 and mat["attributes"]["settings"]["n_batches"] == 4
