@@ -24,6 +24,12 @@ def shorten(text: str, most_letters: int) -> str:
     return text if len(text) <= most_letters else f"{text[:most_letters]} ..."
 
 
+def count_text(count: int, noun: str) -> str:
+    """Return a number of things in words, such as "1 cell" or "2 batches"."""
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
 def is_utf8(text: str) -> bool:
     """Whether a text can be encoded in UTF-8, as one with bytes of another encoding cannot."""
     try:

@@ -9,6 +9,10 @@ from typing import Annotated, Any
 
 import tyro
 
+AsJson = Annotated[
+    tyro.conf.FlagCreatePairsOff[bool],
+    tyro.conf.arg(help="print one JSON value, whose keys are documented, for other programs"),
+]
 RunPath = Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN", help="the folder of the run")]
 
 
@@ -35,8 +39,10 @@ class Resume:
     of a sweep that have not begun: all)"""
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """show no progress bar"""
+    """show no progress"""
 
     def run(self) -> None:
         """Train the remaining batches, save, and print."""
@@ -47,11 +53,14 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, print_trained_sweep
 
+            if self.tensorboard:
+                raise ValueError("`tensorboard` must be given for a run, not for a sweep.")
             engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
             print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
         options = {"quiet": self.quiet, "devices": devices, "without_lock": self.without_lock}
+        options["enable_tensorboard"] = self.tensorboard
         finish(self.path, lambda stop: resume_run(self.path, stop=stop, **options), resumes=True)
 
 
@@ -62,6 +71,7 @@ class Info:
     path: RunPath
     verify: tyro.conf.FlagCreatePairsOff[bool] = False
     """read all files and compare them with their checksums; exit code 2 if one is damaged"""
+    json: AsJson = False
 
     def run(self) -> None:
         """Print the table and verify the run if requested."""
@@ -70,14 +80,22 @@ class Info:
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
-            from popsim.cli._sweep import print_sweep
+            from popsim.cli._sweep import print_sweep, print_sweep_as_json
 
-            print_sweep(self.path, verify=self.verify)
+            (print_sweep_as_json if self.json else print_sweep)(self.path, verify=self.verify)
             return
-        print(info_table(read_run_info(self.path)))
+        info = read_run_info(self.path)
+        damage = verify_run(self.path) if self.verify else {}
+        if self.json:
+            from popsim.cli._as_json import info_of_run, print_json
+
+            print_json(info_of_run(info) | ({"damage": damage} if self.verify else {}))
+            if damage:
+                raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
+            return
+        print(info_table(info))
         if not self.verify:
             return
-        damage = verify_run(self.path)
         print()
         if not damage:
             print("all files are as they were written")
@@ -96,19 +114,31 @@ class Show:
     """where report.html and figures/ are written; by default into the run"""
     score: Annotated[str | None, tyro.conf.arg(metavar="COLUMN")] = None
     """of a sweep: what settings are compared by, such as training_loss; by default the validation_loss"""
+    json: AsJson = False
 
     def run(self) -> None:
         """Print the table, and the paths of the figures and of the report."""
+        from popsim._waiting import waiting_line
+        from popsim.cli._as_json import print_json, results_of_run, results_of_sweep
         from popsim.experiments import open_run
-        from popsim.report import report_run, report_sweep
         from popsim.sweeps import SweepFolder, open_sweep
 
-        if SweepFolder(self.path).is_sweep:
-            _print(report_sweep(open_sweep(self.path), self.out, score=self.score or "validation_loss"))
-            return
-        if self.score is not None:
+        is_sweep = SweepFolder(self.path).is_sweep
+        if self.score is not None and not is_sweep:
             raise ValueError(f"`score` must be given for a sweep only, got {self.score!r}.")
-        _print(report_run(open_run(self.path), self.out))
+        opened: Any = open_sweep(self.path) if is_sweep else open_run(self.path)
+        score = self.score or "validation_loss"
+        with waiting_line("drawing the figures"):
+            from popsim.report import report_run, report_sweep
+
+            out = self.out
+            report = report_sweep(opened, out, score=score) if is_sweep else report_run(opened, out)
+        if not self.json:
+            _print(report)
+        elif is_sweep:
+            print_json(results_of_sweep(opened, report, score))
+        else:
+            print_json(results_of_run(opened, report))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +197,7 @@ class ShowTask:
 
 @dataclasses.dataclass(frozen=True)
 class Export:
-    """Export the ensemble, history or figures of a run, or the results of a sweep, for other software."""
+    """Export a run (ensemble, history, states, figures) or the results of a sweep for other software."""
 
     path: RunPath
     model: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -176,6 +206,8 @@ class Export:
     """losses and recorded weights, as NetCDF-4"""
     figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """all figures, as PNG and PDF"""
+    states: Annotated[Path | None, tyro.conf.arg(metavar="FILE.nc|FILE.mat")] = None
+    """activity, hand, muscles and all other states on the validation trials, as NetCDF-4 or for MATLAB"""
     summary: Annotated[Path | None, tyro.conf.arg(metavar="FILE.csv")] = None
     """of a sweep: settings and results, a row for each network"""
     overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -183,7 +215,10 @@ class Export:
 
     def run(self) -> None:
         """Write the requested files and print their paths; all arguments are checked first."""
+        from popsim._waiting import waiting_line
+        from popsim.cli._export import check_states_path, export_states
         from popsim.experiments import open_run, save_ensemble
+        from popsim.experiments.exported_states import history_dataset
         from popsim.store import SaveError, check_model_path, check_netcdf_path, write_netcdf
         from popsim.sweeps import SweepFolder
 
@@ -193,14 +228,18 @@ class Export:
         if self.summary is not None:
             raise ValueError(f"`summary` must be given for a sweep only, got {self.summary}.")
 
-        if self.model is None and self.history is None and self.figures is None:
-            raise ValueError("popsim export must be given --model, --history or --figures, got none of them.")
+        if self.model is self.history is self.figures is self.states is None:
+            raise ValueError(
+                "popsim export must be given --model, --history, --figures or --states, got none of them."
+            )
         for option, path, check in (
             ("model", self.model, check_model_path),
             ("history", self.history, check_netcdf_path),
         ):
             if path is not None:
                 check(path, overwrite=self.overwrite, name=option)
+        if self.states is not None:
+            check_states_path(self.states, overwrite=self.overwrite)
         run = open_run(self.path)
         failed: list[str] = []
         if self.figures is not None:
@@ -211,8 +250,12 @@ class Export:
             save_ensemble(self.model, run.ensemble, run.experiment, overwrite=self.overwrite)
             print(self.model)
         if self.history is not None:
-            write_netcdf(run.history.dataset, self.history, overwrite=self.overwrite)
+            write_netcdf(history_dataset(run), self.history, overwrite=self.overwrite)
             print(self.history)
+        if self.states is not None:
+            with waiting_line("running the validation trials"):
+                export_states(run, self.states, overwrite=self.overwrite)
+            print(self.states)
         if failed:
             raise SaveError(f"{self.figures} could not be written whole: {'; '.join(failed)}")
 
@@ -223,10 +266,11 @@ class Export:
         from popsim.sweeps import SweepFolder, open_sweep
         from popsim.sweeps.tables import is_summary
 
-        for name in ("model", "figures"):
+        for name in ("model", "figures", "states"):
             if getattr(self, name) is not None:
                 command = SweepFolder(self.path).command("export", "/cells/NUMBER")
-                raise ValueError(f"`{name}` must be of a cell of a sweep: {command}.")
+                place = getattr(self, name)
+                raise ValueError(f"`{name}` must be of a cell of a sweep: {command} --{name} {place}")
         if self.summary is None and self.history is None:
             raise ValueError("popsim export must be given --summary or --history for a sweep, got neither.")
         if self.summary is not None:
@@ -305,8 +349,15 @@ class Init:
 class List:
     """Print the available experiments, tasks, plants and networks."""
 
+    json: AsJson = False
+
     def run(self) -> None:
         """Print the lists."""
-        from popsim.cli._tasks import print_lists
+        from popsim.cli._tasks import listed, print_lists
 
-        print_lists()
+        if not self.json:
+            print_lists()
+            return
+        from popsim.cli._as_json import print_json
+
+        print_json({title.partition(" (")[0]: summaries for title, summaries in listed().items()})

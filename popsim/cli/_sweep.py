@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
+from tqdm import tqdm
 
+from popsim._text_checks import count_text
+from popsim.cli._as_json import info_of_sweep, print_json
 from popsim.cli._train import (
     EXIT_CODE,
     as_experiment,
@@ -85,7 +88,8 @@ class Engine:
 
         def tell(line: str) -> None:
             if not self.quiet:
-                print(line, file=sys.stderr, flush=True)
+                tqdm.write(line, file=sys.stderr)  # above a bar, if there is one
+                sys.stderr.flush()
 
         try:
             with stop_on_signals(lambda: stopped) as stop:
@@ -94,7 +98,8 @@ class Engine:
 
                     options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
                     options |= {"devices": self.devices, "without_lock": self.without_lock}
-                    return run_on_dask(path, cells, **options, stop=stop, tell=tell)
+                    options |= {"quiet": self.quiet, "stop": stop, "tell": tell}
+                    return run_on_dask(path, cells, **options)
                 options = self.cell_options
                 return run_sweep(path, cells, quiet=self.quiet, stop=stop, tell=tell, **options)
         except RunStopped:
@@ -188,10 +193,12 @@ def make_and_train(sweep: Sweep, out: Path, engine: Engine, *, dry_run: bool, on
         check_sweep(sweep, out)
         return
     opened = make_sweep(sweep, out, without_lock=engine.without_lock)
-    print(f"{sweep.n_cells} cells, {sweep.n_members} networks: {out}")
+    print(f"{count_text(sweep.n_cells, 'cell')}, {count_text(sweep.n_members, 'network')}: {out}")
     if only_make:
         run, script = (opened.folder.command(f"sweep {verb}") for verb in ("run", "script"))
-        print(f"{run} --cell NUMBER trains one, {run} all, {script} --slurm writes a job script")
+        print(f"To train one cell: {run} --cell NUMBER")
+        print(f"To write a job script: {script} --slurm")
+        print(f"Next, to train all cells: {run}")
         return
     print_trained_sweep(engine.train(out, None))
 
@@ -202,7 +209,9 @@ def print_trained_sweep(opened: OpenedSweep) -> None:
     print(f"cells: {counts}")
     print(f"sweep: {opened.folder.path}")
     if opened.is_finished:
-        print(f"{opened.folder.command('show')} draws it")
+        print(f"Next: {opened.folder.command('show')}")
+    elif opened.is_trainable:
+        print(f"Next: {opened.folder.command('resume')}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -329,6 +338,19 @@ def print_sweep(path: Path, *, verify: bool) -> None:
     if verify and not has_index and folder.index.exists():
         print(f"\n{folder.index.name} was missing: it is made again from the cells")
     _refuse_damaged(path, damage, verify)
+
+
+def print_sweep_as_json(path: Path, *, verify: bool) -> None:
+    """Print the state of a sweep as JSON; with `verify`, read all files of its cells.
+
+    **Raises:** `CorruptDataError` naming the cells that are damaged.
+    """
+    overview = read_sweep_overview(folder := SweepFolder(path))
+    damage = {_cell_name(folder, n): text for n, text in (overview.verify() if verify else {}).items()}
+    print_json(info_of_sweep(overview) | ({"damage": damage} if verify else {}))
+    damage |= {_cell_name(folder, number): text for number, text in overview.problems.items()}
+    if damage:
+        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")
 
 
 def _cell_name(folder: SweepFolder, number: int) -> str:

@@ -94,22 +94,29 @@ def _save(figure: Any, path: Path) -> None:
 
 def print_lists() -> None:
     """Print the experiments, tasks, plants and networks, with summaries; those of others with a module."""
+    for title, summaries in listed().items():
+        _print(title, summaries)
+
+
+def listed() -> dict[str, dict[str, str]]:
+    """Return by title what `popsim list` prints: names, each with a summary."""
     experiments = EXPERIMENTS.registered
-    _print("experiments (popsim train)", {name: _listed(kind) for name, kind in experiments.items()})
     tasks = {name: build() for name, build in TASKS.items()}
     named = {type(innermost_task(task)) for task in tasks.values()}
-    _print(
-        "tasks (popsim train, popsim show-task)",
-        {name: _task_summary(name, task) for name, task in tasks.items()},
-    )
     kinds = {
         name: _summary(kind)
         for name, kind in vars(popsim.tasks).items()
         if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in named
     }
-    _print("further tasks (popsim.tasks)", kinds)
-    _print("plants (--plant)", {name: _plant_summary(choice.build) for name, choice in PLANTS.items()})
-    _print("networks (--network)", {name: _listed(build) for name, build in NETWORKS.items()})
+    return {
+        "experiments (popsim train)": {name: _listed(kind) for name, kind in experiments.items()},
+        "tasks (popsim train, popsim show-task)": {
+            name: _task_summary(name, task) for name, task in tasks.items()
+        },
+        "further tasks (popsim.tasks)": kinds,
+        "plants (--plant)": {name: _plant_summary(choice.build) for name, choice in PLANTS.items()},
+        "networks (--network)": {name: _listed(build) for name, build in NETWORKS.items()},
+    }
 
 
 def _task_summary(name: str, task: AbstractTask) -> str:

@@ -17,6 +17,7 @@ import tyro
 
 from popsim._checks import check_positive_int
 from popsim._text_checks import as_path
+from popsim._waiting import is_interactive
 from popsim.experiments import (
     EXPERIMENTS,
     AbstractExperiment,
@@ -67,6 +68,8 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
             received.set()
             if not polled.is_set():
                 with contextlib.suppress(OSError):
+                    if is_interactive():  # below the line that is waited in
+                        print(file=sys.stderr)
                     print(on_idle(), file=sys.stderr, flush=True)
                 os._exit(EXIT_CODE)
 
@@ -184,6 +187,7 @@ def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: b
     print(f"run: {run.folder.path}")
     for figure in sorted(run.folder.figures.glob("*.png")):
         print(figure)
+    print(f"Next: {run.folder.command('show')}")
 
 
 def experiment_choice(summary: str | None) -> type:
@@ -287,8 +291,10 @@ def train_command(kind: type[AbstractExperiment], config: RunConfig | None = Non
         """number of devices over which the networks are divided; by default all accelerators or cores"""
         without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
         """write to a disk that cannot lock files; only if no other process writes there"""
+        tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+        """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run"""
         quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-        """show no progress bar"""
+        """show no progress"""
 
         def run(self) -> None:
             """Train, save, and print."""
@@ -302,6 +308,7 @@ def train_command(kind: type[AbstractExperiment], config: RunConfig | None = Non
                 "devices": training_devices(self._n_devices(out)),
                 "checkpoint_seconds": self.checkpoint_seconds,
                 "without_lock": self.without_lock,
+                "enable_tensorboard": self.tensorboard,
             }
             train = run_or_resume if self.resume else partial(run_experiment, overwrite=self.overwrite)
             finish(out, lambda stop: train(experiment, out, stop=stop, **options), resumes=self.resume)

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
+from popsim._waiting import waiting_line
 from popsim.cli._commands import Compare, Export, Info, Init, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
@@ -34,7 +35,10 @@ COMMANDS = {
     "init": Init,
     "list": List,
 }
-IMPORT = "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments."
+IMPORT = (
+    "popsim --import MODULE COMMAND ... first imports a module of yours, with its experiments. "
+    "popsim --completion bash prints a script with which bash completes commands; also zsh and tcsh."
+)
 LIBRARIES = {"diffrax", "equinox", "jax", "jaxtyping", "lineax", "matplotlib", "numpy", "optax"}
 LIBRARIES |= {"optimistix", "safetensors", "tensorstore", "tqdm", "tyro", "xarray"}
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
@@ -130,13 +134,16 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
     try:
         _check_words(arguments)
         modules, words = _split_imports(list(arguments))
-        if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
-            importlib.import_module("jax").config.update("jax_platforms", "cpu")
-        for module in modules:
-            _import(module)
-        command, prog, settings = _command(words)
+        with waiting_line("loading JAX"):
+            if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
+                importlib.import_module("jax").config.update("jax_platforms", "cpu")
+            for module in modules:
+                _import(module)
+            command, prog, settings = _command(words)
         parsed = _parse(command, prog, settings)
         _check_paths(parsed)
+        with waiting_line("loading JAX"):
+            importlib.import_module("popsim.experiments")
         with contextlib.suppress(AttributeError, KeyError):  # a later JAX, whose options have other names
             from popsim.cli._compilation_cache import keep_programs
 
@@ -210,6 +217,11 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case ["--version", *_]:
             print(f"popsim {__version__}")
             sys.exit()
+        case ["--completion", *shells]:
+            from popsim.cli._completion import completion_script
+
+            print(completion_script("".join(shells[:1]), COMMANDS), end="")
+            sys.exit()
         case ["train", *settings]:
             return _train_command(settings)
         case ["sweep", *settings]:
@@ -217,7 +229,7 @@ def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
         case [name, *settings] if name in COMMANDS:
             return COMMANDS[name], f"popsim {name}", settings
         case [name, *_] if name not in ("-h", "--help"):
-            choices = (*COMMANDS, "--import", "--version", "--help")
+            choices = (*COMMANDS, "--import", "--version", "--completion", "--help")
             raise ValueError(
                 f"the command must be one of {', '.join(COMMANDS)}, got {name!r}."
                 f"{suggestion(name, choices)} See popsim --help."

@@ -219,8 +219,8 @@ class Run(_Opened):
         """The metrics, in SI units; raises `ValueError` if the run is not finished."""
         if not self.is_finished:
             raise ValueError(
-                f"the run {self.folder.path} must be finished, it has no summary.json: "
-                f"{self.folder.resume_command} makes it."
+                f"the run {self.folder.path} must be finished, it has no summary.json. "
+                f"To make it: {self.folder.resume_command}"
             )
         return read_summary(self.described)
 

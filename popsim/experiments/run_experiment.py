@@ -1,7 +1,7 @@
 """Run an experiment into a folder, and resume it."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import jax
 from popsim._checks import warn_caller
 from popsim._compiled import record_fallbacks
 from popsim._plain_values import plain_value
-from popsim._text_checks import as_path
+from popsim._text_checks import as_path, count_text
 from popsim.ensemble import member
 from popsim.experiments.circumstances import (
     Devices,
@@ -34,7 +34,7 @@ from popsim.store.json_files import plain_json
 from popsim.store.plain_folder import import_option
 from popsim.store.run_folder import DescribedRun, check_resumable
 from popsim.store.run_parts import check_parts, write_summary
-from popsim.training import SharedPopulation, TaskTrainer
+from popsim.training import Observer, SharedPopulation, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 
 __all__ = ["RunStopped", "run_experiment", "resume_run", "devices_of_run", "run_or_resume"]
@@ -57,6 +57,8 @@ def run_experiment(
     population: SharedPopulation | None = None,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
+    enable_tensorboard: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> Run:
     """Train an experiment's ensemble and save the run: settings, log, history, checkpoints, summary, figures.
 
@@ -78,6 +80,9 @@ def run_experiment(
     - `population`: the runs with whose members those of this one select, see `SharedPopulation`.
     - `without_lock`: see `TaskTrainer`.
     - `stop`: called about once a second; the run stops when it returns True.
+    - `enable_tensorboard`: whether to write events for TensorBoard into `tensorboard/` in the run; needs
+        `popsim[tensorboard]`.
+    - `observers`: further observers of the training, see `popsim.training.Observer`.
 
     **Returns:** the run, as opened by `open_run`.
 
@@ -99,7 +104,7 @@ def run_experiment(
         **({} if part_of is None else {"part_of": plain_json("part_of", part_of)}),
         **({} if population is None else {SHARED: True}),
     }
-    options = RunOptions(quiet, devices, population, without_lock, stop)
+    options = RunOptions(quiet, devices, population, without_lock, stop, enable_tensorboard, observers)
     return _begin(experiment, Path(out), entries, options, overwrite=overwrite)
 
 
@@ -120,9 +125,10 @@ def _begin(
     entries = {**describe_experiment(experiment), **entries}
     trainer = options.build_trainer(experiment, out, entries)
     stored = plain_json("experiment", entries)
-    check_size(experiment, trainer)
-    untrained = experiment.build_ensemble()
-    member(untrained, 0).check(select_member(experiment.build_task(), 0).validation_trials())
+    with options.waiting(_building(experiment)):
+        check_size(experiment, trainer)
+        untrained = experiment.build_ensemble()
+        member(untrained, 0).check(select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
     with options.lock(out):
         folder = RunFolder.create(out, overwrite=overwrite)
@@ -144,6 +150,10 @@ def _with_config(described: DescribedRun, experiment: AbstractExperiment) -> Des
     return write_config(
         described, RunConfig(experiment, recording, described.entry("checkpoint_seconds", float))
     )
+
+
+def _building(experiment: AbstractExperiment) -> str:
+    return f"building {count_text(experiment.n_members, 'network')}"
 
 
 def _check_kinds(experiment: Any, recording: Any) -> None:
@@ -170,6 +180,8 @@ def resume_run(
     devices: Devices | None = None,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
+    enable_tensorboard: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> Run:
     """Finish an interrupted run: the result equals that of an uninterrupted run bit for bit.
 
@@ -177,7 +189,7 @@ def resume_run(
 
     - `path`: the folder of the run. A finished run is returned unchanged if all its parts exist.
     - `build`: see `open_run`.
-    - `quiet`, `stop`, `without_lock`: see `run_experiment`.
+    - `quiet`, `stop`, `without_lock`, `enable_tensorboard`, `observers`: see `run_experiment`.
     - `devices`: the devices over which the members are divided; None for one. Bitwise equality requires the
         same number as before, see `devices_of_run`.
 
@@ -188,7 +200,8 @@ def resume_run(
     run.
     """
     run = open_run(path, build=build)
-    return finish_run(run, RunOptions(quiet, devices, None, without_lock, stop))
+    options = RunOptions(quiet, devices, None, without_lock, stop, enable_tensorboard, observers)
+    return finish_run(run, options)
 
 
 def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | None = None) -> Run:
@@ -207,7 +220,7 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         if described.content.get("finished"):
             return run
         with options.lock(folder.path):  # killed after the summary
-            return _finish(Run(described.reread(), run.experiment))
+            return _finish(Run(described.reread(), run.experiment), options)
     check_resumable(described.path, described.content)
     check_flags(described.content, described.path)
     if described.content.get("finished"):
@@ -215,8 +228,8 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
     if described.content.get(SHARED) and options.population is None:
         command = f"popsim {import_option(described.content)}"
         raise ValueError(
-            f"`path` must not be a cell that selects among the members of others, got {folder.path}: "
-            f"{command}resume SWEEP continues all of them, {command}sweep run SWEEP --cell NUMBER one."
+            f"`path` must not be a cell that selects among the members of others, got {folder.path}. "
+            f"To continue it with all of them: {command}resume SWEEP"
         )
     if checkpoint_seconds is None:
         checkpoint_seconds = described.entry("checkpoint_seconds", float)
@@ -226,8 +239,9 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         # Another process may have continued it before the lock was free.
         run = Run(described.reread(), run.experiment)
         with engine_of_run(run.described):
-            check_size(run.experiment, trainer)
-            untrained = run.experiment.build_ensemble()
+            with options.waiting(_building(run.experiment)):
+                check_size(run.experiment, trainer)
+                untrained = run.experiment.build_ensemble()
             run = Run(_with_config(run.described, run.experiment), run.experiment)
             return _train(run, trainer, untrained, options, options.write_resumption)
 
@@ -269,7 +283,7 @@ def _train(
         save_model_trainables=recording.batches(experiment.n_batches, experiment.log_step),
         trainables_dtype=recording.dtype,
         restore_checkpoint=True,
-        disable_tqdm=options.quiet,
+        disable_tqdm=True,  # the options have their own bar, which knows how long a compilation takes
         members=experiment.members if experiment.grid or experiment.first_member else None,
         population=options.population,
         on_begin=begin,
@@ -280,14 +294,15 @@ def _train(
     if history.batch.size < experiment.n_batches and not has_ended:
         raise RunStopped(run.folder.path, history.batch.size)
     options.check_not_stopped(run)
-    summary: dict[str, Any] = experiment.summarize(ensemble)
+    with options.waiting("measuring the trained networks"):
+        summary: dict[str, Any] = experiment.summarize(ensemble)
     options.check_not_stopped(run)
     run.folder.check_plain()
     write_summary(described, plain_json("summarize", summary))
-    return _finish(Run(described, experiment))
+    return _finish(Run(described, experiment), options)
 
 
-def _finish(run: Run) -> Run:
+def _finish(run: Run, options: RunOptions) -> Run:
     """Draw the figures of a run that has a summary, and record in run.json that it is finished.
 
     The names of the figures are recorded too, so that lost ones are noticed. A figure that cannot be drawn
@@ -297,7 +312,8 @@ def _finish(run: Run) -> Run:
     if described.content.get("draws_figures", True):
         from popsim.experiments._figures import save_figures  # which loads matplotlib
 
-        save_figures(run)
+        with options.waiting("drawing the figures"):
+            save_figures(run)
     figures = sorted(name for name, _ in files_below(run.folder.figures) if finished_name(name) is None)
     return Run(described.write(finished=True, figures=figures), run.experiment)
 
@@ -313,6 +329,8 @@ def run_or_resume(
     population: SharedPopulation | None = None,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
+    enable_tensorboard: bool = False,
+    observers: Sequence[Observer] = (),
     **new: Any,
 ) -> Run:
     """Finish the run of an experiment: start it, continue it, or return it if it is finished.
@@ -333,7 +351,7 @@ def run_or_resume(
     _check_kinds(experiment, recording)
     folder = RunFolder(as_path("out", out))
     folder.check_plain()
-    options = RunOptions(quiet, devices, population, without_lock, stop)
+    options = RunOptions(quiet, devices, population, without_lock, stop, enable_tensorboard, observers)
     if not folder.description.exists():
         seconds = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
         new |= {"checkpoint_seconds": seconds, "recording": recording}

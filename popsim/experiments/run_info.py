@@ -306,7 +306,7 @@ def _missing_figures(described: DescribedRun) -> dict[str, str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return {}
     lost = sorted({*names} - {name for name, _ in files_below(folder)})
-    advice = "must be there; it is missing: popsim show draws it again"
+    advice = f"must be there; it is missing. To draw it again: {described.folder.command('show')}"
     return {f"{folder.name}/{name}": advice for name in lost}
 
 

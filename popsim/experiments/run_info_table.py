@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from popsim._checks import check_instance
-from popsim._text_checks import printable, shorten
+from popsim._text_checks import count_text, printable, shorten
 from popsim._text_tables import align
 from popsim.experiments.run_info import RunInfo
 from popsim.store import ListedArray, RunFolder
@@ -59,7 +59,7 @@ def _state(info: RunInfo) -> str:
     how = "frozen" if not info.stopped else "stopped" if not info.frozen else "frozen or stopped"
     if info.is_finished:
         how = ", " if n_until_inactive is None else f": all members {how} after {n_until_inactive} of "
-        return f"finished{how}{info.n_batches} batches"
+        return "finished" if info.n_batches is None else f"finished{how}{count_text(info.n_batches, 'batch')}"
     saved = f"{info.n_saved} {of}batches saved" if info.n_saved else "nothing saved yet"
     if info.writer is not None:
         return f"being written now by {info.writer}, {saved}"
@@ -120,7 +120,7 @@ def _checkpoints(info: RunInfo) -> list[str]:
         return ["checkpoints: none"]
     rows = [
         (
-            f"  after {checkpoint.n_batches} batches",
+            f"  after {count_text(checkpoint.n_batches, 'batch')}",
             datetime.datetime.fromtimestamp(checkpoint.written).strftime("%Y-%m-%d %H:%M:%S"),
             size_text(checkpoint.n_bytes),
             f"DAMAGED: {checkpoint.damage}" if checkpoint.damage else "",
@@ -159,7 +159,10 @@ def _axes(array: ListedArray) -> str:
 
 def _sizes(info: RunInfo) -> list[str]:
     total = sum(info.sizes.values())
-    counts = {"log": f"{info.n_log_lines} lines", "figures": f"{info.n_figures} files"}
+    counts = {
+        "log": count_text(info.n_log_lines, "line"),
+        "figures": count_text(info.n_figures, "file"),
+    }
     rows = [
         (f"  {part}", size_text(n_bytes), f"{n_bytes / max(total, 1):.0%}", counts.get(part, ""))
         for part, n_bytes in info.sizes.items()

@@ -2,16 +2,20 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from popsim._text_checks import count_text
+from popsim._waiting import waiting_line
 from popsim.experiments.circumstances import Devices, circumstances, write_resumption
+from popsim.experiments.compile_times import CompileTimes
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.run import Run
 from popsim.store import RunFolder, lock_folder
 from popsim.store.run_folder import DescribedRun
-from popsim.training import SharedPopulation, TaskTrainer
+from popsim.training import Observer, SharedPopulation, TaskTrainer
+from popsim.training.progress import progress_observer
 
 __all__ = ["RunOptions", "RunStopped"]
 
@@ -27,7 +31,8 @@ class RunStopped(Exception):
 
     def __init__(self, path: Path, n_batches: int):
         super().__init__(
-            f"the run {path} stopped after {n_batches} batches; to continue: {RunFolder(path).resume_command}"
+            f"the run {path} stopped after {count_text(n_batches, 'batch')}; "
+            f"to continue: {RunFolder(path).resume_command}"
         )
         self.path = path
         self.n_batches = n_batches
@@ -42,6 +47,8 @@ class RunOptions:
     population: SharedPopulation | None = None
     without_lock: bool = False
     stop: Callable[[], bool] | None = None
+    enable_tensorboard: bool = False
+    observers: Sequence[Observer] = ()
 
     def build_trainer(
         self, experiment: AbstractExperiment, folder: Path, entries: Mapping[str, Any]
@@ -54,7 +61,16 @@ class RunOptions:
             options["population_updates"] = [experiment.selection]
         if self.without_lock:
             options["without_lock"] = True
-        return experiment.build_trainer(chkpt_dir=folder, devices=self.devices, stop=self.stop, **options)
+        if self.enable_tensorboard:
+            options |= {"enable_tensorboard": True, "tensorboard_logdir": RunFolder(folder).tensorboard}
+        trainer = experiment.build_trainer(chkpt_dir=folder, devices=self.devices, stop=self.stop, **options)
+        times = CompileTimes(experiment, 1 if self.devices is None else len(self.devices))
+        progress = [] if self.quiet else [progress_observer(times.expected_seconds)]
+        return dataclasses.replace(trainer, observers=[*trainer.observers, times, *progress, *self.observers])
+
+    def waiting(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which a line says what is being done, such as "drawing the figures"."""
+        return waiting_line(what, disable=self.quiet)
 
     def lock(self, folder: Path) -> contextlib.AbstractContextManager[None]:
         """Return the context in which the folder of a run is locked."""

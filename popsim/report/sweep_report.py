@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from popsim._checks import check_instance
 from popsim._drawing import FailedDrawing, try_to_draw
-from popsim._text_checks import as_path, one_line, suggestion
+from popsim._text_checks import as_path, count_text, one_line, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import IntervalMethod, interval_method, mean_interval
@@ -308,8 +308,8 @@ def report_sweep(
     check_report_folder(out, REPORT, home=opened.folder.path)
     if opened.index.members.get("validation_loss") is None:
         raise ValueError(
-            f"the sweep {opened.folder.path} must have results to be shown, it has none yet: "
-            f"{opened.folder.command('resume')} trains it."
+            f"the sweep {opened.folder.path} must have results to be shown, it has none yet. "
+            f"To train it: {opened.folder.command('resume')}"
         )
     results = score_sweep(opened, score)
     best = settings_table(results)
@@ -337,7 +337,8 @@ def report_sweep(
 
 def _progress_note(opened: OpenedSweep) -> str:
     """Say what a report of a sweep compares that is not finished."""
-    cells = f"{len(opened.unfinished_cells)} of {opened.sweep.n_cells} cells are not finished"
+    are_not = f"{'is' if len(opened.unfinished_cells) == 1 else 'are'} not finished"
+    cells = f"{len(opened.unfinished_cells)} of {count_text(opened.sweep.n_cells, 'cell')} {are_not}"
     if len(opened.unfinished_cells) < opened.sweep.n_cells:
         return (
             f"{cells}: only members of the others are compared; learning curves show all as far as they are."
@@ -375,5 +376,5 @@ def _list_unfinished(opened: OpenedSweep) -> list[Html]:
         values[f"cell {number}"] = f"{state} ({opened.sweep.cell(number)})"
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
-    command = element("p", f"{opened.folder.command('resume')} trains them.")
+    command = element("p", f"To train them: {opened.folder.command('resume')}")
     return [element("h2", "Cells that are not finished"), named_values("Cells", values), *more, command]

@@ -15,6 +15,7 @@ from popsim.store.json_files import (
     write_json,
     write_sealed_json,
 )
+from popsim.store.mat_file import check_mat_path, write_mat
 from popsim.store.model_file import check_model_path, leaf_names, load_model, read_model_details, save_model
 from popsim.store.netcdf import check_netcdf_path, write_netcdf
 from popsim.store.run_folder import RunFolder
@@ -30,6 +31,7 @@ __all__ = [
     "SaveError",
     "append_json_line",
     "as_json_numbers",
+    "check_mat_path",
     "check_model_path",
     "check_netcdf_path",
     "keep_json_lines",
@@ -45,6 +47,7 @@ __all__ = [
     "save_model",
     "verify_arrays",
     "write_json",
+    "write_mat",
     "write_netcdf",
     "write_sealed_json",
 ]

@@ -1,5 +1,6 @@
 """The folder of a run: its layout, and the checks before it is read or written."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -45,9 +46,11 @@ class RunFolder(PlainFolder):
     - `run.yaml`: the settings for `popsim train --config`, of which nothing is read otherwise;
     - `summary.json`: the metrics, in SI units; written when the run is finished;
     - `figures/`: PNG and PDF;
+    - `tensorboard/`: events for TensorBoard, if they were asked for;
     - `run.lock`: held by the process that writes the folder.
 
-    A training without an experiment has no `run.json`, `run.yaml`, `summary.json` and `figures/`.
+    A training without an experiment has no `run.json`, `run.yaml`, `summary.json`, `figures/` and
+    `tensorboard/`.
     """
 
     description = FolderPart("run.json")
@@ -58,6 +61,7 @@ class RunFolder(PlainFolder):
     checkpoints = FolderPart("checkpoints", is_folder=True)
     summary = FolderPart("summary.json")
     figures = FolderPart("figures", is_folder=True)
+    tensorboard = FolderPart("tensorboard", is_folder=True)
 
     @property
     def is_finished(self) -> bool:
@@ -78,7 +82,7 @@ class RunFolder(PlainFolder):
         """Return the files and folders of the run or training that may exist; whether each is a folder."""
         parts = super().possible_paths()
         if not os.path.lexists(self.description):  # files of these names may be of somebody else
-            for path in (self.description, self.config, self.summary, self.figures):
+            for path in (self.description, self.config, self.summary, self.figures, self.tensorboard):
                 del parts[path]
         return parts
 
@@ -115,8 +119,10 @@ class RunFolder(PlainFolder):
         remove_arrays(self.history)
         if self.config_problem(description_or_empty(self.description)) == "":
             self.config.unlink()
-        for file in (self.summary, self.log, self.training):
+        for file in (self.summary, self.log, self.training, *self.tensorboard.glob("events.out.tfevents.*")):
             file.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # missing, or with files of others
+            self.tensorboard.rmdir()
 
     def config_problem(self, described: Mapping[str, Any]) -> str | None:
         """Return how `run.yaml` differs from what popsim wrote; empty if it does not, None if it wrote none.
@@ -144,8 +150,8 @@ class RunFolder(PlainFolder):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
-                    f"`out` must not hold a run already, got {path}; use --overwrite to replace it"
-                    f"{'' if folder.is_finished else f', or {folder.resume_command} to finish it'}."
+                    f"`out` must not hold a run already, got {path}; --overwrite replaces it."
+                    f"{'' if folder.is_finished else f' To finish it: {folder.resume_command}'}"
                 )
         elif foreign := folder.foreign_file():
             raise ValueError(

@@ -108,8 +108,8 @@ def naming_lost_scheduler(client: Any, folder: SweepFolder) -> Iterator[None]:
         if not isinstance(error, lost) and client.status == "running":
             raise
         raise CellsFailed(
-            f"the Dask scheduler of {folder.path} was lost; its workers save what they train, and "
-            f"{folder.command('sweep run')} --on dask continues with another one."
+            f"the Dask scheduler of {folder.path} was lost; its workers save what they train. "
+            f"To continue with another one: {folder.command('sweep run')} --on dask"
         ) from None
 
 

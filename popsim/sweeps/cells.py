@@ -52,7 +52,7 @@ class DescribedSweep:
         try:
             sweep.cell(0)
             if (n_cells := content.get("n_cells")) != sweep.n_cells:
-                raise ValueError(f"there are {n_cells!r:.20} cells, and it would make {sweep.n_cells}.")
+                raise ValueError(f"the number of cells is {n_cells!r:.20}, it would make {sweep.n_cells}.")
         except ValueError as error:
             raise MismatchError(
                 f"the experiment {experiment.name} must train the cells that {folder.description} has: "

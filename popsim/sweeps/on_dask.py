@@ -25,6 +25,7 @@ from popsim.experiments.run_options import RunStopped
 from popsim.sweeps._dask_cluster import accelerators, connect, cores, naming_lost_scheduler
 from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
+from popsim.sweeps.progress import SweepProgress
 from popsim.sweeps.running import CellsFailed, failure_text, select_unfinished
 from popsim.sweeps.user_modules import modules_of
 from popsim.version import __version__
@@ -83,6 +84,7 @@ def run_on_dask(
     n_workers: int | None = None,
     devices: int | None = None,
     without_lock: bool = False,
+    quiet: bool = True,
     stop: Callable[[], bool] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> OpenedSweep:
@@ -97,6 +99,7 @@ def run_on_dask(
     - `n_workers`: the number of workers of this machine; None for the default.
     - `devices`: the number of devices over which the members of a cell are divided; None for one.
     - `without_lock`: see `run_cell`.
+    - `quiet`: whether to hide the progress bar over all cells.
     - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
     - `tell`: called with a line for each cell that ends.
 
@@ -124,8 +127,10 @@ def run_on_dask(
         how = (__version__, modules, python_path, options, n_local, event)
         together = tuple(numbers) if opened.sweep.selects_across_cells else ()
         tasks = [CellTask(folder, number, together, *how) for number in numbers]
-        with naming_lost_scheduler(client, opened.folder):
-            failed = _run_tasks(client, tasks, event, stop, tell)
+        progress = SweepProgress(opened)
+        shown = contextlib.nullcontext() if quiet else progress.shown()
+        with naming_lost_scheduler(client, opened.folder), shown:
+            failed = _run_tasks(client, tasks, event, stop, tell, progress)
     now = open_sweep(path).examine(numbers)
     if failed is None:
         raise RunStopped(opened.folder.path, 0)
@@ -163,6 +168,7 @@ def _run_tasks(
     event: str,
     stop: Callable[[], bool] | None,
     tell: Callable[[str], None],
+    progress: SweepProgress,
 ) -> dict[int, str] | None:
     """Return why cells failed, by number; None if `stop` returned True."""
     import distributed
@@ -180,6 +186,7 @@ def _run_tasks(
             stopping.set()
         with contextlib.suppress(TimeoutError):
             distributed.wait(list(waiting), timeout=1.0, return_when="FIRST_COMPLETED")
+        progress.read_cells(futures[future] for future in waiting)
         for future in [pending for pending in waiting if pending.done()]:
             waiting.remove(future)
             number = futures[future]
@@ -187,6 +194,7 @@ def _run_tasks(
             failure = future.result() if ended else one_line(future.exception())
             outcome = "is finished" if not failure else "is stopped" if is_stopped else f"failed: {failure}"
             tell(f"cell {number} {outcome}")
+            progress.end_cell(number, is_finished=not failure)
             if failure:
                 failed[number] = failure
     return None if is_stopped else failed

@@ -263,8 +263,9 @@ class OpenedSweep:
             parts.append(members_at(run.ensemble, rows))
             if self.state_of(cell) == "finished" and run.n_batches_trained < self.index.n_batches[cell]:
                 raise CorruptDataError(
-                    f"the checkpoint of cell {cell} after {self.index.n_batches[cell]} batches is damaged; "
-                    f"without {self.folder.cell(cell).path}, {self.folder.command('resume')} trains it again."
+                    f"the checkpoint of cell {cell} after {self.index.n_batches[cell]} batches is damaged. "
+                    f"To train it again, remove {self.folder.cell(cell).path}, then: "
+                    f"{self.folder.command('resume')}"
                 )
             cell_texts.append(f"cell {cell} ({self.sweep.cell(cell)})")
         try:

@@ -47,7 +47,7 @@ class SweepOverview:
         if len(begun) > MOST_LINES:
             lines.append(f"  and {len(begun) - MOST_LINES} more")
         if counts["finished"] < len(self.states):
-            lines.append(f"{self.folder.command('resume')} trains them")
+            lines.append(f"To train them: {self.folder.command('resume')}")
         return "\n".join(map(printable, lines))
 
     def _line(self, number: int) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from popsim._text_checks import count_text
 from popsim.experiments.run_options import RunStopped
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.folder import SweepFolder
@@ -32,8 +33,8 @@ class SelectionPending(RunStopped):
     def __init__(self, path: Path, n_batches: int, cells: Sequence[int], command: str):
         super().__init__(path, n_batches)
         self.args = (
-            f"{path} is saved after {n_batches} batches, and waits for {cells_text(cells)} of its "
-            f"population: {command} trains all in turn.",
+            f"{path} is saved after {count_text(n_batches, 'batch')}, and waits for {cells_text(cells)} "
+            f"of its population. To train all in turn: {command}",
         )
 
 

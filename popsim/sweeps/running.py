@@ -5,7 +5,7 @@ import dataclasses
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from popsim._checks import as_parts, warn_caller
 from popsim._plain_values import plain_value
-from popsim._text_checks import as_path, one_line
+from popsim._text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
 from popsim.experiments.circumstances import Devices, check_flags
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
@@ -25,7 +25,9 @@ from popsim.sweeps.folder import SweepFolder
 from popsim.sweeps.making import complete_folder
 from popsim.sweeps.opened_sweep import OpenedSweep, open_sweep
 from popsim.sweeps.populations import SECONDS_FOR_OTHERS, SelectionPending, Waiting, cells_in_turn
+from popsim.sweeps.progress import SweepProgress
 from popsim.sweeps.tables import damaged_text
+from popsim.training import Observer
 from popsim.version import __version__
 
 __all__ = ["CellsFailed", "run_cell", "run_sweep"]
@@ -45,6 +47,7 @@ def run_cell(
     patience: float = SECONDS_FOR_OTHERS,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Run:
     """Train a cell of a sweep, or continue it; a finished one is returned as it is.
 
@@ -55,7 +58,7 @@ def run_cell(
 
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
-    - `devices`, `quiet`, `without_lock`, `stop`: see `run_experiment`.
+    - `devices`, `quiet`, `without_lock`, `stop`, `observers`: see `run_experiment`.
     - `keeps_devices`: whether a cell that has begun continues with as many of the devices as before, for the
         same bits.
     - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
@@ -91,6 +94,7 @@ def run_cell(
             part_of=cell.part_of,
             population=cell.shared_population(waiting) if sweep.selects_across_cells else None,
             without_lock=without_lock,
+            observers=observers,
         )
         write_entry(cell)
     return finished
@@ -156,7 +160,8 @@ def run_sweep(
 
     - `path`: the folder of the sweep.
     - `cells`: the numbers of the cells to train; by default all.
-    - `devices`, `keeps_devices`, `quiet`, `without_lock`, `stop`: see `run_cell`.
+    - `devices`, `keeps_devices`, `without_lock`, `stop`: see `run_cell`.
+    - `quiet`: whether to hide the progress bar over all cells.
     - `tell`: called with a line for each cell.
 
     **Returns:** the sweep, opened. Cells that other processes train may not be finished.
@@ -167,18 +172,19 @@ def run_sweep(
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
     _repair(opened)
-    together = opened.sweep.selects_across_cells
+    progress = SweepProgress(opened)
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     # No patience: while this process waits for a cell, it could train that cell itself.
-    options |= {"without_lock": without_lock, "quiet": quiet or together, "patience": 0.0}
-    attempts = _Attempts(opened, options, tell)
+    options |= {"without_lock": without_lock, "quiet": True, "patience": 0.0, "observers": [progress]}
+    attempts = _Attempts(opened, options, tell, progress)
     announced = set()
     in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.locked_cells, stop)
-    for number in in_turn if together else numbers:
-        if number not in announced:
-            tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
-            announced.add(number)
-        attempts.train(number)
+    with contextlib.nullcontext() if quiet else progress.shown():
+        for number in in_turn if opened.sweep.selects_across_cells else numbers:
+            if number not in announced:
+                tell(f"cell {number} of {opened.sweep.n_cells}: {opened.sweep.cell(number)}")
+                announced.add(number)
+            attempts.train(number)
     now = open_sweep(path).examine(numbers)
     unfinished = set(now.unfinished_cells)  # another process may have finished what it held
     failed = attempts.failed | {
@@ -196,6 +202,7 @@ class _Attempts:
     - `opened`: the sweep.
     - `options`: the options of `run_cell`.
     - `tell`: called with a line for each cell that is not trained.
+    - `progress`: told when cells begin and end.
     - `failed`: the failures, by the number of the cell.
     - `first_error`: the first of them.
     - `locked_cells`: the cells that other processes were found to train.
@@ -204,6 +211,7 @@ class _Attempts:
     opened: OpenedSweep
     options: Mapping[str, Any]
     tell: Callable[[str], None]
+    progress: SweepProgress
     failed: dict[int, str] = dataclasses.field(default_factory=dict)
     first_error: Exception | None = None
     locked_cells: set[int] = dataclasses.field(default_factory=set)
@@ -214,6 +222,7 @@ class _Attempts:
         **Raises:** `RunStopped` if it was stopped; `CellsFailed` if the disk is full.
         """
         folder = self.opened.folder
+        self.progress.begin_cell(number)
         try:
             run_cell(folder.path, number, **self.options)
         except SelectionPending as waits:
@@ -231,6 +240,8 @@ class _Attempts:
             # Every other cell would fail as well.
             if _disk_is_full(error):
                 raise CellsFailed(failure_text(open_sweep(folder.path), self.failed)) from error
+        finally:
+            self.progress.end_cell(number, is_finished=folder.cell(number).is_finished)
 
 
 def _repair(opened: OpenedSweep) -> None:
@@ -283,10 +294,11 @@ def failure_text(opened: OpenedSweep, failed: Mapping[int, str]) -> str:
     """Return a line that names the cells that are not finished, with the reason of the first."""
     names = ", ".join(map(str, list(failed)[:20])) + (" ..." if len(failed) > 20 else "")
     first = next(iter(failed.values()))
-    advice = f"{opened.folder.command('resume')} tries them again"
+    advice = f"To try them again: {opened.folder.command('resume')}"
     if any(opened.state_of(number) == "damaged" for number in failed):
         advice = damaged_text(opened.folder, opened.cells_in("damaged"))
+    verb = "is" if len(failed) == 1 else "are"
     return (
-        f"{len(failed)} of {opened.sweep.n_cells} cells are not finished: {names}; the first: {first:.300} "
-        f"({advice})"
+        f"{len(failed)} of {count_text(opened.sweep.n_cells, 'cell')} {verb} not finished: {names}; "
+        f"the first: {first.rstrip('.'):.300}. {advice}"
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from popsim._text_checks import as_word, printable, shorten
+from popsim._text_checks import as_word, count_text, printable, shorten
 from popsim._text_tables import align
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.run_info_table import size_text
@@ -68,7 +68,7 @@ def sweep_table(opened: OpenedSweep) -> str:
         if len(unfinished) > len(numbers):
             lines.append(f"  and {len(unfinished) - len(numbers)} more")
         if opened.is_trainable:
-            lines.append(f"{opened.folder.command('resume')} trains them")
+            lines.append(f"To train them: {opened.folder.command('resume')}")
     if damaged := opened.cells_in("damaged"):
         lines.append(damaged_text(opened.folder, damaged))
     if not opened.is_trainable:
@@ -83,7 +83,7 @@ def overview(folder: SweepFolder, described: Mapping[str, Any], counts: Mapping[
     rows = [
         ("sweep", str(folder.path)),
         ("experiment", f"{described['experiment']}{origin}"),
-        ("networks", f"{described['n_members']}, in {sum(counts.values())} cells"),
+        ("networks", f"{described['n_members']}, in {count_text(sum(counts.values()), 'cell')}"),
         *(
             ("axis", shorten(f"{name}: {', '.join(map(str, values))}", LONGEST_AXIS))
             for name, values in described["axes"].items()

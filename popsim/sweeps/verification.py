@@ -45,7 +45,7 @@ def verify_sweep(path: str | Path) -> dict[str, str]:
         if not cell.folder.is_started:
             if index.state[number] != NOT_STARTED:
                 damage[name] = (
-                    f"has been removed since the index was written: {folder.command('resume')} trains it"
+                    f"has been removed since the index was written. To train it: {folder.command('resume')}"
                 )
             continue
         stamp = stamp_of(str(cell.folder.path))
@@ -68,14 +68,14 @@ def _config(described: DescribedSweep) -> dict[str, str]:
         is_same = is_same or read_config(folder.config) == sweep  # of a popsim that writes it otherwise
     except FileNotFoundError:
         return {
-            folder.config.name: f"must be there; it is missing: {folder.command('resume')} writes it again"
+            folder.config.name: f"must be there; it is missing. To write it again: {folder.command('resume')}"
         }
     except (ValueError, OSError) as error:
         return {folder.config.name: str(error)}
     if is_same:
         return {}
-    advice = f"{folder.command('resume')} writes it again when it is removed"
-    return {folder.config.name: f"must say the same as {folder.description.name}: {advice}"}
+    advice = f"To write it again, remove it, then: {folder.command('resume')}"
+    return {folder.config.name: f"must say the same as {folder.description.name}. {advice}"}
 
 
 def _failures(folder: SweepFolder) -> dict[str, str]:
@@ -127,7 +127,7 @@ def _cell(cell: SweepCell) -> tuple[dict[str, str], CellEntry | None]:
     problem = complaint(lambda: _check_note(read_note(cell), entry))
     if not problem:
         return {}, entry
-    advice = f"{problem} ({cell.of_sweep.folder.command('resume')} writes it again)"
+    advice = f"{problem.rstrip('.')}. To write it again: {cell.of_sweep.folder.command('resume')}"
     return {cell.folder.entry.name: advice}, entry
 
 

@@ -4,7 +4,7 @@ from popsim.training import constraints, rules
 from popsim.training.history.history import TaskTrainerHistory
 from popsim.training.history.history_on_disk import open_history, save_history
 from popsim.training.loop.batches import every_nth_batch, log_spaced_batches
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, TensorBoardWriter, TrainingStart
 from popsim.training.options import TrainerOptions, Training
 from popsim.training.population_updates.base import (
     AbstractPopulationUpdate,
@@ -63,6 +63,7 @@ __all__ = [
     "TensorBoardWriter",
     "TrainState",
     "TrainedBatch",
+    "TrainingStart",
     "TrainerOptions",
     "Training",
     "Truncation",

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
-from tqdm.auto import tqdm
+from jaxtyping import Bool, Float, Int, PyTree, Shaped
 
 from popsim._drawing import FailedDrawing, try_to_draw
 from popsim.evaluation import Evaluation
@@ -18,7 +17,7 @@ from popsim.training.steps.member_step import BatchRecord
 from popsim.training.steps.train_state import TrainState
 from popsim.trial import Trial
 
-__all__ = ["FinishedBatches", "LogEntry", "Observer", "TensorBoardWriter"]
+__all__ = ["FinishedBatches", "LogEntry", "Observer", "TensorBoardWriter", "TrainingStart"]
 
 Records = Mapping[str, Mapping[str, np.ndarray]]
 """By axis, arrays by name."""
@@ -119,13 +118,30 @@ class LogEntry:
     seconds: float
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainingStart:
+    """What a training is about to do.
+
+    - `first_batch`: the number of the first batch, which is 0 unless the training is resumed.
+    - `n_batches`: the number of batches at the end.
+    - `n_members`: the number of members; None for a single model.
+    - `n_trained`: the number of numbers of one member that the optimizer trains.
+    """
+
+    first_batch: int
+    n_batches: int
+    n_members: int | None
+    n_trained: int
+
+
 class Observer:
     """Watches a training without changing it; a subclass overrides the methods that it needs.
 
     Ctrl-C waits for the methods of one that `is_recording`, which must not be left half done.
 
-    After each call of the compiled loop, which ends where the host has work to do and after about a second,
-    all observers get `on_batches`, then `on_updates` and `on_log_point` where there are some, then
+    All observers get `on_begin` first, and `on_compilation` before each part of the training that runs for
+    the first time. After each call of the compiled loop, which ends where the host has work to do and after
+    about a second, they get `on_batches`, then `on_updates` and `on_log_point` where there are some, then
     `on_pause`. Where members may be replaced then, `on_rendezvous` (if others must be waited for) and
     `on_replacement` follow. At the end all get `on_end`.
 
@@ -142,6 +158,19 @@ class Observer:
     """
 
     is_recording: ClassVar[bool] = False
+
+    def on_begin(self, start: TrainingStart) -> None:
+        """Act before the first batch."""
+
+    def on_compilation(self, program: str) -> None:
+        """Act before a program runs for the first time, which compiles it, or loads it.
+
+        It has run when `on_batches` (of training) follows, or `on_pause` or `on_replacement`.
+
+        **Arguments:**
+
+        - `program`: "training" or "validation". Each phase of a training has a program of its own.
+        """
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Act on finished batches; Ctrl-C waits for all observers to do so if the training is saved."""
@@ -299,63 +328,3 @@ def _mean(name: str, values: Any, left_out: Bool[np.ndarray, "*member"]) -> Iter
     live = np.asarray(values)[~left_out]
     if live.size:
         yield name, float(live.mean())
-
-
-Losses = Float[Array | np.ndarray, "*member"] | np.floating
-
-
-class ProgressBar(Observer):
-    """A progress bar of loss, batches per second and time left, with the losses of logging points above it.
-
-    `title` is written above it; `disable` hides it.
-    """
-
-    def __init__(self, n_batches: int, first_batch: int, title: str, *, disable: bool):
-        self._bar = tqdm(
-            total=n_batches,
-            initial=first_batch,
-            disable=disable,
-            unit="batch",
-            desc="compiling",
-            dynamic_ncols=True,
-        )
-        if not disable:
-            self._bar.write(title, file=self._bar.fp)
-        self._columns: tuple[str, ...] = ()
-
-    def on_batches(self, batches: FinishedBatches) -> None:
-        """Advance, and show the mean loss of the last batch over members that are not frozen."""
-        self._bar.set_description_str("training", refresh=False)
-        shown = _mean_of_finite(np.asarray(batches.records.loss.total)[-1])
-        self._bar.set_postfix_str(f"loss {shown}" if shown else "all frozen", refresh=False)
-        self._bar.update(batches.count)
-
-    def on_log_point(self, entry: LogEntry) -> None:
-        """Write a table row: the loss of the batch, and the validation loss with its terms.
-
-        Values are means over members that are not frozen, the first over those that train. Nothing is written
-        if the bar is disabled.
-        """
-        if self._bar.disable:
-            return
-        validation = entry.validation_loss
-        terms = validation.terms if len(validation.terms) > 1 else {}
-        columns: tuple[str, ...] = ("batch", "loss", "validation", *terms)
-        losses = [np.asarray(loss) for loss in (entry.loss.total, validation.total, *terms.values())]
-        row = (str(entry.batch), *(_mean_of_finite(loss[~entry.frozen]) or "frozen" for loss in losses))
-        rows = [row] if columns == self._columns else [columns, row]
-        for texts in rows:
-            cells = (text.rjust(max(10, len(name))) for name, text in zip(columns, texts, strict=True))
-            self._bar.write("  ".join(cells), file=self._bar.fp)
-        self._columns = columns
-
-    def on_end(self, error: BaseException | None) -> None:
-        """Close the bar, leaving it on screen."""
-        self._bar.close()
-
-
-def _mean_of_finite(losses: Losses) -> str:
-    """Return the mean over members that are not frozen, in three digits; "" if all are."""
-    values = np.asarray(losses)
-    finite = values[np.isfinite(values)]
-    return f"{finite.mean():.3g}" if finite.size else ""

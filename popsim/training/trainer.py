@@ -24,11 +24,12 @@ from popsim.training.observers import (
     BatchCallbacks,
     LogFunctions,
     Observer,
-    ProgressBar,
     TensorBoardWriter,
+    TrainingStart,
 )
 from popsim.training.options import BatchesOrMask, TrainerOptions, Training
 from popsim.training.population_updates.shared_population import SharedPopulation
+from popsim.training.progress import progress_observer
 from popsim.training.steps.train_state import WhereTrain, copy_arrays
 
 __all__ = ["TaskTrainer"]
@@ -131,7 +132,8 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         # outlive it.
         state = plan.layout.spread_state(jax.tree.map(_donatable_copy, state))
         loops = plan.loops(plan.member_batch_size if store is None else store.member_batch_size)
-        state = HostLoop(plan, loops, observers).run(state, start_time)
+        start = TrainingStart(int(state.step), training.n_batches, plan.count, plan.n_trained)
+        state = HostLoop(plan, loops, observers).run(state, start, start_time)
         model = plan.layout.gather(state.model)
         return model, recorder.history(
             trials_like=plan.first_trials,
@@ -151,15 +153,9 @@ def _observers(
     if events is not None:
         writers = [TensorBoardWriter(events, trainer.validation_figures, first_batch=first_batch)]
     saving = [] if store is None else [Saver(store, plan.layout, start_time)]
-    of_members = "" if plan.count is None else f" in each of {plan.count} members"
-    bar = ProgressBar(
-        plan.training.n_batches,
-        first_batch,
-        f"training {plan.n_trained:,} numbers{of_members}",
-        disable=plan.training.disable_tqdm,
-    )
+    progress = [] if plan.training.disable_tqdm else [progress_observer()]
     return [
-        *(BatchCallbacks(plan.batches.callbacks), *saving, bar),
+        *(BatchCallbacks(plan.batches.callbacks), *saving, *progress),
         # After the saver: if a function of a user raises, the log point is in the log already, and the batch
         # among those that are saved.
         *(LogFunctions(trainer.log_fns), *writers, *trainer.observers),

@@ -155,7 +155,8 @@ ROWS = {
     },
     "export": {
         "": "RUN must be given",
-        ".": "--model, --history or --figures",
+        ".": "--model, --history, --figures or --states",
+        ". --states x.csv": "--states must end in .nc or .mat",
         ". --model": "--model must be followed by a value",
         ". --model there.png": "--model must not exist",
         ". --model there.png --overwrite": "--model must not hold",

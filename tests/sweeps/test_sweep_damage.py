@@ -189,7 +189,7 @@ def test_one_damaged_cell_is_named_and_nan_and_fails_nothing_of_the_others(what,
     folder = re.escape(str(copied / "cells" / "000000"))
     assert end.value.code == 1
     assert re.search(
-        f"1 of 2 cells are not finished: 0; the first: .*when its folder is removed: {folder}",
+        f"1 of 2 cells is not finished: 0; the first: .*when its folder is removed: {folder}",
         capsys.readouterr().err,
     )
 
@@ -198,7 +198,7 @@ def test_a_damaged_cell_is_trained_again_or_repaired(copied):
     """Where it has stopped, from its last sound checkpoint; else when its folder is removed."""
     expected = run_sweep(copy(copied, copied.parent / "whole")).ensemble(n_units=4)
     (copied / "cells" / "000000" / LOSS).unlink()
-    with pytest.raises(CellsFailed, match="1 of 2 cells are not finished: 0"):
+    with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 0"):
         run_sweep(copied)
     assert_same(open_sweep(copied).ensemble(n_units=4), expected)  # the one that had stopped
     shutil.rmtree(copied / "cells" / "000000")

@@ -101,7 +101,7 @@ def test_a_cell_fails_alone_and_what_is_stopped_goes_on(tmp_path, cluster):
     made = Sweep(Swept(n_members=1), {"label": ("good", "unlucky")}, range(1))
     make_sweep(made, tmp_path / "failing")
     told = []
-    with pytest.raises(CellsFailed, match="1 of 2 cells are not finished: 1; the first: .*label is unlucky"):
+    with pytest.raises(CellsFailed, match="1 of 2 cells is not finished: 1; the first: .*label is unlucky"):
         run_on_dask(tmp_path / "failing", scheduler=cluster.scheduler_address, tell=told.append)
     assert any("cell 0 is finished" in line for line in told)
     opened = make_sweep(SWEEP, tmp_path / "stopped")

@@ -105,7 +105,7 @@ def test_a_cell_that_is_not_what_the_plan_says_is_damaged_by_name(what, number, 
         with pytest.raises((MismatchError, CorruptDataError), match=what):
             use()
     assert [what in said for said in verify_sweep(copied).values()] == [True]
-    with pytest.raises(CellsFailed, match=f"of 2 cells are not finished: {number}; the first: .*{what}"):
+    with pytest.raises(CellsFailed, match=f"of 2 cells is not finished: {number}; the first: .*{what}"):
         run_sweep(copied, [number])
     with pytest.raises(SystemExit) as end:
         main(["info", str(copied)])
@@ -162,7 +162,7 @@ def test_a_sweep_of_format_1_is_read(stored, capsys, tmp_path):
     assert verify_sweep(stored) == {}
     main(["info", str(stored), "--verify"])
     said = capsys.readouterr().out
-    assert "it can be read, and not trained further" in said and "trains them" not in said
+    assert "it can be read, and not trained further" in said and "To train them" not in said
     main(["show", str(stored), "--out", str(tmp_path / "shown")])
     csv = tmp_path / "s.csv"
     main(["export", str(stored), "--summary", str(csv), "--history", str(tmp_path / "h.nc")])
@@ -188,7 +188,7 @@ def test_a_cell_of_format_1_that_is_not_what_the_code_plans_is_damaged(stored, m
     opened = open_sweep(stored)
     assert opened.state_of(0) == "damaged" and "grid" in opened.problem_of(0)
     monkeypatch.setattr(Swept, "member_settings", {})
-    with pytest.raises(MismatchError, match="there are 2 cells, and it would make 4"):
+    with pytest.raises(MismatchError, match="the number of cells is 2, it would make 4"):
         open_sweep(stored)
 
 

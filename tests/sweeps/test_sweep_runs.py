@@ -168,9 +168,7 @@ def test_a_stopped_cell_goes_on_also_where_it_was_read_before(tmp_path):
 def test_cells_fail_alone(tmp_path, capsys):
     sweep = Sweep(Swept(n_members=1), {"label": ("good", "unlucky", "fine")}, range(1))
     opened = make_sweep(sweep, tmp_path / "sw")
-    with pytest.raises(
-        CellsFailed, match="1 of 3 cells are not finished: 1; the first: the label is unlucky"
-    ):
+    with pytest.raises(CellsFailed, match="1 of 3 cells is not finished: 1; the first: the label is unlucky"):
         run_sweep(opened.folder.path)
     now = open_sweep(tmp_path / "sw")
     assert now.counts["finished"] == 2 and "the label is unlucky" in now.problem_of(1)

@@ -249,11 +249,11 @@ class TrainingStore:
         """A message on what is saved of the training and how to resume."""
         where, is_run = self.folder.path, self.folder.description.exists()
         if self._saved_step < 0:
-            how = f"to begin anew: {self.folder.resume_command}" if is_run else "it may begin anew there"
-            return f"Nothing of the training in {where} is saved; {how}."
+            how = f"to begin anew: {self.folder.resume_command}" if is_run else "it may begin anew there."
+            return f"Nothing of the training in {where} is saved; {how}"
         how = self.folder.resume_command if is_run else "restore_checkpoint=True"
         last = self._saved_step - 1
-        return f"The training in {where} is saved after batch {last}; to continue: {how}."
+        return f"The training in {where} is saved after batch {last}; to continue: {how}"
 
     def close(self) -> None:
         """Wait until all is written; nothing writes to the folder afterwards."""

@@ -22,7 +22,7 @@ from popsim.task import differs_between_members
 from popsim.training.loop.batch_loop import BatchLoop
 from popsim.training.loop.batches import CallDivision
 from popsim.training.loop.training_plan import TrainingPlan
-from popsim.training.observers import FinishedBatches, LogEntry, Observer, as_metrics
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, TrainingStart, as_metrics
 from popsim.training.population_updates.base import ValidationResults
 from popsim.training.population_updates.exchange import StoppedWaiting
 from popsim.training.population_updates.hyperparameters import with_present_values
@@ -43,18 +43,21 @@ class HostLoop:
     - `plan`: the plan of the training.
     - `loops`: the compiled loop of each phase, by first batch.
     - `observers`: the observers, called in this order.
+    - `_compiled`: the programs that have run: the first batches of their phases, and "validation".
     """
 
     plan: TrainingPlan
     loops: Mapping[int, BatchLoop]
     observers: Sequence[Observer]
+    _compiled: set[int | str] = dataclasses.field(default_factory=set, init=False)
 
-    def run(self, state: TrainState, start_time: float) -> TrainState:
+    def run(self, state: TrainState, start: TrainingStart, start_time: float) -> TrainState:
         """Train from `state` to the last batch, or until `stop` returns True or no member trains any more.
 
         **Arguments:**
 
         - `state`: the initial state; its arrays are donated.
+        - `start`: what the observers are told before the first batch.
         - `start_time`: when the training began, on the clock of `time.perf_counter`.
 
         **Returns:** the last state.
@@ -67,6 +70,7 @@ class HostLoop:
                 stack.push(
                     lambda _, error, __, ending=observer: self._notify([ending], lambda o: o.on_end(error))
                 )
+            self._notify(self.observers, lambda observer: observer.on_begin(start))
             return self._train_batches(state, start_time)
 
     def _notify(self, observers: Sequence[Observer], call: Callable[[Observer], None]) -> None:
@@ -74,6 +78,12 @@ class HostLoop:
         for observer in observers:
             with _interrupts_wait() if observer.is_recording else contextlib.nullcontext():
                 call(observer)
+
+    def _announce_compilation(self, program: str, identity: int | str) -> None:
+        """Tell the observers that a program is compiled now, if it has not run yet."""
+        if identity not in self._compiled:
+            self._compiled.add(identity)
+            self._notify(self.observers, lambda observer: observer.on_compilation(program))
 
     def _train_batches(self, state: TrainState, start_time: float) -> TrainState:
         plan, updates = self.plan, self.plan.population_updates
@@ -156,6 +166,7 @@ class HostLoop:
 
         @functools.cache
         def results() -> tuple[Any, Evaluation, Trial, dict[str, np.ndarray]]:
+            self._announce_compilation("validation", "validation")
             # Copied for the log functions: the next call of the loop donates the state's own arrays.
             model = copy_arrays(self.plan.layout.gather(state.model))
             present = self.plan.layout.gather(state.hyperparameters)
@@ -217,7 +228,9 @@ class HostLoop:
         first, count = calls.next_batch, calls.next_count()
         if first in plan.batches.resets:
             state = with_fresh_optimizer(state, plan.layout.spread(plan.new_state.opt_state))
-        loop = self.loops[max(batch for batch in self.loops if batch <= first)]
+        phase = max(batch for batch in self.loops if batch <= first)
+        self._announce_compilation("training", phase)
+        loop = self.loops[phase]
         trainable_batches = plan.batches.recorded_batches[
             (plan.batches.recorded_batches >= first) & (plan.batches.recorded_batches < first + count)
         ]

@@ -55,7 +55,10 @@ class MemberLayout:
         # JAX divides an axis over devices only evenly. A copy of a member does nothing that the member does
         # not do itself.
         n_extra = -self.n_members % self.mesh.size
-        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec("member"))
+        # XLA returns arrays on a single device as replicated. They must arrive so as well, since a program
+        # for another layout would be compiled again by the second call.
+        axes = ("member",) if self.mesh.size > 1 else ()
+        sharding = jax.sharding.NamedSharding(self.mesh, jax.sharding.PartitionSpec(*axes))
 
         def lay_out(leaf: Any) -> Any:
             if not eqx.is_array(leaf):

@@ -1,0 +1,68 @@
+"""What a terminal or a notebook shows while something takes long: a line whose seconds move."""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from tqdm.auto import tqdm
+
+SECONDS_BETWEEN_REFRESHES = 0.5
+
+
+def is_interactive() -> bool:
+    """Whether standard error shows lines that change: it is a terminal, or this is a notebook."""
+    is_notebook = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
+    return is_notebook or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def waiting_text(what: str, seconds: float, expected_seconds: float | None = None) -> str:
+    """Return such as "compiling (about 10 s) … 7 s"; without the parentheses if nothing is expected."""
+    expected = "" if expected_seconds is None else f" (about {max(1, round(expected_seconds))} s)"
+    return f"{what}{expected} … {seconds:.0f} s"
+
+
+@contextlib.contextmanager
+def called_regularly(refresh: Callable[[], None]) -> Iterator[None]:
+    """Call a function about twice a second from another thread, until the context ends."""
+    ended = threading.Event()
+
+    def call() -> None:
+        while not ended.wait(SECONDS_BETWEEN_REFRESHES):
+            refresh()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def waiting_line(what: str, *, disable: bool = False) -> Iterator[None]:
+    """Show what is being waited for, and for how long, until the context ends; then the line disappears.
+
+    Nothing is shown in a pipe or a file.
+
+    **Arguments:**
+
+    - `what`: what is being done, such as "drawing the figures".
+    - `disable`: whether nothing is shown.
+    """
+    if disable or not is_interactive():
+        yield
+        return
+    begun = time.perf_counter()
+    line = tqdm(bar_format="{desc}", desc=waiting_text(what, 0.0), leave=False, dynamic_ncols=True)
+
+    def refresh() -> None:
+        line.set_description_str(waiting_text(what, time.perf_counter() - begun))
+
+    try:
+        with called_regularly(refresh):
+            yield
+    finally:
+        line.close()

@@ -1,0 +1,188 @@
+"""What a sweep shows of its progress: one bar over all of its cells, or lines in a pipe or a file."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterable, Iterator
+
+from tqdm.auto import tqdm
+
+from popsim._text_checks import count_text
+from popsim._waiting import called_regularly, is_interactive, waiting_text
+from popsim.store.checkpoints import Checkpoints
+from popsim.sweeps.opened_sweep import OpenedSweep
+from popsim.training import FinishedBatches, Observer, TrainingStart
+from popsim.training.progress import SECONDS_BETWEEN_LINES, last_loss
+
+__all__ = ["SweepProgress"]
+
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} batches [{elapsed}{postfix}]"
+SECONDS_BETWEEN_READINGS = 2.0
+
+
+class SweepProgress(Observer):
+    """Counts the batches and cells of a sweep, and shows them with the time that is left.
+
+    It is an observer of the cells that this process trains, one after the other. Of cells that others train
+    it reads the checkpoints. The time left is that of the remaining batches, and for each remaining cell what
+    the cells so far took besides their batches: to compile, to measure and to save.
+
+    **Arguments:**
+
+    - `opened`: the sweep as it is when the first cell begins.
+    """
+
+    def __init__(self, opened: OpenedSweep):
+        sweep = opened.sweep
+        self._opened = opened
+        finished = set(opened.cells_in("finished"))
+        self._n_cells, self._n_cells_done, self._n_cells_ended = sweep.n_cells, len(finished), 0
+        if "n_batches" in sweep.axes:
+            self._n_batches = {n: sweep.cell(n).experiment.n_batches for n in range(sweep.n_cells)}
+        else:
+            self._n_batches = dict.fromkeys(range(sweep.n_cells), sweep.experiment.n_batches)
+        self._done = {
+            n: self._n_batches[n] if n in finished else int(opened.index.n_batches[n])
+            for n in range(sweep.n_cells)
+        }
+        self._n_at_start = sum(self._done.values())
+        self._start = self._last_shown = self._last_read = time.perf_counter()
+        self._cell: int | None = None
+        self._batch_seconds, self._n_timed = 0.0, 0
+        self._since: float | None = None  # from when seconds count for batches; None while compiling
+        self._compiling_since: float | None = None
+        self._besides_ended, self._has_compiled, self._reads_cells = 0.0, False, False
+        self._doing = ""
+        self._bar: tqdm | None = None
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator["SweepProgress"]:
+        """Show the bar within the context; outside of a terminal and of a notebook, lines."""
+        self._bar = None
+        if not is_interactive():
+            yield self
+            self._print()
+            return
+        bar = tqdm(
+            total=sum(self._n_batches.values()),
+            initial=self._n_at_start,
+            desc="sweep",
+            bar_format=BAR,
+            dynamic_ncols=True,
+        )
+        self._bar = bar
+        with contextlib.closing(bar), called_regularly(self._refresh):
+            yield self
+            self._refresh()
+
+    def begin_cell(self, number: int) -> None:
+        """Count what follows for a cell."""
+        self._cell, self._has_compiled, self._doing = number, False, "building"
+
+    def end_cell(self, number: int, *, is_finished: bool) -> None:
+        """Count a cell that has ended; if it is finished, all of its batches."""
+        if is_finished:
+            self._done[number] = self._n_batches[number]
+            self._n_cells_done += 1
+        self._n_cells_ended += 1
+        self._besides_ended = self._seconds_besides
+        self._cell = self._since = self._compiling_since = None
+        self._has_compiled, self._doing = False, ""
+        self._show()
+
+    def read_cells(self, numbers: Iterable[int]) -> None:
+        """Count the batches that are saved of cells that other processes train, every few seconds."""
+        now, self._reads_cells = time.perf_counter(), True
+        if now - self._last_read < SECONDS_BETWEEN_READINGS:
+            return
+        self._last_read = now
+        for number in numbers:
+            checkpoints = self._opened.folder.cell(number).checkpoints
+            steps = Checkpoints(checkpoints).steps() if checkpoints.is_dir() else []
+            self._done[number] = max([self._done[number], *steps])
+        self._show()
+
+    def on_begin(self, start: TrainingStart) -> None:
+        """Count the batches that the cell has already."""
+        if self._cell is not None:
+            self._done[self._cell] = start.first_batch
+
+    def on_compilation(self, program: str) -> None:
+        """Stop counting seconds for batches."""
+        self._count_seconds(0)
+        self._since = None
+        self._compiling_since = time.perf_counter()
+
+    def on_batches(self, batches: FinishedBatches) -> None:
+        """Count the batches."""
+        self._count_seconds(batches.count)
+        if self._cell is not None:
+            self._done[self._cell] = batches.last + 1
+        self._doing, self._has_compiled = last_loss(batches), True
+        self._show()
+
+    def on_pause(self, last: int) -> None:
+        """Count the seconds of a logging point, unless it was compiled in them."""
+        self._count_seconds(0)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Show that the cell is being finished."""
+        self._doing = "measuring"
+
+    def _count_seconds(self, n_batches: int) -> None:
+        now = time.perf_counter()
+        if self._since is not None:
+            self._batch_seconds += now - self._since
+            self._n_timed += n_batches
+        self._since, self._compiling_since = now, None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The seconds until all cells are finished, at the rate so far; None if that is unknown."""
+        n_done = sum(self._done.values())
+        n_left = sum(self._n_batches.values()) - n_done
+        if self._reads_cells:
+            n_new = n_done - self._n_at_start
+            return (time.perf_counter() - self._start) / n_new * n_left if n_new else None
+        if not self._n_timed:
+            return None
+        n_ended = self._n_cells_ended
+        besides = self._besides_ended / n_ended if n_ended else self._seconds_besides
+        n_cells_left = self._n_cells - self._n_cells_done - self._has_compiled
+        return self._batch_seconds / self._n_timed * n_left + besides * n_cells_left
+
+    @property
+    def _seconds_besides(self) -> float:
+        """The seconds so far in which no batches were made."""
+        return time.perf_counter() - self._start - self._batch_seconds
+
+    def _text(self) -> str:
+        """Return the number of cells, the time left, and what is being done."""
+        left = self.seconds_left
+        parts = [f"{self._n_cells_done}/{count_text(self._n_cells, 'cell')}"]
+        parts += [] if left is None else [f"{tqdm.format_interval(left)} left"]
+        if (since := self._compiling_since) is not None:
+            parts.append(waiting_text("compiling", time.perf_counter() - since))
+        elif self._doing:
+            parts.append(self._doing)
+        return ", ".join(parts)
+
+    def _show(self) -> None:
+        if self._bar is not None:
+            self._refresh()
+        elif time.perf_counter() - self._last_shown > SECONDS_BETWEEN_LINES:
+            self._print()
+
+    def _refresh(self) -> None:
+        """Bring the bar up to date; called from another thread, too."""
+        if (bar := self._bar) is None:
+            return
+        with bar.get_lock():
+            bar.n = sum(self._done.values())
+            bar.set_postfix_str(self._text(), refresh=False)
+            bar.refresh()
+
+    def _print(self) -> None:
+        n_done, n_batches = sum(self._done.values()), sum(self._n_batches.values())
+        print(f"sweep: {n_done}/{n_batches} batches, {self._text()}", file=sys.stderr, flush=True)
+        self._last_shown = time.perf_counter()

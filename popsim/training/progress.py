@@ -1,0 +1,240 @@
+"""What a training shows of its progress: a bar in a terminal or a notebook, else lines."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jaxtyping import Array, Float
+from tqdm.auto import tqdm
+
+from popsim._text_checks import count_text
+from popsim._waiting import called_regularly, is_interactive, waiting_text
+from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
+
+SMOOTHING = 0.05  # of the rate, over some twenty calls of the compiled loop
+SECONDS_BETWEEN_LINES = 30.0
+
+Losses = Float[Array | np.ndarray, "*member"] | np.floating
+ExpectedSeconds = Callable[[], float | None]
+"""Returns how many seconds the compilation of a training took when it was last done; None if unknown."""
+
+
+def unknown_seconds() -> None:
+    """Expect nothing of a compilation."""
+
+
+def progress_observer(expected_seconds: ExpectedSeconds = unknown_seconds) -> Observer:
+    """Return the observer that shows the progress of a training on standard error."""
+    return ProgressBar(expected_seconds) if is_interactive() else ProgressLines(expected_seconds)
+
+
+class ProgressBar(Observer):
+    """A bar of loss, batches per second and time left, with the losses of logging points above it.
+
+    Compilation is shown by a line of its own, and its seconds count for neither rate nor time left.
+
+    **Arguments:**
+
+    - `expected_seconds`: see `ExpectedSeconds`.
+    """
+
+    def __init__(self, expected_seconds: ExpectedSeconds = unknown_seconds):
+        self._expected_seconds = expected_seconds
+        self._table = LossTable()
+        self._shown = contextlib.ExitStack()
+        self._compiling: tuple[float, str, float | None] | None = None
+
+    def on_begin(self, start: TrainingStart) -> None:
+        """Write what is trained, and begin the bar."""
+        self._bar = tqdm(
+            total=start.n_batches,
+            initial=start.first_batch,
+            unit="batch",
+            smoothing=SMOOTHING,
+            bar_format="{desc}",
+            desc="preparing",
+            dynamic_ncols=True,
+        )
+        self._shown.callback(self._bar.close)
+        self._write(title(start))
+        self._shown.enter_context(called_regularly(self._refresh))
+
+    def on_compilation(self, program: str) -> None:
+        """Show that a program is compiled, and for how long."""
+        is_training = program == "training"
+        expected = self._expected_seconds() if is_training else None
+        what = "compiling" if is_training else f"compiling the {program}"
+        self._compiling = (time.perf_counter(), what, expected)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Bring the seconds up to date; called from another thread, too."""
+        if (compiling := self._compiling) is not None:
+            begun, what, expected = compiling
+            text = waiting_text(what, time.perf_counter() - begun, expected)
+            self._bar.set_description_str(text, refresh=False)
+        self._bar.refresh()
+
+    def _skip_compilation(self, n_batches: int) -> None:
+        """Leave the seconds since the last `on_compilation`, and batches made in them, out of the rate."""
+        if self._compiling is None:
+            return
+        seconds, self._compiling = time.perf_counter() - self._compiling[0], None
+        bar = self._bar
+        with bar.get_lock():  # the other thread must not see one without the others
+            if bar.bar_format is not None:  # before the first batch, nothing counts
+                bar.bar_format = None
+                bar.start_t = bar.last_print_t = bar._time()
+            else:
+                bar.start_t += seconds
+                bar.last_print_t += seconds
+            bar.set_description_str("training", refresh=False)
+            for name in ("n", "initial", "last_print_n"):
+                setattr(bar, name, getattr(bar, name) + n_batches)
+
+    def on_batches(self, batches: FinishedBatches) -> None:
+        """Advance, and show the mean loss of the last batch over members that are not frozen."""
+        self._bar.set_postfix_str(last_loss(batches), refresh=False)
+        if self._compiling is None:
+            self._bar.update(batches.count)
+        else:
+            self._skip_compilation(batches.count)
+            self._bar.refresh()
+
+    def on_log_point(self, entry: LogEntry) -> None:
+        """Write the losses of the logging point above the bar."""
+        for row in self._table.rows(entry):
+            self._write(row)
+
+    def on_pause(self, last: int) -> None:
+        """Leave what the logging point has compiled out of the rate."""
+        self._skip_compilation(0)
+
+    def on_replacement(self, batch: int, records: Records) -> None:
+        """Leave what the replacement has compiled out of the rate."""
+        self._skip_compilation(0)
+
+    def _write(self, text: str) -> None:
+        self._bar.write(text, file=self._bar.fp)
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Close the bar, leaving it on screen."""
+        self._shown.close()
+
+
+class ProgressLines(Observer):
+    """Lines for a pipe or a file: what is compiled, the losses of logging points, and the rate.
+
+    **Arguments:**
+
+    - `expected_seconds`: see `ExpectedSeconds`.
+    """
+
+    def __init__(self, expected_seconds: ExpectedSeconds = unknown_seconds):
+        self._expected_seconds = expected_seconds
+        self._table = LossTable()
+        self._line = ""
+
+    def on_begin(self, start: TrainingStart) -> None:
+        """Write what is trained."""
+        self._start, self._line = start, ""
+        self._seconds, self._n_timed, self._n_done = 0.0, 0, start.first_batch
+        self._begun: float | None = None
+        self._write(title(start))
+
+    def on_compilation(self, program: str) -> None:
+        """Write that a program is compiled."""
+        self._count_seconds(0)
+        self._begun = None
+        if program == "training":
+            expected = self._expected_seconds()
+            self._write("compiling" if expected is None else f"compiling (about {expected:.0f} s)")
+
+    def on_batches(self, batches: FinishedBatches) -> None:
+        """Write the progress from time to time."""
+        self._count_seconds(batches.count)
+        self._n_done += batches.count
+        self._line = self._progress(last_loss(batches))
+        if time.perf_counter() - self._last_written > SECONDS_BETWEEN_LINES:
+            self._write(self._line)
+
+    def _count_seconds(self, n_batches: int) -> None:
+        """Count the seconds since the last event, unless a program was compiled in them."""
+        now = time.perf_counter()
+        if self._begun is not None:
+            self._seconds += now - self._begun
+            self._n_timed += n_batches
+        self._begun = now
+
+    def _progress(self, loss: str) -> str:
+        n_batches = self._start.n_batches
+        done = f"training: {self._n_done}/{n_batches} batches"
+        if not self._n_timed:
+            return f"{done}, {loss}"
+        rate = self._n_timed / self._seconds
+        left = tqdm.format_interval((n_batches - self._n_done) / rate)
+        return f"{done}, {rate:.3g} batch/s, {left} left, {loss}"
+
+    def on_log_point(self, entry: LogEntry) -> None:
+        """Write the losses of the logging point."""
+        for row in self._table.rows(entry):
+            self._write(row)
+
+    def on_pause(self, last: int) -> None:
+        """Leave what the logging point has compiled out of the rate."""
+        self._count_seconds(0)
+
+    def on_replacement(self, batch: int, records: Records) -> None:
+        """Leave what the replacement has compiled out of the rate."""
+        self._count_seconds(0)
+
+    def _write(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+        self._last_written = time.perf_counter()
+
+    def on_end(self, error: BaseException | None) -> None:
+        """Write how far the training has come."""
+        if self._line:
+            self._write(self._line)
+
+
+class LossTable:
+    """Rows of a table of losses, with the names of the columns where they are new.
+
+    Values are means over members that are not frozen, the first over those that train.
+    """
+
+    def __init__(self) -> None:
+        self._columns: tuple[str, ...] = ()
+
+    def rows(self, entry: LogEntry) -> Iterator[str]:
+        """Yield the row of a logging point: the loss of the batch, and the validation loss with its terms."""
+        validation = entry.validation_loss
+        terms = validation.terms if len(validation.terms) > 1 else {}
+        columns: tuple[str, ...] = ("batch", "loss", "validation", *terms)
+        losses = [np.asarray(loss) for loss in (entry.loss.total, validation.total, *terms.values())]
+        row = (str(entry.batch), *(mean_of_finite(loss[~entry.frozen]) or "frozen" for loss in losses))
+        for texts in [row] if columns == self._columns else [columns, row]:
+            yield "  ".join(text.rjust(max(10, len(name))) for name, text in zip(columns, texts, strict=True))
+        self._columns = columns
+
+
+def title(start: TrainingStart) -> str:
+    """Return the line that is written above a bar."""
+    of_members = "" if start.n_members is None else f" in each of {count_text(start.n_members, 'member')}"
+    return f"training {start.n_trained:,} numbers{of_members}"
+
+
+def last_loss(batches: FinishedBatches) -> str:
+    """Return the mean loss of the last batch over members that are not frozen, as text."""
+    mean = mean_of_finite(np.asarray(batches.records.loss.total)[-1])
+    return f"loss {mean}" if mean else "all frozen"
+
+
+def mean_of_finite(losses: Losses) -> str:
+    """Return the mean over members that are not frozen, in three digits; "" if all are."""
+    values = np.asarray(losses)
+    finite = values[np.isfinite(values)]
+    return f"{finite.mean():.3g}" if finite.size else ""

@@ -1,0 +1,172 @@
+"""What a user sees while waiting, what leaves the command line, and what is next."""
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import pytest
+from small_experiment import Sum
+from tensorboard_events import scalars
+
+from popsim.cli import main
+from popsim.cli._completion import completion_script
+from popsim.cli.main import COMMANDS
+from popsim.experiments import EXPERIMENTS, open_run
+from popsim.experiments.compile_times import FILE, CompileTimes
+
+SETTINGS = ["--members", "2", "--n-batches", "4", "--batch-size", "2", "--log-step", "2"]
+
+
+class Terminal(io.StringIO):
+    """Standard error of a terminal."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(EXPERIMENTS, "sum", Sum)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The folder of a run, and what its training said in a terminal and on standard output."""
+    folder = tmp_path_factory.mktemp("waiting") / "run"
+    error, output = Terminal(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stderr", error)
+        patch.setattr("sys.stdout", output)
+        main(["train", "sum", *SETTINGS, "--tensorboard", "--out", str(folder)])
+    return folder, error.getvalue(), output.getvalue()
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_each_thing_that_is_waited_for(trained):
+    _, said, _ = trained
+    shown = [
+        "building 2 networks … 0 s",
+        "training 41 numbers in each of 2 members",
+        "compiling … 0 s",
+        "training: ",
+        "4/4",
+        "measuring the trained networks … 0 s",
+        "drawing the figures … 0 s",
+    ]
+    places = [said.index(text) for text in shown]
+    assert places == sorted(places) and "compiling: " not in said
+
+
+@pytest.mark.slow
+def test_the_last_line_says_what_is_next(trained, capsys):
+    folder, _, said = trained
+    assert said.splitlines()[-1] == f"Next: popsim --import small_experiment show {folder}"
+    main(["resume", str(folder), "--quiet"])
+    assert capsys.readouterr().out.splitlines()[-1].startswith("Next: popsim ")
+
+
+@pytest.mark.slow
+def test_tensorboard_gets_the_losses(trained):
+    folder, _, _ = trained
+    total = scalars(folder / "tensorboard")["validation/total"]
+    history = open_run(folder).history
+    assert [step for step, _ in total] == history.validation_batch.values.tolist()
+    assert [value for _, value in total] == pytest.approx(
+        history.total_validation_loss.mean("member").values.tolist(), rel=1e-5
+    )
+
+
+@pytest.mark.slow
+def test_info_and_show_print_one_json_value(trained, capsys):
+    folder, _, _ = trained
+    main(["info", str(folder), "--json", "--verify"])
+    info = json.loads(capsys.readouterr().out)
+    assert (info["kind"], info["state"], info["n_batches_saved"]) == ("run", "finished", 4)
+    assert info["settings"]["n_members"] == 2 and info["damage"] == {} and info["resume_command"] is None
+    assert len(info["losses"]["validation"]) == 2 and info["checkpoints"][-1]["n_batches"] == 4
+    main(["show", str(folder), "--json"])
+    shown = json.loads(capsys.readouterr().out)
+    plt.close("all")
+    assert shown["report"] == str(folder / "report.html") and shown["is_finished"]
+    assert shown["results"]["rows"] == [{"label": "all", "values": [2], "member": None}]
+    assert all(os.path.exists(path) for path in shown["figures"])
+
+
+def test_a_number_that_is_not_finite_is_null(capsys):
+    from popsim.cli._as_json import print_json
+
+    print_json({"losses": [float("nan"), 1.5], "axes": ("member",)})
+    assert json.loads(capsys.readouterr().out) == {"losses": [None, 1.5], "axes": ["member"]}
+
+
+def test_list_prints_json(capsys):
+    main(["list", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    assert list(listed) == ["experiments", "tasks", "further tasks", "plants", "networks"]
+    assert listed["experiments"]["sum"] == "Networks learn to sum up."
+
+
+def test_a_shell_can_read_the_script_that_completes_commands():
+    script = completion_script("bash", COMMANDS)
+    for word in (*COMMANDS, "center-out", "--n-batches", "--grid"):
+        assert word in script
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    complete = 'COMP_WORDS=(popsim tr); COMP_CWORD=1; _tyro_popsim; echo "${COMPREPLY[@]}"'
+    ran = subprocess.run(["bash", "-c", f"{script}\n{complete}"], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["train"]
+
+
+def test_another_shell_is_refused(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--completion", "fish"])
+    assert end.value.code == 2 and "bash, zsh, tcsh, got 'fish'" in capsys.readouterr().err
+
+
+WITHOUT_JAX = """
+import sys
+sys.modules["jax"] = None  # its import fails
+from popsim.cli import main
+main(["train", "center-out"])
+"""
+
+
+def test_a_terminal_shows_something_before_jax_is_loaded():
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_JAX], stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs
+    )
+    os.close(theirs)
+    said = b""
+    try:
+        while chunk := os.read(ours, 1000):
+            said += chunk
+    except OSError:  # how Linux says that the other end is closed
+        pass
+    os.close(ours)
+    process.wait(timeout=60)
+    assert re.match("\\s*loading JAX … 0 s", said.decode())
+
+
+def test_the_time_of_a_compilation_is_known_the_next_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("popsim.experiments.compile_times.programs_folder", lambda: tmp_path)
+    experiment = Sum(n_members=2)
+    assert CompileTimes(experiment, 1).expected_seconds() is None
+    times = CompileTimes(experiment, 1)
+    times.note(12.34)
+    for known in (experiment, Sum(n_members=2, seed=5), Sum(n_members=7)):
+        assert CompileTimes(known, 1).expected_seconds() == 12.3
+    assert CompileTimes(experiment, 2).expected_seconds() is None
+    CompileTimes(Sum(n_members=7), 1).note(3.0)
+    times.note(2.0)  # loaded this time, which says nothing of programs that are not there
+    assert CompileTimes(experiment, 1).expected_seconds() == 2.0
+    assert CompileTimes(Sum(n_members=9), 1).expected_seconds() == 3.0
+    for damaged in ("", "[]", "{", '{"a": NaN, "b": "c"}'):
+        (tmp_path / FILE).write_text(damaged)
+        assert CompileTimes(experiment, 1).expected_seconds() is None
