@@ -25,10 +25,13 @@ from popsim.analysis.figures.style import COLORS
 def test_learning_curves_have_thin_members_and_their_geometric_mean(ax):
     loss = np.array([[1.0, 4.0], [0.01, 0.04]])
     assert draw_learning_curves(ax, np.arange(2), loss) is ax
-    *members, mean = ax.lines
+    mean, *members = ax.lines
     assert len(members) == 2 and all(line.get_linewidth() < mean.get_linewidth() for line in members)
     np.testing.assert_allclose(mean.get_ydata(), [2.0, 0.02])
+    assert mean.get_zorder() > members[0].get_zorder()
     assert ax.get_yscale() == "log" and ax.get_xlabel() == "training batch"
+    draw_learning_curves(ax, np.arange(2), loss, label="other")
+    assert len({line.get_color() for line in ax.lines}) == 2
 
 
 def test_muscle_activations_have_a_named_line_each(ax):
