@@ -20,6 +20,9 @@ __all__ = [
 ]
 
 
+MOST_MARKED = 30  # batches with a dot each
+
+
 def draw_ensemble_band(
     ax: Axes,
     x: Float[np.ndarray, " x"],
@@ -76,7 +79,8 @@ def draw_learning_curves(
 ) -> Axes:
     """Draw loss over training batches: members thin, their geometric mean thick, on logarithmic axes.
 
-    The mean omits members with a loss that is not finite at some batch.
+    The mean omits members with a loss that is not finite at some batch. It has a dot at each batch if there
+    are at most 30.
 
     **Arguments:**
 
@@ -88,7 +92,8 @@ def draw_learning_curves(
     finite = np.isfinite(loss).all(axis=0)
     mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
     name = f"{label}, mean of {finite.sum()} members"
-    (line,) = ax.plot(batch + 1, mean, color=color, linewidth=1.5, zorder=2.1, label=name)
+    marker = "." if len(batch) <= MOST_MARKED else ""
+    (line,) = ax.plot(batch + 1, mean, color=color, linewidth=1.5, marker=marker, zorder=2.1, label=name)
     ax.plot(batch + 1, loss, color=line.get_color(), linewidth=0.4, alpha=0.4)
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
     extend_limits(ax, x=(1, float(batch[-1]) + 1))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.tasks import draw_named_times
 from popsim.experiments.experiment import RunFigure
-from popsim.experiments.reach_figures import LEARNING_TITLE, draw_learning, learning_caption
+from popsim.experiments.reach_figures import draw_learning_figures
 from popsim.senses import inputs_by_name
 from popsim.trial import Trial, n_trials
 
@@ -73,9 +73,5 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     trials = run.task.validation_trials()
     outputs = np.asarray(run.evaluate().states.network.output)[0]
     with figure_style():
-        learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        draw_learning(run)(ax)
-        return {
-            "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
-            "trials": RunFigure(_trials(trials, outputs), "Trials", _caption(trials)),
-        }
+        shown = RunFigure(_trials(trials, outputs), "Trials", _caption(trials))
+    return {**draw_learning_figures(run), "trials": shown}
