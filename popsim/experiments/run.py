@@ -232,14 +232,14 @@ class Run(_Opened):
         """
         summary = self.summary
         try:
-            return self.experiment.table(summary).with_labels(self._member_labels())
+            return self.experiment.table(summary).with_labels(self.member_labels())
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             source = self.folder.summary
             raise CorruptDataError(
                 f"{source} must be a summary of {self.experiment.name}: {error!r}"
             ) from error
 
-    def _member_labels(self) -> dict[str, list[str]]:
+    def member_labels(self) -> dict[str, list[str]]:
         """Return the settings and the seed of each member as text; nothing if all have the same settings."""
         members, units = self.experiment.members, self.experiment.units()
         if not members.settings:

@@ -23,7 +23,7 @@ from popsim.experiments.run_info_table import duration_text, spread_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise
-from popsim.report._html import Html, element, named_values, note, table, write_page
+from popsim.report._html import Html, element, figure_grid, named_values, note, table, write_page
 from popsim.report._paired_runs import paired_table
 from popsim.report.pictures import (
     COMPARISON,
@@ -370,20 +370,19 @@ def compare_runs(
     settings, results, paired = settings_table(runs), results_table(runs), paired_results(runs)
     make_report_folder(out)
     figures, shown = save_and_embed(draw_comparison(runs), out / "figures")
-    body = [
-        element("h2", "Runs"),
-        named_values("Runs", {each.name: f"{each.run.folder.path}: {each.state}" for each in runs}),
-        *_notes(runs),
-        element("h2", "Settings that differ"),
-        table(settings, "Settings that differ") if settings.rows else element("p", "None."),
-        element("h2", "Results"),
-        table(results, "Results"),
-        *([] if paired is None else [element("h3", "Paired by seed"), table(paired, "Paired by seed")]),
-        element("h2", "Figures"),
-        *shown,
-    ]
+    folders = {each.name: f"{each.run.folder.path}: {each.state}" for each in runs}
+    sections = {
+        "Runs": [named_values("Runs", folders), *_notes(runs)],
+        "Settings that differ": [
+            table(settings, "Settings that differ") if settings.rows else element("p", "None.")
+        ],
+        "Results": [table(results, "Results")],
+    }
+    if paired is not None:
+        sections["Paired by seed"] = [table(paired, "Paired by seed")]
+    sections["Figures"] = figure_grid(shown)
     page = out / COMPARISON
-    n_bytes = write_page(page, f"Comparison of {len(runs)} runs", body)
+    n_bytes = write_page(page, f"Comparison of {len(runs)} runs", [], sections)
     lines = [str(settings)] if settings.rows else ["all settings are the same"]
     lines += ["", str(results), *([] if paired is None else ["", str(paired)])]
     lines += [f"{each.name}: {each.state}" for each in runs if not each.run.is_finished]

@@ -19,7 +19,16 @@ from popsim.analysis.figures.style import COLORS
 from popsim.analysis.statistics import Interval, geometric_mean_interval, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import Html, element, named_values, note, table, write_page
+from popsim.report._html import (
+    Html,
+    element,
+    figure_grid,
+    named_values,
+    note,
+    scroll_box,
+    table,
+    write_page,
+)
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.pictures import (
     DAMAGE,
@@ -339,7 +348,6 @@ def report_sweep(
     notes = [_progress_note(opened)] if opened.unfinished_cells else []
     make_report_folder(out)
     figures, shown = save_and_embed(draw_sweep(results), out / "figures")
-    body = [*_introduction(opened), element("h2", "Best settings"), table(best, "Best settings")]
     if results.score.endswith("loss") and any(
         opened.sweep.experiment.member_settings.get(name) == "task" for name in results.axes
     ):
@@ -348,14 +356,19 @@ def report_sweep(
         )
     if opened.sweep.experiment.select_every is not None:
         notes.append(NOTE)
-    body += map(note, notes)
-    body += [element("h2", "What the settings do"), *shown, *_list_unfinished(opened)]
+    sections = {
+        "Best settings": [table(best, "Best settings"), *map(note, notes)],
+        "What the settings do": figure_grid(shown),
+        **_list_unfinished(opened),
+    }
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
-    body += [element("h2", "Open this sweep in Python"), element("pre", element("code", code))]
+    code_box = scroll_box("Python code", element("pre", element("code", code)))
+    sections["Open this sweep in Python"] = [code_box]
     page = out / REPORT
     title = f"{opened.sweep.experiment.name}: sweep {opened.folder.path.resolve().name}"
-    return WrittenReport(page, write_page(page, title, body), figures, f"{sweep_table(opened)}\n\n{best}")
+    n_bytes = write_page(page, title, _introduction(opened), sections)
+    return WrittenReport(page, n_bytes, figures, f"{sweep_table(opened)}\n\n{best}")
 
 
 def _progress_note(opened: OpenedSweep) -> str:
@@ -386,10 +399,10 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     return [element("p", one_line(about)), named_values("Axes", values)]
 
 
-def _list_unfinished(opened: OpenedSweep) -> list[Html]:
+def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:
     """List the cells that are not finished, with what is wrong with them."""
     if not opened.unfinished_cells:
-        return []
+        return {}
     values = {}
     for number in opened.unfinished_cells[:MOST_CELLS]:
         problem = opened.problem_of(number)
@@ -399,4 +412,4 @@ def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"{opened.folder.command('resume')} trains them.")
-    return [element("h2", "Cells that are not finished"), named_values("Cells", values), *more, command]
+    return {"Cells that are not finished": [named_values("Cells", values), *more, command]}
