@@ -43,7 +43,8 @@ def figure_csv(figure: Figure) -> tuple[str, int]:
         for kind, series, points in several:
             labels = [_as_cell(each) for each in (panel, kind, series)]
             for row in points[::step]:
-                writer.writerow([*labels, *(f"{number:.6g}" for number in row)])
+                numbers = [f"{number:.6g}" for number in row]
+                writer.writerow([*labels, *numbers, *[""] * (len(COLUMNS) - len(labels) - len(numbers))])
     return text.getvalue(), step
 
 

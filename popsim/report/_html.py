@@ -245,4 +245,4 @@ def is_page(path: Path) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as file:
-        return GENERATOR.encode() in file.read(3000)
+        return GENERATOR.encode() in file.read(2000)
