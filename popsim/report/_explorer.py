@@ -56,9 +56,9 @@ def explorer_elements(run: Run) -> list[Html]:
     }
     members = f"{n_shown} of {n_members} members" if n_shown < n_members else f"{n_members} members"
     about = (
-        f"Validation trials without noise of {members}, in {len(names)} of {n_trials(trials)} trials, "
-        f"after {len(ensembles)} of the training batches that were kept. Some time steps and units are left "
-        "out, and numbers are rounded: the run has all of them."
+        f"{len(names)} of {n_trials(trials)} validation trials without noise, by {members}, before training, "
+        f"after {len(ensembles) - 2} batches that were kept, and at the end. Some time steps and units are "
+        "left out, and numbers are rounded: the run has all of them."
     )
     return [
         element("p", about),

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection, PathCollection, PolyCollectio
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
-MOST_ROWS = 4000
+MOST_ROWS = 2500
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")
 
 Series = tuple[str, str, Float[np.ndarray, "row column"]]

@@ -134,13 +134,17 @@
   });
   root.append(make("div", { className: "panels" }, ...panels.map(({ panel }) => panel)));
 
-  const config = { font: "system-ui, sans-serif", background: "transparent", view: { stroke: null }, axis: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
-    title: { fontSize: 13, fontWeight: "normal" } };
+  const config = {
+    font: "system-ui, sans-serif", background: "transparent", view: { stroke: null },
+    axis: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" },
+    legend: { labelFontSize: 12, titleFontSize: 12 }, title: { fontSize: 13, fontWeight: "normal" },
+  };
   const asCsv = (rows) => [Object.keys(rows[0]), ...rows.map(Object.values)]
     .map((row) => row.map((cell) => (typeof cell === "string" ? `"${cell.replaceAll('"', '""')}"` : cell ?? "")).join(",")).join("\n");
   const draw = () => {
     const choice = Object.fromEntries(Object.entries(selects).map(([name, select]) => [name, Number(select.value)]));
-    for (const each of panels) {
+    root.setAttribute("aria-busy", "true");
+    const drawn = panels.map((each) => {
       const { isSquare, ...spec } = specs[each.chart.name](each.chart, choice);
       const width = Math.max(160, Math.min(330, each.panel.clientWidth - 70));
       const full = { ...spec, width, height: isSquare ? width : 220, config };
@@ -150,11 +154,14 @@
         { expr: vegaCharts.expressionInterpreter, renderer: "svg", container: each.drawing },
       );
       each.view.description(`${spec.title}: ${Object.values(selects).map((select) => select.selectedOptions[0].text).join(", ")}`);
-      each.view.run();
       const [svg, csv] = each.files;
-      each.view.toSVG().then((text) => { svg.href = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`; });
       csv.href = `data:text/csv;charset=utf-8,${encodeURIComponent(asCsv(spec.data.values))}`;
-    }
+      return each.view.runAsync().then(() => {
+        const text = new XMLSerializer().serializeToString(each.drawing.querySelector("svg"));
+        svg.href = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+      });
+    });
+    Promise.all(drawn).then(() => root.setAttribute("aria-busy", "false"));
   };
   for (const select of Object.values(selects)) select.addEventListener("change", draw);
   let width = window.innerWidth;

@@ -196,7 +196,7 @@ def _files(drawn: Figure, name: str, *, kind: str) -> list[Html]:
     """Return links to a figure as a picture, which `page.js` takes from the page, and to its numbers."""
     look = {"class": "picture", "download": f"{name}.{kind.lower()}", "hidden": "hidden"}
     text, step = figure_csv(drawn)
-    thinned = f" (each {step}th point)" if step > 1 else ""
+    thinned = f" (one point in {step})" if step > 1 else ""
     numbers = file_link(f"CSV{thinned}", f"{name}.csv", text.encode(), "text/csv")
     return [Html("Download "), element("a", kind, attributes=look), Html(" "), numbers]
 
