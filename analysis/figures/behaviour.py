@@ -18,6 +18,7 @@ from popsim.analysis.behaviour import (
 from popsim.analysis.figures.style import COLORS, direction_colors, extend_limits
 
 __all__ = [
+    "draw_direction_key",
     "draw_hand_paths",
     "draw_mean_speed",
     "draw_speed_profiles",
@@ -60,6 +61,26 @@ def draw_hand_paths(
     ax.plot(*(100 * starts.T), "o", color="black", markersize=3)
     ax.set(xlabel="x (cm)", ylabel="y (cm)", aspect="equal")
     ax.margins(0.08)
+    return ax
+
+
+def draw_direction_key(ax: Axes, *, label: str = "direction") -> Axes:
+    """Draw a key of `direction_colors`: a ray toward each of eight directions, in its colour.
+
+    **Arguments:**
+
+    - `ax`: small axes of the key, such as `ax.inset_axes((1.02, 0.75, 0.25, 0.25))` to the right of others.
+    - `label`: what has a direction.
+    """
+    angles = np.arange(8) * np.pi / 4
+    for angle, color in zip(angles, direction_colors(angles), strict=True):
+        toward = np.array([np.cos(angle), np.sin(angle)])
+        ax.plot(*np.outer(toward, (0.3, 1.0)), color=color, linewidth=2.0, solid_capstyle="round")
+    ax.set_title(label, fontsize=7, pad=2)
+    ax.set(aspect="equal", xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
+    ax.patch.set_visible(False)
+    ax.margins(0.1)
     return ax
 
 

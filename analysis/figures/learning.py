@@ -20,6 +20,9 @@ __all__ = [
 ]
 
 
+MOST_MARKED = 30  # batches with a dot each
+
+
 def draw_ensemble_band(
     ax: Axes,
     x: Float[np.ndarray, " x"],
@@ -52,7 +55,7 @@ def draw_ensemble_band(
 
 
 def draw_learning_bands(
-    ax: Axes, batch: Batches, curve: LearningCurve, *, label: str = "training", color: str = "#0072B2"
+    ax: Axes, batch: Batches, curve: LearningCurve, *, label: str = "training", color: str | None = None
 ) -> Axes:
     """Draw the mean over members of a loss, with the band of its confidence interval, on logarithmic axes.
 
@@ -60,10 +63,11 @@ def draw_learning_bands(
 
     - `batch`: numbers of the training batches, from 0.
     - `curve`: see `popsim.analysis.learning.learning_curve`.
-    - `label`, `color`: label and colour of this curve.
+    - `label`: label of this curve.
+    - `color`: colour of this curve. The default is the next colour of the axes.
     """
-    ax.fill_between(batch + 1, curve.low, curve.high, color=color, alpha=0.25, linewidth=0)
-    ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
+    (line,) = ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
+    ax.fill_between(batch + 1, curve.low, curve.high, color=line.get_color(), alpha=0.25, linewidth=0)
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
     extend_limits(ax, x=(1, float(batch[-1]) + 1))
     ax.legend()
@@ -71,22 +75,26 @@ def draw_learning_bands(
 
 
 def draw_learning_curves(
-    ax: Axes, batch: Batches, loss: MemberCourses, *, label: str = "training", color: str = "#0072B2"
+    ax: Axes, batch: Batches, loss: MemberCourses, *, label: str = "training", color: str | None = None
 ) -> Axes:
     """Draw loss over training batches: members thin, their geometric mean thick, on logarithmic axes.
 
-    The mean omits members with a loss that is not finite at some batch.
+    The mean omits members with a loss that is not finite at some batch. It has a dot at each batch if there
+    are at most 30.
 
     **Arguments:**
 
     - `batch`: numbers of the training batches, from 0.
     - `loss`: total loss.
-    - `label`, `color`: label and colour of this curve.
+    - `label`: label of this curve.
+    - `color`: colour of this curve. The default is the next colour of the axes.
     """
-    ax.plot(batch + 1, loss, color=color, linewidth=0.4, alpha=0.4)
     finite = np.isfinite(loss).all(axis=0)
     mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
-    ax.plot(batch + 1, mean, color=color, linewidth=1.5, label=f"{label}, mean of {finite.sum()} members")
+    name = f"{label}, mean of {finite.sum()} members"
+    marker = "." if len(batch) <= MOST_MARKED else ""
+    (line,) = ax.plot(batch + 1, mean, color=color, linewidth=1.5, marker=marker, zorder=2.1, label=name)
+    ax.plot(batch + 1, loss, color=line.get_color(), linewidth=0.4, alpha=0.4)
     ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
     extend_limits(ax, x=(1, float(batch[-1]) + 1))
     return ax
@@ -144,7 +152,7 @@ def draw_adaptation_time_course(
     values: MemberCourses,
     *,
     label: str,
-    color: str = "#0072B2",
+    color: str | None = None,
     confidence: float = 0.95,
 ) -> Axes:
     """Draw the mean over members, with the band of its confidence interval, of a measure of any sign.
@@ -159,7 +167,8 @@ def draw_adaptation_time_course(
     - `ax`: axes to draw into; the vertical axis is not labelled.
     - `batch`: numbers of the training batches, from 0.
     - `values`: such as the adaptation index, or deviations in cm, in the unit of the axis.
-    - `label`, `color`: label and colour of this course.
+    - `label`: label of this course.
+    - `color`: colour of this course. The default is the next colour of the axes.
     - `confidence`: confidence of the band, above 0 and below 1.
     """
     if (n_members := values.shape[1]) < 2:
@@ -167,8 +176,8 @@ def draw_adaptation_time_course(
     interval = mean_interval(values.T, method=interval_method(values), confidence=confidence)
     count = batch + 1
     ax.axhline(0, color="0.8", linewidth=0.6, zorder=0)
-    ax.fill_between(count, interval.low, interval.high, color=color, alpha=0.25, linewidth=0)
-    ax.plot(count, interval.estimate, color=color, label=label)
+    (line,) = ax.plot(count, interval.estimate, color=color, label=label)
+    ax.fill_between(count, interval.low, interval.high, color=line.get_color(), alpha=0.25, linewidth=0)
     ax.set(xlabel="training batch")
     extend_limits(ax, x=(float(count[0]), float(count[-1])))
     ax.legend()

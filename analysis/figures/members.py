@@ -1,13 +1,14 @@
 """Figures of members and of their similarity."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from popsim.analysis._arrays import as_groups
+from popsim.analysis._arrays import as_groups, check_choice
 from popsim.analysis.figures.style import COLORS, extend_limits
 from popsim.analysis.statistics.intervals import interval_method, mean_interval
 
@@ -21,7 +22,12 @@ __all__ = [
 
 
 def draw_member_values(
-    ax: Axes, values: Sequence[Float[np.ndarray, " _"]], *, names: Sequence[str], label: str
+    ax: Axes,
+    values: Sequence[Float[np.ndarray, " _"]],
+    *,
+    names: Sequence[str],
+    label: str,
+    scale: Literal["linear", "log"] = "linear",
 ) -> Axes:
     """Draw a strip of points for each ensemble, one point per member, with a bar at the mean.
 
@@ -32,9 +38,18 @@ def draw_member_values(
     - `values`: values of the members of each ensemble.
     - `names`: names of the ensembles, from the top.
     - `label`: label of the values, with their unit.
+    - `scale`: "log" for a logarithmic axis and bars at the geometric mean, of values above zero.
     """
+    check_choice("scale", scale, ("linear", "log"))
     if len(values) != len(names):
         raise ValueError(f"`names` must be {len(values)}, one for each ensemble, got {len(names)}.")
+    if scale == "log":
+        if any((numbers <= 0).any() for numbers in values):
+            raise ValueError('`values` must be above zero for the scale "log", got some that are not.')
+        ax.set_xscale("log")
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
     for place, of_members in enumerate(values):
         color = COLORS[place % len(COLORS)]
         finite = of_members[np.isfinite(of_members)]
@@ -42,7 +57,8 @@ def draw_member_values(
             continue
         offsets = 0.18 * np.linspace(-1, 1, finite.size) if finite.size > 1 else np.zeros(1)
         ax.plot(finite, place + offsets, "o", color=color, markersize=3.5, alpha=0.7, markeredgewidth=0)
-        ax.plot([finite.mean()] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
+        mean = np.exp(np.log(finite).mean()) if scale == "log" else finite.mean()
+        ax.plot([mean] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
     ax.set_yticks(range(len(names)), names)
     ax.yaxis.set_inverted(True)
     extend_limits(ax, y=(-0.5, len(names) - 0.5))

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 
 from popsim.analysis.figures.style import COLORS, extend_limits
-from popsim.analysis.statistics import interval_method, mean_interval
+from popsim.analysis.statistics import geometric_mean_interval, mean_interval
 
 __all__ = ["draw_setting_map", "draw_setting_scores"]
 
@@ -19,8 +19,8 @@ def draw_setting_scores(
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
 
-    If all scores are above zero, such as losses, the interval is on the scale of logarithms, "log t" of
-    `popsim.analysis.statistics.mean_interval`, and else "t".
+    If all scores are above zero, such as losses, these are the geometric mean and its interval
+    (`popsim.analysis.statistics.geometric_mean_interval`), else the mean and that of `mean_interval`.
 
     **Arguments:**
 
@@ -32,13 +32,14 @@ def draw_setting_scores(
     if len(names) != len(scores):
         raise ValueError(f"`names` must be of the {len(scores)} values of the setting, got {len(names)}.")
     finite_scores = [values[np.isfinite(values)] for values in scores]
-    method = interval_method(np.concatenate(finite_scores)) if finite_scores else "t"
+    is_positive = all((values > 0).all() for values in finite_scores)
+    interval_of = geometric_mean_interval if is_positive else mean_interval
     for place, values in enumerate(scores):
         finite = values[np.isfinite(values)]
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
         ax.plot(place + spread, finite, "o", color="0.6", ms=2.5, mew=0)
         if finite.size > 1:
-            mean, low, high = mean_interval(finite, method=method)
+            mean, low, high = interval_of(finite)
             ax.errorbar(
                 [place], [mean], [[mean - low], [high - mean]], fmt="o", ms=4, color=COLORS[0], lw=1.4
             )

@@ -1,12 +1,13 @@
 """Learning curves: rates, times to a criterion and savings."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, Key
+from jaxtyping import Bool, Float, Key
 
-from popsim._checks import check_finite
+from popsim._checks import check_finite, warn_caller
 from popsim.analysis._arrays import (
     AnyArray,
     Batches,
@@ -16,7 +17,7 @@ from popsim.analysis._arrays import (
     standard_errors,
 )
 from popsim.analysis.statistics.comparisons import PairedComparison, paired_comparison
-from popsim.analysis.statistics.intervals import mean_interval
+from popsim.analysis.statistics.intervals import geometric_mean_interval
 
 __all__ = [
     "finite_members",
@@ -88,11 +89,10 @@ def learning_curve(loss: MemberCourses, *, confidence: float = 0.95) -> Learning
     - `loss`: of each member, such as `run.history.total_loss.values`; above zero.
     - `confidence`: the confidence level, above 0 and below 1.
     """
-    logarithms = np.log(finite_members(loss))
-    if (n_members := logarithms.shape[1]) < 2:
+    finite = finite_members(loss)
+    if (n_members := finite.shape[1]) < 2:
         raise ValueError(f"`loss` must be finite in two members or more, got {n_members}.")
-    mean, low, high = mean_interval(logarithms.T, confidence=confidence)
-    return LearningCurve(np.exp(mean), np.exp(low), np.exp(high), n_members)
+    return LearningCurve(*geometric_mean_interval(finite.T, confidence=confidence), n_members)
 
 
 def moving_average(values: MemberCourses, n_rows: int) -> Float[np.ndarray, "batch member"]:
@@ -240,6 +240,9 @@ class Savings(NamedTuple):
     n_members: int
     comparison: PairedComparison
 
+    def __repr__(self) -> str:
+        return f"Savings(n_members={self.n_members} of {len(self.saved)}, saved: {self.comparison!r})"
+
 
 def savings_in_rate(
     first: MemberCourses,
@@ -281,6 +284,10 @@ def savings_in_time(
 
     The unit of replication is the member; only members that meet the criterion both times are compared.
 
+    A time is that from which a member stays at the criterion. Courses that meet it and cross it back may be
+    saved time until they stay, and lose time until they first meet it, or the reverse; `savings_in_rate` then
+    mostly agrees with the latter. A warning says so.
+
     **Arguments:**
 
     - `first`, `second`: the loss or the error in each exposure, with equal numbers of batches.
@@ -288,11 +295,46 @@ def savings_in_time(
     - `criterion`, `smoothed_over`: as for `time_to_criterion`.
     - `confidence`, `key`: as for `paired_comparison`.
     """
-    times = [
-        time_to_criterion(as_float64(name, course), batch, criterion, smoothed_over=smoothed_over)
+    courses = {
+        name: moving_average(as_float64(name, course), smoothed_over)
         for name, course in (("first", first), ("second", second))
-    ]
-    return _compare(times[0], times[1], times[0] - times[1], confidence=confidence, key=key)
+    }
+    times = [time_to_criterion(course, batch, criterion) for course in courses.values()]
+    saved = times[0] - times[1]
+    savings = _compare(times[0], times[1], saved, confidence=confidence, key=key)
+    is_good = {name: course <= criterion for name, course in courses.items()}
+    _warn_of_crossing_back(is_good, np.asarray(batch), saved)
+    return savings
+
+
+def _warn_of_crossing_back(
+    is_good: Mapping[str, Bool[np.ndarray, "batch member"]],
+    batch: Batches,
+    saved: Float[np.ndarray, " member"],
+) -> None:
+    """Warn if the batches saved until a criterion is first met have another sign than those until it stays.
+
+    **Arguments:**
+
+    - `is_good`: for each exposure, whether the criterion is met, by its name.
+    - `batch`: of each row.
+    - `saved`: how much sooner each member stays at the criterion; NaN for one that is not compared.
+    """
+    times = [batch[np.argmax(course, axis=0)] for course in is_good.values()]
+    is_compared = np.isfinite(saved)
+    at_first, for_good = (values[is_compared].mean() for values in (times[0] - times[1], saved))
+    if at_first * for_good >= 0:
+        return
+    counts = {
+        name: (course[:-1] & ~course[1:])[:, is_compared].any(axis=0).sum()
+        for name, course in is_good.items()
+    }
+    warn_caller(
+        f"the courses of {counts['first']} members in `first` and of {counts['second']} in `second`, of "
+        f"{is_compared.sum()}, cross the criterion back: they stay at it {for_good:+.3g} batches sooner in "
+        f"`second`, but first meet it {at_first:+.3g} batches sooner. Choose another criterion, or more rows "
+        "in `smoothed_over`."
+    )
 
 
 def _compare(

@@ -32,6 +32,12 @@ class PermutationTest(NamedTuple):
     null: Float[np.ndarray, " labelling"]
     exact: bool
 
+    def __repr__(self) -> str:
+        labellings = (
+            f"{'all ' if self.exact else ''}{len(self.null)}{'' if self.exact else ' random'} labellings"
+        )
+        return f"PermutationTest(statistic={self.statistic:.4g}, p={self.p:.3g}, {labellings})"
+
 
 def permutation_test_result(
     statistic: float, null: Float[np.ndarray, " labelling"], exact: bool
@@ -59,6 +65,12 @@ class PairedComparison(NamedTuple):
     high: float
     effect_size: float
     test: PermutationTest
+
+    def __repr__(self) -> str:
+        return (
+            f"PairedComparison(difference={self.difference:.4g}, low={self.low:.4g}, high={self.high:.4g}, "
+            f"effect_size={self.effect_size:.3g}, test={self.test!r})"
+        )
 
 
 def paired_comparison(

@@ -15,6 +15,7 @@ __all__ = [
     "Interval",
     "IntervalMethod",
     "mean_interval",
+    "geometric_mean_interval",
     "interval_method",
     "bootstrap_members",
     "bootstrap_members_and_trials",
@@ -105,6 +106,26 @@ def mean_interval(values: AnyArray, *, method: IntervalMethod = "t", confidence:
         factor = np.exp(spread / mean)
         return Interval(mean, np.asarray(mean / factor), np.asarray(mean * factor))
     return Interval(mean, np.asarray(mean - spread), np.asarray(mean + spread))
+
+
+def geometric_mean_interval(values: AnyArray, *, confidence: float = 0.95) -> Interval:
+    """Return the geometric mean over members and its confidence interval, of values above zero.
+
+    With m and s the mean and the standard deviation of ln x over n members, these are exp(m) and
+    exp(m -+ t s / sqrt(n)), with t the quantile of Student's distribution with n - 1 degrees of freedom.
+    Unlike the mean, it is not decided by the few largest values, such as those of members that did not learn.
+
+    **Arguments:**
+
+    - `values`: array with axes (member, ...), one value per member, above zero, such as losses.
+    - `confidence`: between 0 and 1.
+    """
+    members = as_member_values("values", values)
+    if members.min() <= 0:
+        raise ValueError(f"`values` must be above zero for a geometric mean, got {members.min()}.")
+    return Interval(
+        *(np.asarray(np.exp(bound)) for bound in mean_interval(np.log(members), confidence=confidence))
+    )
 
 
 _MOST_NUMBERS = 20_000_000  # limits the memory of a batch of resamples

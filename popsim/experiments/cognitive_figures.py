@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.tasks import draw_named_times
 from popsim.experiments.experiment import RunFigure
-from popsim.experiments.reach_figures import LEARNING_TITLE, draw_learning, learning_caption
+from popsim.experiments.reach_figures import draw_learning_figures
 from popsim.senses import inputs_by_name
 from popsim.trial import Trial, n_trials
 
@@ -85,11 +85,5 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
     targets = np.where(counts[..., None] > 0, values, np.nan)
     with figure_style():
-        learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        draw_learning(run)(ax)
-        return {
-            "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
-            "trials": RunFigure(
-                draw_trials(trials, outputs, targets, label="outputs"), "Trials", _caption(trials)
-            ),
-        }
+        figure = draw_trials(trials, outputs, targets, label="outputs")
+    return {**draw_learning_figures(run), "trials": RunFigure(figure, "Trials", _caption(trials))}

@@ -295,9 +295,11 @@ class AbstractExperiment(abc.ABC):
     def table(self, summary: dict[str, Any]) -> ResultTable:
         """Return a summary as a table, which is printed and shown in reports."""
 
-    @abc.abstractmethod
     def draw_figures(self, run: Any) -> dict[str, RunFigure]:
-        """Draw the figures of a `Run`, by file name."""
+        """Draw the figures of a `Run`, by file name; by default its learning curves."""
+        from popsim.experiments.reach_figures import draw_learning_figures  # loads matplotlib
+
+        return draw_learning_figures(run)
 
     def effective_value(self, name: str) -> Any:
         """Return the value in effect for a setting: if it is None, the default that follows from others."""

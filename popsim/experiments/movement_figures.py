@@ -11,7 +11,7 @@ from popsim.analysis.figures import draw_hand_paths, draw_speed_profiles, figure
 from popsim.experiments.cognitive_figures import draw_trials, n_examples
 from popsim.experiments.experiment import RunFigure
 from popsim.experiments.movement_results import is_still_at_end, trial_groups
-from popsim.experiments.reach_figures import LEARNING_TITLE, MOST_LABELS, draw_learning, learning_caption
+from popsim.experiments.reach_figures import MOST_LABELS, draw_learning_figures
 from popsim.trial import Trial, n_trials
 
 __all__ = ["draw_movement_figures"]
@@ -28,13 +28,9 @@ def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
     """
     trials = run.task.validation_trials()
     states = jax.tree.map(np.asarray, run.evaluate().states)
+    figures = draw_learning_figures(run)
     with figure_style():
-        learning, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
-        draw_learning(run)(ax)
-        figures = {
-            "learning_curves": RunFigure(learning, LEARNING_TITLE, learning_caption(run)),
-            "trials": _example_trials(trials, states.cursor.position[0]),
-        }
+        figures |= {"trials": _example_trials(trials, states.cursor.position[0])}
         if is_still_at_end(trials):
             figures |= {"hand_paths": _paths(trials, states), "speed_profiles": _speeds(trials, states)}
     return figures

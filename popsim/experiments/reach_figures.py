@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import (
+    draw_direction_key,
     draw_hand_paths,
     draw_hidden_activity,
     draw_learning_curves,
@@ -27,7 +28,7 @@ from popsim.noise import with_zero_noise
 from popsim.plants import MusculoskeletalPlant
 from popsim.trial import Trial
 
-__all__ = ["LEARNING_TITLE", "draw_learning", "draw_reach_figures", "learning_caption"]
+__all__ = ["draw_learning", "draw_learning_figures", "draw_reach_figures", "learning_caption"]
 
 LEARNING_TITLE = "Learning curves"
 
@@ -35,18 +36,21 @@ LEARNING_TITLE = "Learning curves"
 def draw_learning(run: Any) -> Callable[[Axes], Axes]:
     """Return a function that draws the total training and validation losses on axes.
 
+    The loss of a training batch is that of the networks before its update, so the validation loss of the
+    untrained networks stands at the first batch.
+
     **Arguments:**
 
     - `run`: a `Run`.
     """
     history = run.history
+    untrained = run.evaluate(run.models(batch=-1)).losses.total.mean(axis=-1)
+    validation = np.concatenate([np.asarray(untrained)[None], history.total_validation_loss.values])
+    validation_batch = np.concatenate([[0], history.validation_batch.values])
 
     def draw(ax: Axes) -> Axes:
         draw_learning_curves(ax, history.batch.values, history.total_loss.values)
-        validation = history.total_validation_loss
-        draw_learning_curves(
-            ax, history.validation_batch.values, validation.values, label="validation", color="#D55E00"
-        )
+        draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
         ax.legend()
         ax.set_title("learning")
         return ax
@@ -58,10 +62,18 @@ def learning_caption(run: Any) -> str:
     """Return the caption of the learning curves of a `Run`."""
     return (
         f"Total loss in training batches of {run.experiment.batch_size} trials, and in the validation trials "
-        f"after every {run.experiment.log_step} batches. Thin lines: {run.experiment.n_members} members; "
-        "thick: their geometric mean. The unit of replication is the member: a network with a start and with "
-        "trials of its own."
+        f"before training and after every {run.experiment.log_step} batches. Thin lines: "
+        f"{run.experiment.n_members} members; thick: their geometric mean. The unit of replication is the "
+        "member: a network with a start and with trials of its own."
     )
+
+
+def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
+    """Draw the learning curves of a `Run` of any experiment."""
+    with figure_style():
+        figure, ax = plt.subplots(figsize=(3.4, 2.8), layout="constrained")
+        draw_learning(run)(ax)
+    return {"learning_curves": RunFigure(figure, LEARNING_TITLE, learning_caption(run))}
 
 
 MOST_LABELS = 10
@@ -114,13 +126,14 @@ def _reach_drawings(trials: Trial, noisy: Any, clean: Any) -> dict[str, Drawing]
     def hand_paths(ax: Axes) -> Axes:
         starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
         draw_hand_paths(ax, noisy.cursor.position, starts, targets)
-        ax.set_title("all members, noise on")
+        draw_direction_key(ax.inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
+        ax.set_title(f"{n_members} members, {n_trials} trials each, noise on")
         return ax
 
     def speed_profiles(ax: Axes) -> Axes:
         speed = np.asarray(hand_speed(clean.hand))
         draw_speed_profiles(ax, speed, dt=dt, label_members=n_members <= MOST_LABELS)
-        ax.set_title("mean and SD over targets, noise off")
+        ax.set_title(f"mean and SD over {n_trials} trials, noise off")
         return ax
 
     return {
@@ -167,7 +180,7 @@ def _panels_and_overview(drawings: dict[str, Drawing]) -> dict[str, RunFigure]:
     overview, axes = plt.subplots(n_rows, 2, figsize=size, layout="constrained")
     captions = []
     for letter, ax, drawing in zip("abcdef", axes.flat, drawings.values(), strict=False):
-        drawing.draw(ax).set_title(letter, loc="left", fontweight="bold")
+        drawing.draw(ax).set_title(letter, loc="left", x=-0.16, fontweight="bold")
         captions.append(f"{letter}: {drawing.caption}")
     for ax in axes.flat[len(drawings) :]:
         ax.remove()

@@ -1,7 +1,7 @@
 """Tables of results, with units."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,6 +94,22 @@ class ResultTable:
             [_number(row.values[place]) for row in members if row.label == members[0].label], np.float64
         )
 
+    def with_labels(self, labels: Mapping[str, Sequence[str]]) -> "ResultTable":
+        """Return the table with columns that say more of each member, before the others.
+
+        Rows that are not about one member have nothing there.
+
+        **Arguments:**
+
+        - `labels`: the title of each column, and its text for each member.
+        """
+        columns = [*map(Column, labels), *self.columns]
+        rows = [
+            dataclasses.replace(row, values=[*_labels_of(row.member, labels), *row.values])
+            for row in self.rows
+        ]
+        return dataclasses.replace(self, columns=columns, rows=rows)
+
     def __str__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
         columns = [["", *(row.label for row in self.rows)]]
@@ -148,6 +164,10 @@ def entry_text(value: Entry, column: Column) -> str:
 def is_numeric(values: Sequence[Entry]) -> bool:
     """Whether a column holds numbers, and is aligned to the right."""
     return all(value == "" or not isinstance(value, str | bool) for value in values)
+
+
+def _labels_of(member: int | None, labels: Mapping[str, Sequence[str]]) -> list[str]:
+    return ["" if member is None else texts[member] for texts in labels.values()]
 
 
 def _is_entry(value: Any) -> bool:

@@ -18,7 +18,7 @@ from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.logged_losses import logged_losses
-from popsim.experiments.registry import rebuild_experiment
+from popsim.experiments.registry import rebuild_experiment, setting_text
 from popsim.experiments.result_table import ResultTable
 from popsim.model import AbstractModel
 from popsim.randomness import seed_key
@@ -225,19 +225,30 @@ class Run(_Opened):
         return read_summary(self.described)
 
     def results(self) -> ResultTable:
-        """The metrics as a table.
+        """The metrics as a table, with the settings and the seed of each member where members differ in them.
 
         **Raises:** `ValueError` if the run is not finished; `CorruptDataError` if the summary does not fit
         the experiment.
         """
         summary = self.summary
         try:
-            return self.experiment.table(summary)
+            return self.experiment.table(summary).with_labels(self.member_labels())
         except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             source = self.folder.summary
             raise CorruptDataError(
                 f"{source} must be a summary of {self.experiment.name}: {error!r}"
             ) from error
+
+    def member_labels(self) -> dict[str, list[str]]:
+        """Return the settings and the seed of each member as text; nothing if all have the same settings."""
+        members, units = self.experiment.members, self.experiment.units()
+        if not members.settings:
+            return {}
+        labels = {
+            name: [setting_text(value, units.get(name, ())) for value in values.tolist()]
+            for name, values in members.settings.items()
+        }
+        return {**labels, "seed": [str(seed) for seed in members.ids]}
 
     def _initial(self) -> Any:
         return self.experiment.build_ensemble()

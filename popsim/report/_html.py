@@ -1,5 +1,7 @@
 """Elements and pages of HTML."""
 
+import base64
+import hashlib
 import html
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -118,7 +120,9 @@ def _look(numeric: bool) -> dict[str, str]:
     return {"class": "number"} if numeric else {}
 
 
-def figure(source: Html, *, alt: str, title: str, caption: str) -> Html:
+def figure(
+    source: Html, *, alt: str, title: str, caption: str, files: Sequence[Html] = (), broad: bool = False
+) -> Html:
     """Return a figure with its title and caption.
 
     **Arguments:**
@@ -126,38 +130,114 @@ def figure(source: Html, *, alt: str, title: str, caption: str) -> Html:
     - `source`: the element that shows the figure.
     - `alt`: the label of its scrolling box for screen readers.
     - `title`, `caption`: the text above and below.
+    - `files`: links to the figure as files.
+    - `broad`: whether it takes the place of two.
     """
-    return element("figure", element("h3", title), scroll_box(alt, source), element("figcaption", caption))
+    links = [element("p", *files, attributes={"class": "files"})] if files else []
+    return element(
+        "figure",
+        element("h3", title),
+        scroll_box(alt, source),
+        element("figcaption", caption),
+        *links,
+        attributes={"class": "broad"} if broad else {},
+    )
 
 
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+def file_link(text: str, file_name: str, content: bytes, kind: str) -> Html:
+    """Return a link that saves a file, which the page holds.
+
+    **Arguments:**
+
+    - `text`: what the link says.
+    - `file_name`: the name under which the file is saved.
+    - `content`, `kind`: the file and its type, such as "text/csv".
+    """
+    source = f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
+    return element("a", text, attributes={"download": file_name, "href": source})
+
+
+def side_by_side(*groups: Sequence[Html]) -> Html:
+    """Return groups of elements as columns, below one another on narrow pages."""
+    return element("div", *(element("div", *group) for group in groups), attributes={"class": "columns"})
+
+
+def figure_grid(figures: Sequence[Html]) -> list[Html]:
+    """Return figures in as many columns as there is room for; nothing without figures."""
+    return [element("div", *figures, attributes={"class": "figures"})] if figures else []
+
+
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {hashes}"
+CHARTS = ("charts/vega.min.js", "explorer.js")
+"""The scripts of charts that follow a choice: the library, and what draws with it."""
 GENERATOR = '<meta name="generator" content="popsim '
 
 
-def write_page(path: Path, title: str, body: Sequence[Html]) -> int:
+def write_page(
+    path: Path,
+    title: str,
+    introduction: Sequence[Html],
+    sections: Mapping[str, Sequence[Html]],
+    *,
+    scripts: Sequence[str] = (),
+) -> int:
     """Write a page atomically.
+
+    The browser runs the named scripts and no others: the policy of the page has their digests.
 
     **Arguments:**
 
     - `path`: the file; its folder must exist.
     - `title`: the title and heading of the page, as text.
-    - `body`: the content below the heading.
+    - `introduction`: the content below the heading, before the list of contents.
+    - `sections`: the content of each section, by its heading.
+    - `scripts`: the names of further scripts in `popsim.report`, such as `CHARTS`.
 
     **Returns:** the size of the page in bytes.
 
     **Raises:** `SaveError` if it cannot be written.
     """
-    template = Template(resources.files("popsim.report").joinpath("page.html").read_text("utf-8"))
-    page = template.substitute(
-        policy=POLICY,
+    codes = [_read_asset(name) for name in ("page.js", *scripts)]
+    body = [element("h1", title), *introduction, *_contents(list(sections))]
+    for number, (heading, content) in enumerate(sections.items(), 1):
+        body.append(element("section", element("h2", heading), *content, attributes=_anchor(number)))
+    page = Template(_read_asset("page.html")).substitute(
+        policy=POLICY.format(hashes=" ".join(map(_script_hash, codes))),
         generator=GENERATOR,
         version=escape(__version__),
         title=escape(title),
-        body="\n".join([element("h1", title), *body]),
+        body="\n".join(body),
+        scripts="\n".join(f"<script>{code}</script>" for code in codes),
     )
     content = page.encode()
     write_file(path, [content])
     return len(content)
+
+
+def _read_asset(name: str) -> str:
+    return resources.files("popsim.report").joinpath(name).read_text("utf-8")
+
+
+def _script_hash(code: str) -> str:
+    """Return the digest of a script as a source in a content security policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode('ascii')}'"
+
+
+def _anchor(number: int) -> dict[str, str]:
+    return {"id": f"section-{number}"}
+
+
+def _contents(headings: Sequence[str]) -> list[Html]:
+    """Return the list of contents, if there is more than one section."""
+    links = [
+        element("li", element("a", heading, attributes={"href": f"#{_anchor(number)['id']}"}))
+        for number, heading in enumerate(headings, 1)
+    ]
+    return (
+        [element("nav", element("ol", *links), attributes={"aria-label": "Contents"})]
+        if len(links) > 1
+        else []
+    )
 
 
 def is_page(path: Path) -> bool:

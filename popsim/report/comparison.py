@@ -23,7 +23,8 @@ from popsim.experiments.run_info_table import duration_text, spread_text
 from popsim.hand import HandState
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.noise import without_noise
-from popsim.report._html import Html, element, named_values, note, table, write_page
+from popsim.report._html import Html, element, figure_grid, named_values, note, table, write_page
+from popsim.report._paired_runs import paired_table
 from popsim.report.pictures import (
     COMPARISON,
     DAMAGE,
@@ -202,6 +203,19 @@ def shared_metrics(runs: Sequence[ComparedRun]) -> list[tuple[str, Column, list[
     return rows
 
 
+def paired_results(runs: Sequence[ComparedRun]) -> ResultTable | None:
+    """Return the changes of losses and metrics from the first run to the others, over members that pair."""
+    values = {
+        f"last {kind} loss": [
+            np.zeros(0) if each.info.losses is None else np.asarray(getattr(each.info.losses, kind))
+            for each in runs
+        ]
+        for kind in ("training", "validation")
+    }
+    values |= {name: numbers for name, _, numbers in shared_metrics(runs)}
+    return paired_table([each.name for each in runs], [each.run.experiment for each in runs], values)
+
+
 def _columns(runs: Sequence[ComparedRun]) -> list[Column]:
     return [Column(each.name) for each in runs]
 
@@ -295,10 +309,11 @@ def _draw_metrics(runs: Sequence[ComparedRun]) -> RunFigure | None:
     size = (3.4, 0.3 + len(rows) * (0.5 + 0.25 * len(runs)))
     figure, axes = plt.subplots(len(rows), 1, figsize=size, layout="constrained", squeeze=False)
     for ax, (name, _, values) in zip(axes[:, 0], rows, strict=True):
-        draw_member_values(ax, values, names=[each.short_name for each in runs], label=name)
+        scale = "log" if all((numbers[np.isfinite(numbers)] > 0).all() for numbers in values) else "linear"
+        draw_member_values(ax, values, names=[each.short_name for each in runs], label=name, scale=scale)
     caption = (
-        f"A point for each member ({_members(runs)}), a bar at their mean; each number is over the trials "
-        f"that the table names. {REPLICATION}"
+        f"A point for each member ({_members(runs)}), a bar at their mean, on a logarithmic axis the "
+        f"geometric mean; each number is over the trials that the table names. {REPLICATION}"
     )
     return RunFigure(figure, "Metrics", caption)
 
@@ -352,24 +367,25 @@ def compare_runs(
     out = as_path("out", out)
     check_report_folder(out, COMPARISON)
     runs = open_compared_runs(paths, names)
-    settings, results = settings_table(runs), results_table(runs)
+    settings, results, paired = settings_table(runs), results_table(runs), paired_results(runs)
     make_report_folder(out)
     figures, shown = save_and_embed(draw_comparison(runs), out / "figures")
-    body = [
-        element("h2", "Runs"),
-        named_values("Runs", {each.name: f"{each.run.folder.path}: {each.state}" for each in runs}),
-        *_notes(runs),
-        element("h2", "Settings that differ"),
-        table(settings, "Settings that differ") if settings.rows else element("p", "None."),
-        element("h2", "Results"),
-        table(results, "Results"),
-        element("h2", "Figures"),
-        *shown,
-    ]
+    folders = {each.name: f"{each.run.folder.path}: {each.state}" for each in runs}
+    sections = {
+        "Runs": [named_values("Runs", folders), *_notes(runs)],
+        "Settings that differ": [
+            table(settings, "Settings that differ") if settings.rows else element("p", "None.")
+        ],
+        "Results": [table(results, "Results")],
+    }
+    if paired is not None:
+        sections["Paired by seed"] = [table(paired, "Paired by seed")]
+    sections["Figures"] = figure_grid(shown)
     page = out / COMPARISON
-    n_bytes = write_page(page, f"Comparison of {len(runs)} runs", body)
+    n_bytes = write_page(page, f"Comparison of {len(runs)} runs", [], sections)
     lines = [str(settings)] if settings.rows else ["all settings are the same"]
-    lines += ["", str(results), *(f"{each.name}: {each.state}" for each in runs if not each.run.is_finished)]
+    lines += ["", str(results), *([] if paired is None else ["", str(paired)])]
+    lines += [f"{each.name}: {each.state}" for each in runs if not each.run.is_finished]
     return WrittenReport(page, n_bytes, figures, "\n".join(lines))
 
 

@@ -15,7 +15,8 @@ from popsim._text_checks import check_path, one_line
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import is_figure, layout_once
 from popsim.experiments.experiment import RunFigure
-from popsim.report._html import Html, element, figure, is_page, note
+from popsim.report._figure_numbers import figure_csv
+from popsim.report._html import Html, element, figure, file_link, is_page, note
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
 from popsim.store.files import check_replaceable, files_below, finished_name, is_of_system, saving
 
@@ -86,6 +87,7 @@ DAMAGE = (CorruptDataError, MismatchError)
 
 LARGEST_SVG = 400_000  # bytes; above this a PNG is smaller, and browsers draw it sooner
 PIXELS_PER_INCH = 96  # as CSS defines it
+BROAD = 5.0  # inches; wider figures take two columns
 ENLARGED = 1.5  # on screens that are wide enough
 
 
@@ -177,7 +179,26 @@ def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> list[Html
             return []
         alt = alt_text(run_figure.figure, run_figure.title)
         source = picture(run_figure.figure, alt)
-    return [figure(source, alt=alt, title=run_figure.title, caption=run_figure.caption)]
+        files = _files(run_figure.figure, name, kind="SVG" if "data:image/svg" in source else "PNG")
+    return [
+        figure(
+            source,
+            alt=alt,
+            title=run_figure.title,
+            caption=run_figure.caption,
+            files=files,
+            broad=run_figure.figure.get_size_inches()[0] > BROAD,
+        )
+    ]
+
+
+def _files(drawn: Figure, name: str, *, kind: str) -> list[Html]:
+    """Return links to a figure as a picture, which `page.js` takes from the page, and to its numbers."""
+    look = {"class": "picture", "download": f"{name}.{kind.lower()}", "hidden": "hidden"}
+    text, step = figure_csv(drawn)
+    thinned = f" (one point in {step})" if step > 1 else ""
+    numbers = file_link(f"CSV{thinned}", f"{name}.csv", text.encode(), "text/csv")
+    return [Html("Download "), element("a", kind, attributes=look), Html(" "), numbers]
 
 
 def figure_name(name: str) -> str:

@@ -41,7 +41,19 @@ from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import duration_text
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
-from popsim.report._html import Html, element, named_values, note, scroll_box, table, write_page
+from popsim.report._explorer import TITLE, explorer_elements
+from popsim.report._html import (
+    CHARTS,
+    Html,
+    element,
+    figure_grid,
+    named_values,
+    note,
+    scroll_box,
+    side_by_side,
+    table,
+    write_page,
+)
 from popsim.report.pictures import (
     DAMAGE,
     REPORT,
@@ -291,7 +303,9 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
     results = run.results()
     info = read_run_info(run.folder.path)
     make_report_folder(out)
-    body = [*_introduction(run, info), element("h2", "Results"), table(results, "Results")]
+    trained = [element("h3", "Settings"), *_settings(info)]
+    came_out = [element("h3", "Results"), table(results, "Results")]
+    sections: dict[str, list[Html]] = {"What was trained, and the results": [side_by_side(trained, came_out)]}
     figures: list[Path] = []
     for section in SECTIONS:
         section_figures = try_to_draw(
@@ -302,7 +316,7 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
         if section_figures is None:
             continue
         if isinstance(section_figures, FailedDrawing):
-            body += [element("h2", section.title), failed_figure_note(section_figures)]
+            sections[section.title] = [failed_figure_note(section_figures)]
             continue
         if repeated := {path.stem for path in figures} & section_figures.keys():
             raise ValueError(
@@ -310,11 +324,15 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
             )
         paths, shown = save_and_embed(section_figures, out / run.folder.figures.name)
         figures += paths
-        body += [element("h2", section.title), element("p", section.introduction), *shown]
+        sections[section.title] = [element("p", section.introduction), *figure_grid(shown)]
+    explorer = try_to_draw("the charts that follow a choice", lambda: explorer_elements(run), passes=DAMAGE)
+    is_failed = isinstance(explorer, FailedDrawing)
+    sections[TITLE] = [failed_figure_note(explorer)] if is_failed else explorer
     code = element("pre", element("code", _CODE.format(path=repr(str(run.folder.path)))))
-    body += [element("h2", "Open this run in Python"), scroll_box("Python code", code)]
-    page = out / REPORT
-    return WrittenReport(page, write_page(page, _title(run), body), figures, str(results))
+    sections["Open this run in Python"] = [scroll_box("Python code", code)]
+    page, scripts = out / REPORT, () if is_failed else CHARTS
+    n_bytes = write_page(page, _title(run), _introduction(run, info), sections, scripts=scripts)
+    return WrittenReport(page, n_bytes, figures, str(results))
 
 
 def _draw_section(section: Section, run: Run) -> dict[str, RunFigure] | FailedDrawing | None:
@@ -346,7 +364,7 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
         if members:
             named = ", ".join(f"{member} (batch {batch})" for member, batch in members.items())
             elements.append(note(f"Members that are {reason}: {named}."))
-    return [*elements, element("h2", "What was trained"), _settings(info)]
+    return elements
 
 
 def _numbers_trained(info: RunInfo) -> str:
@@ -359,7 +377,7 @@ def _time_trained(info: RunInfo) -> str:
     return f"; the training took {duration_text(info.losses.seconds)}"
 
 
-def _settings(info: RunInfo) -> Html:
+def _settings(info: RunInfo) -> list[Html]:
     """List the settings, with changed ones in bold, and versions."""
     changed = info.changed or frozenset()
     values: dict[str, str] = {"experiment": str(info.experiment)}
@@ -376,4 +394,4 @@ def _settings(info: RunInfo) -> Html:
         hint = "The experiment is not registered here: its defaults are not known."
     else:
         hint = "In bold: what is not the default." if changed else "All settings are the defaults."
-    return Html(element("p", hint) + named_values("Settings and versions", values))
+    return [element("p", hint), named_values("Settings and versions", values)]

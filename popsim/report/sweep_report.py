@@ -16,10 +16,19 @@ from popsim._drawing import FailedDrawing, try_to_draw
 from popsim._text_checks import as_path, count_text, one_line, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores, figure_style
 from popsim.analysis.figures.style import COLORS
-from popsim.analysis.statistics import IntervalMethod, interval_method, mean_interval
+from popsim.analysis.statistics import Interval, geometric_mean_interval, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
-from popsim.report._html import Html, element, named_values, note, table, write_page
+from popsim.report._html import (
+    Html,
+    element,
+    figure_grid,
+    named_values,
+    note,
+    scroll_box,
+    table,
+    write_page,
+)
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.pictures import (
     DAMAGE,
@@ -49,16 +58,39 @@ class ScoredSweep:
     - `opened`: the sweep.
     - `score`: the name of the column of `OpenedSweep.summary`.
     - `values`: the score of each member; NaN if it is not known, or its cell is not finished, unless none is.
+    - `titles`: the titles of metrics by the names of their columns.
     """
 
     opened: OpenedSweep
     score: str
     values: Float[np.ndarray, " member"]
+    titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """The score as text."""
-        return self.score.removeprefix("result.").replace("_", " ")
+        return self.titles.get(self.score, self.score.replace("_", " "))
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether all scores are above zero, such as losses: means are then geometric.
+
+        The mean over settings would be that of those that did not learn.
+        """
+        return bool(np.all(self.values[np.isfinite(self.values)] > 0))
+
+    @property
+    def mean_name(self) -> str:
+        """What means are called."""
+        return "geometric mean" if self.is_positive else "mean"
+
+    def mean(self, scores: Float[np.ndarray, "*axes known"], axis: int = -1) -> Float[np.ndarray, "*axes"]:
+        """Return the mean of scores over an axis."""
+        return _geometric_mean(scores, axis) if self.is_positive else scores.mean(axis=axis)
+
+    def interval(self, scores: Float[np.ndarray, " replicate"]) -> Interval:
+        """Return the mean of the scores of replicates, with its 95 % interval."""
+        return (geometric_mean_interval if self.is_positive else mean_interval)(scores)
 
     @property
     def axes(self) -> list[str]:
@@ -116,33 +148,31 @@ class ScoredSweep:
 def score_sweep(opened: OpenedSweep, score: str) -> ScoredSweep:
     """Return a sweep with a score."""
     summary = opened.summary()
-    names = [
-        str(name)
-        for name in summary.columns
-        if name in ("training_loss", "validation_loss") or str(name).startswith("result.")
-    ]
+    titles = summary.attrs["titles"]
+    names = ["training_loss", "validation_loss", *titles]
     if score not in names:
         raise ValueError(
             f"`score` must be one of {', '.join(names)}, got {score!r}.{suggestion(score, names)}"
         )
     values = summary[score].to_numpy(float)
     is_finished = (summary["state"] == "finished").to_numpy()
-    return ScoredSweep(opened, score, np.where(is_finished, values, np.nan) if is_finished.any() else values)
+    known = np.where(is_finished, values, np.nan) if is_finished.any() else values
+    return ScoredSweep(opened, score, known, titles)
 
 
 def settings_table(results: ScoredSweep) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
-    rows, method = [], interval_method(results.values)
+    rows = []
     for setting, scores in results.combinations():
         units = results.opened.sweep.experiment.units()
         texts = [setting_text(value, units.get(name, ())) for name, value in setting.items()]
-        mean = float(scores.mean()) if scores.size else np.inf
-        rows.append((mean, [*texts, str(scores.size), _interval_text(scores, method), _range_text(scores)]))
+        mean = float(results.mean(scores)) if scores.size else np.inf
+        rows.append((mean, [*texts, str(scores.size), _interval_text(results, scores), _range_text(scores)]))
     rows.sort(key=lambda row: row[0])
     columns = [Column(name.replace("_", " ")) for name in results.axes]
     columns += [
         Column("members"),
-        Column(f"{results.label}, mean and 95 % interval"),
+        Column(f"{results.label}, {results.mean_name} and 95 % interval"),
         Column("lowest to highest"),
     ]
     shown = [Row(str(place), values) for place, (_, values) in enumerate(rows[:MOST_SETTINGS], 1)]
@@ -150,10 +180,10 @@ def settings_table(results: ScoredSweep) -> ResultTable:
     return ResultTable(columns, shown, f"settings by {results.label}, lowest first{more}")
 
 
-def _interval_text(scores: Float[np.ndarray, " member"], method: IntervalMethod) -> str:
+def _interval_text(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> str:
     if scores.size < 2:
         return f"{scores[0]:.4g}" if scores.size else "-"
-    mean, low, high = mean_interval(scores, method=method)
+    mean, low, high = results.interval(scores)
     return f"{mean:.4g} ({low:.4g} to {high:.4g})"
 
 
@@ -224,7 +254,7 @@ def _curves(results: ScoredSweep, axis: str, batch: np.ndarray, losses: np.ndarr
 def _scores(results: ScoredSweep, axis: str) -> RunFigure:
     values = results.opened.sweep.axes[axis]
     figure, ax = plt.subplots(figsize=(max(3.4, 0.6 + 0.5 * len(values)), 2.8), layout="constrained")
-    scores = [results.of_seeds(axis, value, results.values, np.mean) for value in values]
+    scores = [results.of_seeds(axis, value, results.values, results.mean) for value in values]
     draw_setting_scores(
         ax, scores, names=results.texts(axis), axis=results.axis_label(axis), label=results.label
     )
@@ -232,8 +262,8 @@ def _scores(results: ScoredSweep, axis: str) -> RunFigure:
     n = [seed_scores.size for seed_scores in scores]
     caption = (
         f"{results.label.capitalize()} at the end, by {results.axis_label(axis)}: a point for each seed "
-        f"({', '.join(map(str, n))}), its mean over all other settings; the mean and its 95 % interval "
-        "(t, on the scale of logarithms if all scores are above zero). "
+        f"({', '.join(map(str, n))}), its {results.mean_name} over all other settings; their "
+        f"{results.mean_name} and its 95 % interval (t{', of logarithms' if results.is_positive else ''}). "
         f"{REPLICATION}"
     )
     return RunFigure(figure, f"{results.label.capitalize()} by {axis.replace('_', ' ')}", caption)
@@ -248,7 +278,7 @@ def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
         here = results.values[results.has_value(rows, row_value) & results.has_value(columns, column_value)]
         counts[row, column] = np.isfinite(here).sum()
         if counts[row, column]:
-            means[row, column] = np.nanmean(np.where(np.isfinite(here), here, np.nan))
+            means[row, column] = results.mean(here[np.isfinite(here)])
     size = (max(3.4, 1.6 + 0.55 * len(of_columns)), max(2.6, 0.9 + 0.35 * len(of_rows)))
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     draw_setting_map(
@@ -262,14 +292,16 @@ def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
     _tilt(ax, results.texts(columns))
     other_axes = [name for name in results.axes if name not in (rows, columns)]
     over = " and over ".join(["seeds", *other_axes])
+    n_members = f"{int(counts.min())} to {int(counts.max())} members"
     caption = (
-        f"{results.label.capitalize()}: the mean over {int(counts.min())} to {int(counts.max())} members, "
-        f"over {over}. White: not trained. {REPLICATION}"
+        f"{results.label.capitalize()}: the {results.mean_name} over {n_members}, over {over}. "
+        f"White: not trained. {REPLICATION}"
     )
     return RunFigure(figure, f"{results.label.capitalize()} over two settings", caption)
 
 
 def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
+    """Return the geometric mean over an axis."""
     return np.exp(np.log(values).mean(axis=axis))
 
 
@@ -298,7 +330,7 @@ def report_sweep(
     - `opened`: the sweep.
     - `out`: the folder for report.html and figures/; None for that of the sweep.
     - `score`: what settings are compared by, lower is better: a column of `OpenedSweep.summary`, such as
-        "training_loss" or "result.error (mm), noise on, mean".
+        "training_loss" or "result_error_mm_noise_on_mean".
 
     **Raises:** `ValueError` if there is no such score, no member has one yet, or `out` holds something else;
     `SaveError` if something cannot be written.
@@ -316,7 +348,6 @@ def report_sweep(
     notes = [_progress_note(opened)] if opened.unfinished_cells else []
     make_report_folder(out)
     figures, shown = save_and_embed(draw_sweep(results), out / "figures")
-    body = [*_introduction(opened), element("h2", "Best settings"), table(best, "Best settings")]
     if results.score.endswith("loss") and any(
         opened.sweep.experiment.member_settings.get(name) == "task" for name in results.axes
     ):
@@ -325,14 +356,19 @@ def report_sweep(
         )
     if opened.sweep.experiment.select_every is not None:
         notes.append(NOTE)
-    body += map(note, notes)
-    body += [element("h2", "What the settings do"), *shown, *_list_unfinished(opened)]
+    sections = {
+        "Best settings": [table(best, "Best settings"), *map(note, notes)],
+        "What the settings do": figure_grid(shown),
+        **_list_unfinished(opened),
+    }
     selection = ", ".join(f"{name}={opened.sweep.axes[name][0]!r}" for name in opened.sweep.cell_axes)
     code = _CODE.format(path=repr(str(opened.folder.path)), selection=selection)
-    body += [element("h2", "Open this sweep in Python"), element("pre", element("code", code))]
+    code_box = scroll_box("Python code", element("pre", element("code", code)))
+    sections["Open this sweep in Python"] = [code_box]
     page = out / REPORT
     title = f"{opened.sweep.experiment.name}: sweep {opened.folder.path.resolve().name}"
-    return WrittenReport(page, write_page(page, title, body), figures, f"{sweep_table(opened)}\n\n{best}")
+    n_bytes = write_page(page, title, _introduction(opened), sections)
+    return WrittenReport(page, n_bytes, figures, f"{sweep_table(opened)}\n\n{best}")
 
 
 def _progress_note(opened: OpenedSweep) -> str:
@@ -364,10 +400,10 @@ def _introduction(opened: OpenedSweep) -> list[Html]:
     return [element("p", one_line(about)), named_values("Axes", values)]
 
 
-def _list_unfinished(opened: OpenedSweep) -> list[Html]:
+def _list_unfinished(opened: OpenedSweep) -> dict[str, list[Html]]:
     """List the cells that are not finished, with what is wrong with them."""
     if not opened.unfinished_cells:
-        return []
+        return {}
     values = {}
     for number in opened.unfinished_cells[:MOST_CELLS]:
         problem = opened.problem_of(number)
@@ -377,4 +413,4 @@ def _list_unfinished(opened: OpenedSweep) -> list[Html]:
     n_more = len(opened.unfinished_cells) - len(values)
     more = [element("p", f"And {n_more} more.")] if n_more else []
     command = element("p", f"To train them: {opened.folder.command('resume')}")
-    return [element("h2", "Cells that are not finished"), named_values("Cells", values), *more, command]
+    return {"Cells that are not finished": [named_values("Cells", values), *more, command]}

@@ -17,6 +17,7 @@ from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
 from popsim.sweeps._index_comparison import compare_layouts, compare_results
+from popsim.sweeps._summary_columns import metric_columns, metric_title
 from popsim.sweeps.cells import DescribedSweep
 from popsim.sweeps.entries import DAMAGED, FINISHED, NOT_STARTED, STATES
 from popsim.sweeps.folder import SweepFolder
@@ -143,8 +144,10 @@ class OpenedSweep:
 
         Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
         of its batches; the batch from which on the member is frozen or stopped (-1 for never), its last
-        losses in training and validation, and its metrics, named "result." and as in the table of a
-        run; NaN for what is not known. Damaged cells are named in a warning.
+        losses in training and validation, and its metrics; NaN for what is not known. All names are
+        identifiers, for `query`: "error (mm), noise on, mean" of the table of a run is the column
+        "result_error_mm_noise_on_mean", and the attribute `attrs["titles"]` has the former by the latter.
+        Damaged cells are named in a warning.
 
         **Arguments:**
 
@@ -166,9 +169,12 @@ class OpenedSweep:
         for name in ("frozen_from", "stopped_from", "training_loss", "validation_loss"):
             unknown = np.full(self.sweep.n_members, np.nan)
             columns[name] = self.index.members.get(name, unknown)[self._members]
-        for name in sorted(set(self.index.members) - set(columns)):
-            columns[name] = self.index.members[name][self._members]
-        return pandas.DataFrame(columns).rename_axis("member")
+        metrics = metric_columns(sorted(set(self.index.members) - set(columns)))
+        for column, stored in metrics.items():
+            columns[column] = self.index.members[stored][self._members]
+        table = pandas.DataFrame(columns).rename_axis("member")
+        table.attrs["titles"] = {column: metric_title(stored) for column, stored in metrics.items()}
+        return table
 
     @functools.cached_property
     def history(self) -> Any:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgb
 
 from popsim.analysis.behaviour import (
     choice_fractions,
@@ -94,6 +95,16 @@ def test_the_band_of_an_adaptation_course_is_of_the_mean_over_members(ax):
         draw_adaptation_time_course(ax, np.array([0, 5]), values, label="field", confidence=1.5)
     with pytest.raises(ValueError, match="`values` must be finite"):
         draw_adaptation_time_course(ax, np.array([0, 5]), np.where(values > 2, np.nan, values), label="field")
+
+
+def test_two_courses_on_one_axes_have_two_colours(ax):
+    values = np.array([[-1.0, 1.0], [1.0, 3.0]])
+    for label in ("field", "washout"):
+        draw_adaptation_time_course(ax, np.array([0, 5]), values, label=label)
+    handles = ax.get_legend_handles_labels()[0]
+    assert handles[0].get_color() != handles[1].get_color()
+    for line, band in zip(handles, ax.collections, strict=True):
+        np.testing.assert_allclose(band.get_facecolor()[0, :3], to_rgb(line.get_color()))
 
 
 def test_a_two_state_course_shows_states_of_trials_and_shades_clamps(ax):

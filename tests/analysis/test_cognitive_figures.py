@@ -21,8 +21,7 @@ def test_an_input_comes_at_its_event(monkeypatch):
     run = types.SimpleNamespace(
         task=task, history=None, evaluate=lambda: types.SimpleNamespace(states=states)
     )
-    monkeypatch.setattr(cognitive_figures, "draw_learning", lambda run: lambda ax: ax)
-    monkeypatch.setattr(cognitive_figures, "learning_caption", lambda run: "")
+    monkeypatch.setattr(cognitive_figures, "draw_learning_figures", lambda run: {})
     figures = Cognitive().draw_figures(run)
     name = next(name for name in sorted(trials.inputs) if "fixation" in name)
     ax = next(ax for ax in figures["trials"].figure.axes if ax.get_ylabel() == name)

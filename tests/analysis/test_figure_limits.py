@@ -50,6 +50,7 @@ GIVEN = {
     "draw_ensemble_band": lambda s, n: ((s * np.arange(n, dtype=float), s * noise(3, n)), {}),
     "draw_explained_variance": lambda s, n: ((np.full((2, n), 1 / n),), {}),
     "draw_fixed_points": lambda s, n: ((s * noise(n, 2), np.zeros(n, int)), {}),
+    "draw_direction_key": lambda s, n: ((), {}),
     "draw_hand_paths": lambda s, n: (
         (s * noise(2, 1, n, 2), np.zeros((1, 2)), np.full((1, 2), float(s))),
         {},

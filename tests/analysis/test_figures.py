@@ -7,6 +7,7 @@ from popsim.analysis.figures import (
     STYLE_SHEET,
     direction_colors,
     draw_channels,
+    draw_direction_key,
     draw_hand_paths,
     draw_hidden_activity,
     draw_learning_curves,
@@ -25,10 +26,13 @@ from popsim.analysis.figures.style import COLORS
 def test_learning_curves_have_thin_members_and_their_geometric_mean(ax):
     loss = np.array([[1.0, 4.0], [0.01, 0.04]])
     assert draw_learning_curves(ax, np.arange(2), loss) is ax
-    *members, mean = ax.lines
+    mean, *members = ax.lines
     assert len(members) == 2 and all(line.get_linewidth() < mean.get_linewidth() for line in members)
     np.testing.assert_allclose(mean.get_ydata(), [2.0, 0.02])
+    assert mean.get_zorder() > members[0].get_zorder()
     assert ax.get_yscale() == "log" and ax.get_xlabel() == "training batch"
+    draw_learning_curves(ax, np.arange(2), loss, label="other")
+    assert len({line.get_color() for line in ax.lines}) == 2
 
 
 def test_muscle_activations_have_a_named_line_each(ax):
@@ -53,6 +57,13 @@ def test_hand_paths_are_in_centimetres_and_begin_at_the_start(ax):
     x, y = ax.lines[0].get_data()
     assert (x[0], y[0]) == (0.0, 0.0) and (x[-1], y[-1]) == (10.0, 10.0)
     assert ax.patches[0].center == (10.0, 10.0) and "cm" in ax.get_xlabel()
+
+
+def test_the_key_of_directions_has_their_colours(ax):
+    assert draw_direction_key(ax, label="target") is ax and ax.get_title() == "target"
+    angles = np.array([np.arctan2(*line.get_xydata()[-1, ::-1]) for line in ax.lines])
+    np.testing.assert_allclose(np.sort(np.mod(angles, 2 * np.pi)), np.arange(8) * np.pi / 4, atol=1e-9)
+    np.testing.assert_allclose([line.get_color() for line in ax.lines], direction_colors(angles))
 
 
 def test_speed_profiles_start_at_the_first_step(ax):

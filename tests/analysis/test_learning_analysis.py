@@ -138,6 +138,30 @@ def test_savings_are_paired_over_members():
     assert (none.difference, none.low, none.high, none.test.p) == (0.0, 0.0, 0.0, 1.0)
 
 
+def test_a_course_that_crosses_its_criterion_back_is_named():
+    first, second = courses(np.array([40.0, 30.0, 50.0])), courses(np.array([20.0, 15.0, 25.0]))
+    late = int(np.flatnonzero(first[:, 1] < 0.3)[0])
+    second[late : late + 3, 1] = 1.0  # learned sooner, and forgotten for a while
+    assert savings_in_rate(first, second, BATCH, key=KEY).saved[1] > 0
+    found = savings_in_time(first, second, BATCH, 0.5, key=KEY)  # without a warning: the mean is positive
+    assert found.saved[1] < 0 < found.comparison.difference
+    second[-9:-6] = 1.0
+    said = "of 0 members in `first` and of 3 in `second`, of 3, .* stay at it -.* first meet it [+]"
+    with pytest.warns(UserWarning, match=said):
+        found = savings_in_time(first, second, BATCH, 0.5, key=KEY)
+    assert (
+        found.comparison.difference < 0 < savings_in_rate(first, second, BATCH, key=KEY).comparison.difference
+    )
+
+
+def test_savings_print_the_answer_and_not_the_null():
+    first, second = courses(np.array([40.0, 30.0, 50.0])), courses(np.array([20.0, 15.0, 25.0]))
+    found = savings_in_time(first, second, BATCH, 0.5, key=KEY)
+    said = str(found)
+    assert f"difference={found.comparison.difference:.4g}" in said and "p=0.25, all 8 labellings" in said
+    assert "array" not in said and len(said) < 250 and str(found.comparison.test) in said
+
+
 def test_members_that_fail_are_left_out_of_the_savings():
     first, second = courses(np.array([40.0, 30.0, 50.0])), courses(np.array([20.0, 20.0, 20.0]))
     first[:, 1] = 1.0

@@ -9,6 +9,7 @@ from popsim.analysis.statistics import (
     bootstrap_members,
     bootstrap_members_and_trials,
     fit_mixed_model,
+    geometric_mean_interval,
     interval_method,
     long_table,
     mean_interval,
@@ -54,6 +55,18 @@ def test_intervals_of_positive_values_are_positive_and_hold_the_mean_as_often(ge
         interval_method(losses) == interval_method(np.append(losses, np.nan)) == "log t"
         and interval_method(np.zeros(1)) == "t"
     )
+
+
+def test_the_geometric_mean_and_its_interval_are_those_of_logarithms(generator):
+    losses = np.exp(generator.normal(size=(6, 2000)))
+    interval = geometric_mean_interval(losses, confidence=0.9)
+    np.testing.assert_allclose(interval.estimate, stats.gmean(losses))
+    by_scipy = stats.ttest_1samp(np.log(losses), 0).confidence_interval(0.9)
+    np.testing.assert_allclose(interval.low, np.exp(by_scipy.low))
+    np.testing.assert_allclose(interval.high, np.exp(by_scipy.high))
+    assert abs(coverage(interval, 1.0) - 0.9) < 4 * (0.1 * 0.9 / 2000) ** 0.5
+    with pytest.raises(ValueError, match="`values` must be above zero"):
+        geometric_mean_interval(np.array([0.0, 1.0]))
 
 
 @pytest.mark.parametrize("method, expected", [("BCa", 0.93), ("percentile", 0.93)])

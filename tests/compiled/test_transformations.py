@@ -41,7 +41,7 @@ NOT_PURE = {
         linear_cka matrix_permutation_test member_map pairwise principal_patterns procrustes_angle
         procrustes_distance rbf_cka representational_dissimilarities svcca_distance
         analysis.statistics: bootstrap_members bootstrap_members_and_trials fit_mixed_model long_table
-        mean_interval interval_method paired_comparison
+        mean_interval geometric_mean_interval interval_method paired_comparison
         analysis.trainables: arrays_by_name change_singular_values distance_from_start distance_travelled
         effective_rank final_modes gaussian_participation_ratio gaussian_singular_values input_output_change
         loss_along_line member_alignment mode_strengths participation_ratio_of_singular_values recorded_arrays

@@ -80,6 +80,7 @@ CALLS = {
         {"dt": 0.01, "n_components": 2, "n_draws": 2, "key": KEY},
     ),
     (statistics, "mean_interval"): ((MEMBERS,), {}),
+    (statistics, "geometric_mean_interval"): ((np.exp(MEMBERS),), {}),
     (statistics, "interval_method"): ((MEMBERS,), {}),
     (statistics, "bootstrap_members"): ((MEMBERS,), {"n_resamples": 50, "key": KEY}),
     (statistics, "bootstrap_members_and_trials"): ((MEMBERS,), {"n_resamples": 50, "key": KEY}),

@@ -189,6 +189,7 @@ def test_its_activity_is_drawn(trained, as_users_run):
     run = types.SimpleNamespace(
         task=task,
         ensemble=after,
+        models=lambda *, batch: after,
         evaluate=lambda ensemble: popsim.evaluate_ensemble(ensemble, task, key=KEY),
         history=types.SimpleNamespace(**losses, **batches),
         experiment=types.SimpleNamespace(batch_size=4, log_step=2, n_members=2),

@@ -63,7 +63,7 @@ def test_a_note_of_an_earlier_state_is_not_believed(sound, tmp_path):
     opened = open_sweep(path)
     with pytest.warns(UserWarning, match="are damaged, and NaN: 1"):
         table = opened.summary()
-    assert table["result.tau (ms)"].tolist()[:2] == [1e3, 2e3]
+    assert table["result_tau_ms"].tolist()[:2] == [1e3, 2e3]
     assert opened.counts["damaged"] == 1 and "zarr.json" in opened.problem_of(1)
 
 

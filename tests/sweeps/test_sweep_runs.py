@@ -104,9 +104,16 @@ def test_the_summary_has_a_row_for_each_member(trained):
     opened = open_sweep(trained)
     summary = opened.summary()
     assert len(summary) == SWEEP.n_members == 24 and set(summary["state"]) == {"finished"}
-    assert summary["result.tau (ms)"].notna().all() and (summary["frozen_from"] == -1).all()
+    assert summary["result_tau_ms"].notna().all() and (summary["frozen_from"] == -1).all()
+    assert len(summary.query("result_tau_ms > 0 and rate == 0.01")) == 12
+    assert summary.attrs["titles"] == {"result_tau_ms": "tau (ms)"}
+    assert all(name.isidentifier() for name in summary.columns)
     run = opened.run(3)
     rows = summary[summary["cell"] == 3]
+    results = run.results()
+    assert [column.name for column in results.columns] == ["rate", "hidden_noise", "seed", "tau"]
+    expected = rows[["rate", "hidden_noise", "seed"]].map(str).values.tolist()
+    assert [list(row.values[:3]) for row in results.rows] == expected
     np.testing.assert_allclose(
         rows["validation_loss"], run.history.total_validation_loss.values[-1], rtol=1e-6
     )
@@ -192,7 +199,7 @@ def test_show_export_and_info(copied, capsys, tmp_path):
     page = (copied / "report.html").read_text()
     assert "Best settings" in page and "seeds" in page and page.count("<figure>") == 9
     assert (copied / "figures" / "rate_n_units.png").exists()
-    main([*swept, "show", str(copied), "--score", "result.tau (ms)", "--out", str(tmp_path / "shown")])
+    main([*swept, "show", str(copied), "--score", "result_tau_ms", "--out", str(tmp_path / "shown")])
     main(
         [
             *swept,

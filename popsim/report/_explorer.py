@@ -1,0 +1,192 @@
+"""The charts of a run that follow the choice of a member, a condition and a training batch."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.colors import to_hex
+
+from popsim.analysis.behaviour import hand_speed
+from popsim.analysis.figures import direction_colors
+from popsim.analysis.figures.style import COLORS
+from popsim.experiments.run import Run
+from popsim.networks.activity import defines_activity, unit_activity
+from popsim.noise import without_noise
+from popsim.report._html import Html, element
+from popsim.trial import Trial, n_trials
+
+MOST_BATCHES, MOST_CONDITIONS = 8, 8
+MOST_STEPS, MOST_ACTIVITY_STEPS, MOST_UNITS, MOST_CHANNELS = 50, 25, 32, 8
+MOST_BYTES = 1_500_000  # of all numbers, before they are encoded
+TITLE = "Members, conditions and batches"
+
+Course = Float[np.ndarray, "member trial time channel"]
+
+
+def explorer_elements(run: Run) -> list[Html]:
+    """Return the charts of a finished run, as elements that `explorer.js` fills.
+
+    They show the validation trials without noise, by the networks before training, after some of the batches
+    whose trainables were kept, and at the end.
+
+    **Arguments:**
+
+    - `run`: a finished run.
+    """
+    trials = run.task.validation_trials()
+    conditions = _evenly_spaced(n_trials(trials), MOST_CONDITIONS)
+    ensembles = _kept_ensembles(run)
+    courses = [_courses_of(run, ensemble, conditions) for ensemble in ensembles.values()]
+    n_members = run.experiment.n_members
+    n_bytes = sum(course[0].size * _width(name) for of_batch in courses for name, course in of_batch.items())
+    n_shown = max(1, min(n_members, MOST_BYTES // n_bytes))
+    dt = float(np.ravel(trials.timeline.dt)[0])
+    charts = [
+        _chart(name, [of_batch[name][:n_shown] for of_batch in courses], dt, trials, conditions)
+        for name in courses[0]
+    ]
+    names = _condition_names(trials, conditions)
+    content = {
+        "choices": {"member": _member_names(run, n_shown), "condition": names, "batch": list(ensembles)},
+        "colors": _condition_colors(trials, conditions),
+        "charts": charts,
+    }
+    members = f"{n_shown} of {n_members} members" if n_shown < n_members else f"{n_members} members"
+    about = (
+        f"{len(names)} of {n_trials(trials)} validation trials without noise, by {members}, before training, "
+        f"after {len(ensembles) - 2} batches that were kept, and at the end. Some time steps and units are "
+        "left out, and numbers are rounded: the run has all of them."
+    )
+    return [
+        element("p", about),
+        element("noscript", element("p", "These charts need JavaScript; the figures of this page do not.")),
+        element("div", attributes={"id": "explorer", "class": "explorer"}),
+        json_block("explorer-data", content),
+    ]
+
+
+def json_block(name: str, content: Any) -> Html:
+    """Return an element that holds JSON, which text in it cannot end: it has no `<`, `>` and `&`.
+
+    **Arguments:**
+
+    - `name`: the id of the element.
+    - `content`: what can be written as JSON.
+    """
+    text = json.dumps(content, allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return element("script", Html(text), attributes={"type": "application/json", "id": name})
+
+
+def _evenly_spaced(count: int, most: int) -> Int[np.ndarray, " shown"]:
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int))
+
+
+def _kept_ensembles(run: Run) -> dict[str, Any]:
+    """Return the ensemble before training, after some kept batches, and at the end, by their names."""
+    dataset, end = run.history.dataset, run.n_batches_trained
+    kept = dataset["trainables_batch"].values if "trainables_batch" in dataset.coords else np.zeros(0, int)
+    kept = kept[kept + 1 < end]
+    batches = kept[_evenly_spaced(kept.size, MOST_BATCHES - 2)] if kept.size else kept
+    ensembles = {"before training": run.models(batch=-1)}
+    ensembles |= {f"after {batch + 1} batches": run.models(batch=int(batch)) for batch in batches}
+    return {**ensembles, f"after {end} batches": run.ensemble}
+
+
+def _courses_of(run: Run, ensemble: Any, conditions: Int[np.ndarray, " shown"]) -> dict[str, Course]:
+    """Return what is shown of an ensemble in some validation trials, by the name of the chart."""
+    quiet = without_noise(ensemble)
+    states = run.evaluate(quiet).states
+    courses: dict[str, Any] = {}
+    if hasattr(states, "cursor"):
+        courses["path"] = 100 * np.asarray(states.cursor.position)
+        courses["speed"] = np.asarray(hand_speed(states.hand))[..., None]
+    elif hasattr(getattr(states, "network", None), "output"):
+        courses["outputs"] = np.asarray(states.network.output)[..., :MOST_CHANNELS]
+    if defines_activity(quiet, states):
+        units = np.asarray(unit_activity(quiet, states))
+        courses["activity"] = units[..., _evenly_spaced(units.shape[-1], MOST_UNITS)]
+    return {
+        name: course[:, conditions][:, :, _shown_steps(name, course.shape[2])].astype(float)
+        for name, course in courses.items()
+    }
+
+
+def _shown_steps(name: str, n_steps: int) -> Int[np.ndarray, " shown"]:
+    return _evenly_spaced(n_steps, MOST_ACTIVITY_STEPS if name == "activity" else MOST_STEPS)
+
+
+def _width(name: str) -> int:
+    """Return how many bytes a number of a chart takes."""
+    return 1 if name == "activity" else 2
+
+
+def _chart(
+    name: str, courses: list[Course], dt: float, trials: Trial, conditions: Int[np.ndarray, " shown"]
+) -> dict[str, Any]:
+    """Return a chart as JSON: its numbers over (batch, member, condition, time, channel), and its labels."""
+    steps = _shown_steps(name, trials.timeline.n_steps)
+    rounded = [round_numbers(course, _width(name)) for course in courses]
+    chart: dict[str, Any] = {
+        "name": name,
+        "times": [round(dt * (step + 1), 6) for step in steps.tolist()],
+        "shape": [len(courses), *courses[0].shape],
+        "low": [low for _, low, _ in rounded],
+        "step": [step for _, _, step in rounded],
+        "bytes": _width(name),
+        "values": base64.b64encode(b"".join(codes for codes, _, _ in rounded)).decode("ascii"),
+    }
+    if name == "path":
+        chart["targets"] = np.round(100 * np.asarray(trials.targets.position)[conditions, -1], 3).tolist()
+    return chart
+
+
+def round_numbers(values: Float[np.ndarray, "..."], n_bytes: int) -> tuple[bytes, float, float]:
+    """Return numbers as whole ones of 1 or 2 bytes, little-endian, with the lowest number and the step.
+
+    The largest whole number stands for what is not finite.
+    """
+    largest = 2 ** (8 * n_bytes) - 2
+    is_finite = np.isfinite(values)
+    low, high = (float(end(values[is_finite])) if is_finite.any() else 0.0 for end in (np.min, np.max))
+    step = (high - low) / largest or 1.0
+    codes = np.where(is_finite, np.round((np.where(is_finite, values, low) - low) / step), largest + 1)
+    return codes.astype(f"<u{n_bytes}").tobytes(), low, step
+
+
+def _member_names(run: Run, n_shown: int) -> list[str]:
+    labels = run.member_labels()
+    names = []
+    for member in range(n_shown):
+        settings = ", ".join(f"{name} {texts[member]}" for name, texts in labels.items())
+        names.append(f"member {member}{f' ({settings})' if settings else ''}")
+    return names
+
+
+def _condition_names(trials: Trial, conditions: Int[np.ndarray, " shown"]) -> list[str]:
+    """Return the number of each trial with what distinguishes it from others."""
+    columns: Mapping[str, np.ndarray] = {
+        name: np.asarray(values)[conditions]
+        for name, values in trials.conditions.items()
+        if np.ndim(values) == 1 and len(np.unique(np.asarray(values)[conditions])) > 1
+    }
+    return [
+        ", ".join([f"trial {trial}", *(_value_text(name, column[row]) for name, column in columns.items())])
+        for row, trial in enumerate(conditions.tolist())
+    ]
+
+
+def _value_text(name: str, value: Any) -> str:
+    return f"{name} {np.degrees(value):.0f}°" if name == "direction" else f"{name} {value:.3g}"
+
+
+def _condition_colors(trials: Trial, conditions: Int[np.ndarray, " shown"]) -> list[str]:
+    """Return the colour of each trial: that of its direction, if it has one."""
+    direction = trials.conditions.get("direction")
+    if direction is None:
+        return [COLORS[row % len(COLORS)] for row in range(conditions.size)]
+    return [to_hex(color) for color in direction_colors(np.asarray(direction)[conditions])]
