@@ -73,6 +73,9 @@ def animate_body(
     ]
     for ax, title in zip(panels, titles, strict=False):
         ax.set_title(title)
+    for ax in panels:
+        if len(ax.get_shared_y_axes().get_siblings(ax)) > 1:
+            ax.label_outer()
     clocks = [
         ax.text(0.97, 0.97, "", transform=ax.transAxes, ha="right", va="top", fontsize=7, zorder=8)
         for ax in panels

@@ -16,7 +16,7 @@ from typing import Annotated, Any, NoReturn, Union
 import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
-from popsim.cli._commands import Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
+from popsim.cli._commands import Animate, Compare, Export, Info, List, Resume, Show, ShowTask, Sweep, Train
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
@@ -30,6 +30,7 @@ COMMANDS = {
     "show": Show,
     "compare": Compare,
     "show-task": ShowTask,
+    "animate": Animate,
     "export": Export,
     "list": List,
 }
