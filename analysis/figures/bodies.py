@@ -161,6 +161,8 @@ BONE, JOINT, PATH, TARGET, CURSOR, FORCE = "#C9C9C9", "#555555", "#0072B2", "#00
 ACTIVATION_COLORS = LinearSegmentedColormap.from_list(
     "activation", ["#E9DCD3", "#F2A65A", "#D55E00", "#7A1200"]
 )
+NARROWEST, MARGIN = 0.6, 0.06  # of the longer side of the view: the shorter side, and what is around all
+HEADROOM = 0.12  # of the height: where the time and the key of the force are written
 FORCE_LENGTH = 0.22  # of the width of the view: the arrow of the largest force
 TARGET_SIZE, SHOWN_SIZE, HAND_SIZE = 9.0, 11.0, 5.0  # points
 
@@ -193,10 +195,14 @@ class BodyScale:
         corners = 100 * np.concatenate([place.reshape(-1, 2) for place in places])
         corners = corners[np.isfinite(corners).all(axis=1)]
         activations = [motion.activation.max() for motion in motions if motion.activation is not None]
-        forces = [np.linalg.norm(motion.force, axis=1).max() for motion in motions if motion.force is not None]
-        low, high = corners.min(axis=0), corners.max(axis=0)
-        margin = max(0.06 * float((high - low).max()), 0.5)
-        return cls(low - margin, high + margin, max([*activations, 1e-3]), max([*forces, 0.0]))
+        forces = [
+            np.linalg.norm(motion.force, axis=1).max() for motion in motions if motion.force is not None
+        ]
+        middle = (corners.max(axis=0) + corners.min(axis=0)) / 2
+        width = corners.max(axis=0) - corners.min(axis=0)
+        half = np.maximum(width, NARROWEST * width.max()) / 2 + max(MARGIN * float(width.max()), 0.5)
+        headroom = np.array([0.0, HEADROOM * 2 * half[1]])
+        return cls(middle - half, middle + half + headroom, max([*activations, 1e-3]), max([*forces, 0.0]))
 
     @property
     def muscle_colors(self) -> ScalarMappable:
@@ -306,7 +312,7 @@ def _muscle_lines(ax: Axes, motion: BodyMotion, scale: BodyScale) -> LineCollect
         lines = LineCollection([], linewidths=3.0, zorder=3, capstyle="round", joinstyle="round", **colors)
     else:
         places = 0.04 + 0.035 * np.arange(n_muscles)
-        bars = [[(place, 0.92), (place, 0.98)] for place in places]
+        bars = [[(place, 0.03), (place, 0.1)] for place in places]
         lines = LineCollection(bars, linewidths=5.0, transform=ax.transAxes, zorder=3, **colors)
     ax.add_collection(lines, autolim=False)
     return lines
@@ -315,10 +321,7 @@ def _muscle_lines(ax: Axes, motion: BodyMotion, scale: BodyScale) -> LineCollect
 def _force_arrow(ax: Axes, scale: BodyScale) -> Any:
     length = FORCE_LENGTH * float((scale.high - scale.low).max())
     arrow = ax.quiver(
-        [np.nan],
-        [np.nan],
-        [0.0],
-        [0.0],
+        *np.zeros((4, 1)),
         angles="xy",
         scale_units="xy",
         scale=scale.force / length,
@@ -328,5 +331,6 @@ def _force_arrow(ax: Axes, scale: BodyScale) -> Any:
         zorder=7,
         minlength=0.0,
     )
-    ax.quiverkey(arrow, 0.08, 0.05, scale.force, f"{scale.force:.2g} N", labelpos="E", coordinates="axes")
+    tip = 0.04 + length / float(scale.high[0] - scale.low[0])
+    ax.quiverkey(arrow, tip, 0.96, scale.force, f"{scale.force:.2g} N", labelpos="E", coordinates="axes")
     return arrow

@@ -65,5 +65,7 @@ def _trials(run: Any, command: Animate) -> tuple[int, ...]:
         try:
             conditions[name] = float(value)
         except ValueError:
-            raise ValueError(f"`conditions` must be NAME=VALUE, such as direction=1.57, got {text!r}.") from None
+            raise ValueError(
+                f"`conditions` must be NAME=VALUE, such as direction=1.57, got {text!r}."
+            ) from None
     return tuple(find_trials(run, conditions))
