@@ -1,26 +1,22 @@
 """Figures of weights."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Complex, Float
-from matplotlib.animation import FuncAnimation, PillowWriter
+from matplotlib.animation import FuncAnimation
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.ticker import NullFormatter
 
-from popsim._checks import check_positive
-from popsim._text_checks import check_path
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
 from popsim.analysis.figures.style import extend_limits
 
 __all__ = [
     "draw_weight_matrix",
     "animate_weight_matrix",
-    "save_animation",
     "draw_weight_history",
     "draw_change_spectrum",
     "draw_recurrent_eigenvalues",
@@ -79,16 +75,6 @@ def animate_weight_matrix(
     figure = ax.get_figure()
     assert isinstance(figure, Figure)
     return FuncAnimation(figure, show, frames=weights.shape[0], interval=100)
-
-
-def save_animation(animation: FuncAnimation, path: str | Path, *, frames_per_second: float = 10.0) -> Path:
-    """Write an animation as a GIF with pillow, and return its path."""
-    check_path("path", path)
-    if Path(path).suffix != ".gif":
-        raise ValueError(f"`path` must end with .gif, got {path}.")
-    check_positive("frames_per_second", frames_per_second)
-    animation.save(Path(path), writer=PillowWriter(fps=frames_per_second))  # pyright: ignore[reportArgumentType]
-    return Path(path)
 
 
 def draw_weight_history(

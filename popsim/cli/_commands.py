@@ -196,6 +196,40 @@ class ShowTask:
 
 
 @dataclasses.dataclass(frozen=True)
+class Animate:
+    """Write a movie of the body of a run: members side by side, or early, middle and late training."""
+
+    path: RunPath
+    out: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """the movie, GIF, HTML or, by ffmpeg, MP4; by default figures/movie.gif in the run"""
+    members: Annotated[tuple[int, ...], tyro.conf.arg(metavar="NUMBER ...")] = (0,)
+    """the networks that are shown side by side"""
+    batches: Annotated[tuple[str, ...], tyro.conf.arg(metavar="BATCH ...")] = ("last",)
+    """stages of training that are shown: start, first, middle, last, or numbers of batches whose weights
+    were kept"""
+    trials: Annotated[tuple[int, ...] | None, tyro.conf.arg(metavar="NUMBER ...")] = None
+    """validation trials that are played one after another; by default the first"""
+    conditions: Annotated[tuple[str, ...] | None, tyro.conf.arg(metavar="NAME=VALUE ...")] = None
+    """in place of their numbers, conditions of the trials, such as direction=1.57"""
+    speed: float = 1.0
+    """1 is real time, 0.25 slow motion"""
+    frames_per_second: float = 25.0
+    """pictures per second of the movie, in a GIF at most 50"""
+    trail: float = 2.0
+    """how much of the path of the hand is shown, in s"""
+    without_noise: tyro.conf.FlagCreatePairsOff[bool] = False
+    """show the networks without noise"""
+    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    """replace an existing movie"""
+
+    def run(self) -> None:
+        """Write the movie and print its path; all arguments are checked first."""
+        from popsim.cli._animate import write_movie
+
+        print(write_movie(self))
+
+
+@dataclasses.dataclass(frozen=True)
 class Export:
     """Export a run (ensemble, history, states, figures) or the results of a sweep for other software."""
 

@@ -17,7 +17,19 @@ import tyro
 
 from popsim._text_checks import check_path, check_text, one_line, printable, suggestion
 from popsim._waiting import waiting_line
-from popsim.cli._commands import Compare, Export, Info, Init, List, Resume, Show, ShowTask, Sweep, Train
+from popsim.cli._commands import (
+    Animate,
+    Compare,
+    Export,
+    Info,
+    Init,
+    List,
+    Resume,
+    Show,
+    ShowTask,
+    Sweep,
+    Train,
+)
 from popsim.cli._messages import modules_of, notes_of, summarize_error_box, use_option_names
 from popsim.version import __version__
 
@@ -31,6 +43,7 @@ COMMANDS = {
     "show": Show,
     "compare": Compare,
     "show-task": ShowTask,
+    "animate": Animate,
     "export": Export,
     "init": Init,
     "list": List,

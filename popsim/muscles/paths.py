@@ -69,6 +69,15 @@ class AbstractMusclePath(eqx.Module):
     def with_muscle(self, other: "AbstractMusclePath") -> "AbstractMusclePath":
         """Return the paths of these muscles followed by those of `other`."""
 
+    def world_points(
+        self, configuration: Float[Array, " coordinates"]
+    ) -> tuple[Float[Array, "_ space"], ...] | None:
+        """Return the points of each muscle in the world, in m, from origin to insertion.
+
+        None, the default, if only the length is known, as of a `PolynomialPath`: then no muscle has a place.
+        """
+        return None
+
 
 def as_lengths(name: str, value: Any) -> Array:
     """Return `value` as a finite array of shape (muscles,), or raise `ValueError`."""
@@ -363,8 +372,15 @@ class StraightPath(AbstractMusclePath):
         self.segments = tuple(tuple(int(segment) for segment, _ in muscle) for muscle in muscles)
 
     def length(self, configuration: Float[Array, " coordinates"]) -> Float[Array, " muscles"]:
-        return jnp.stack(
-            [self._length(configuration, *muscle) for muscle in zip(self.segments, self.points, strict=True)]
+        return jnp.stack([_summed_distance(places) for places in self.world_points(configuration)])
+
+    def world_points(
+        self, configuration: Float[Array, " coordinates"]
+    ) -> tuple[Float[Array, "_ space"], ...]:
+        """Return the points of each muscle in the world, in m, from origin to insertion."""
+        return tuple(
+            jnp.stack([self.placement.place(configuration, *fixed) for fixed in zip(*muscle, strict=True)])
+            for muscle in zip(self.segments, self.points, strict=True)
         )
 
     def with_muscle(self, other: AbstractMusclePath) -> "StraightPath":
@@ -378,12 +394,12 @@ class StraightPath(AbstractMusclePath):
         ]
         return StraightPath(self.placement, muscles)
 
-    def _length(self, configuration: Array, segments: tuple[int, ...], points: Array) -> Array:
-        places = [self.placement.place(configuration, *fixed) for fixed in zip(segments, points, strict=True)]
-        steps = jnp.diff(jnp.stack(places), axis=0)
-        squares = jnp.sum(steps**2, axis=1)
-        apart = squares > 0  # the gradient of the square root is infinite at zero
-        return jnp.sum(jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0))
+
+def _summed_distance(places: Float[Array, "point space"]) -> Float[Array, ""]:
+    steps = jnp.diff(places, axis=0)
+    squares = jnp.sum(steps**2, axis=1)
+    apart = squares > 0  # the gradient of the square root is infinite at zero
+    return jnp.sum(jnp.where(apart, jnp.sqrt(jnp.where(apart, squares, 1.0)), 0.0))
 
 
 def _positions(positions: list[Any]) -> Array:

@@ -119,6 +119,21 @@ class AbstractPlant(eqx.Module):
     def proprioception(self, state: PyTree[Array]) -> Float[Array, " features"]:
         """Return the proprioceptive signals in SI units, such as joint angles and joint velocities."""
 
+    def skeleton_points(self, state: PyTree[Array]) -> Float[Array, "point space"]:
+        """Return the points of the body in the world, in m, from its base over the joints to the hand.
+
+        Segments are straight lines from each point to the next. By default the hand is the only point, as of
+        a mass; a body with segments overrides this method, and figures then draw them.
+
+        Of a trial, `jax.vmap(plant.skeleton_points)(states.plant)` has the axes (time, point, space); one
+        more `jax.vmap` takes the states of several trials.
+
+        **Arguments:**
+
+        - `state`: the state of the body at one time.
+        """
+        return self.hand(state).position[None]
+
 
 def evaluate_rate(plant: AbstractPlant, rate: RateFn, t: ArrayLike, state: PyTree[Array]) -> PyTree[Array]:
     """Return the result of a `rate` of `plant.step_functions`, checked."""

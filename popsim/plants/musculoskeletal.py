@@ -238,6 +238,17 @@ class MusculoskeletalPlant(AbstractPlant):
     def hand(self, state: MusculoskeletalState) -> HandState:
         return self.skeleton.hand(state.skeleton)
 
+    def skeleton_points(self, state: MusculoskeletalState) -> Float[Array, "point space"]:
+        """Return the points of the skeleton, in m."""
+        return self.skeleton.skeleton_points(state.skeleton)
+
+    def muscle_points(self, state: MusculoskeletalState) -> tuple[Float[Array, "_ space"], ...] | None:
+        """Return the points of each muscle in the world, in m, from origin to insertion.
+
+        None if `path` has no geometry, as that of `arm26`: see `AbstractMusclePath.world_points`.
+        """
+        return self.path.world_points(self.coordinates(state)[0])
+
     def is_reachable(self, position: Position) -> Bool[Array, ""]:
         return self.skeleton.is_reachable(position)
 

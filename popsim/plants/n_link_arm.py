@@ -175,6 +175,11 @@ class NLinkArm(AbstractSegments):
     def hand(self, state: JointState) -> HandState:
         return HandState(*jax.jvp(self.hand_position, (state.angle,), (state.velocity,)))
 
+    def skeleton_points(self, state: JointState) -> Float[Array, "point space"]:
+        """Return the first joint and the ends of all segments, in m; the last one is the hand."""
+        ends = self.joints(state.angle)
+        return jnp.concatenate([jnp.zeros_like(ends[:1]), ends])
+
     def is_reachable(self, position: Position) -> Bool[Array, ""]:
         """Return whether `joint_angles` brings the hand within 0.1 mm of `position` (m)."""
         missing = self.hand_position(self.joint_angles(position)) - position

@@ -144,10 +144,12 @@ class TwoLinkArm(AbstractSegments):
 
     def hand_position(self, angle: Float[Array, " joint"]) -> Position:
         """Return the position of the hand, in m from the shoulder."""
-        shoulder, reach = angle[0], angle[0] + angle[1]
-        upper, lower = self.length
-        elbow_position = upper * jnp.stack([jnp.cos(shoulder), jnp.sin(shoulder)])
-        return elbow_position + lower * jnp.stack([jnp.cos(reach), jnp.sin(reach)])
+        reach = angle[0] + angle[1]
+        return self.elbow_position(angle) + self.length[1] * jnp.stack([jnp.cos(reach), jnp.sin(reach)])
+
+    def elbow_position(self, angle: Float[Array, " joint"]) -> Position:
+        """Return the position of the elbow, in m from the shoulder."""
+        return self.length[0] * jnp.stack([jnp.cos(angle[0]), jnp.sin(angle[0])])
 
     def joint_angles(self, position: Position) -> Float[Array, " joint"]:
         """Return the joint angles (rad) with the hand at `position` (m) and a non-negative elbow angle.
@@ -176,6 +178,11 @@ class TwoLinkArm(AbstractSegments):
 
     def hand(self, state: JointState) -> HandState:
         return HandState(self.hand_position(state.angle), self.jacobian(state.angle) @ state.velocity)
+
+    def skeleton_points(self, state: JointState) -> Float[Array, "point space"]:
+        """Return shoulder, elbow and hand, in m."""
+        elbow = self.elbow_position(state.angle)
+        return jnp.stack([jnp.zeros_like(elbow), elbow, self.hand_position(state.angle)])
 
     def is_reachable(self, position: Position) -> Bool[Array, ""]:
         angle = self.joint_angles(position)

@@ -10,6 +10,7 @@ from small_tasks import Choose
 
 from popsim.analysis import figures
 from popsim.analysis.behaviour import choice_fractions, chronometric_curve, fit_psychometric
+from popsim.analysis.figures import BodyMotion
 from popsim.analysis.learning import TwoStateParameters, learning_curve, simulate_two_states
 
 LETTERS = list("abcdefgh")
@@ -36,6 +37,10 @@ def two_states(size, n_trials):
 # By function, what is given besides the axes, for a size of the numbers, and a number of points.
 GIVEN = {
     "draw_adaptation_time_course": lambda s, n: ((np.arange(n), s * noise(n, 2)), {"label": "one"}),
+    "draw_body": lambda s, n: (
+        (BodyMotion(0.1, s * np.abs(noise(n, 3, 2)), target=s * np.abs(noise(n, 2))),),
+        {},
+    ),
     "draw_change_spectrum": lambda s, n: ((np.ones((2, n)) * s ** np.arange(n), np.ones((4, n))), {}),
     "draw_channels": lambda s, n: ((s * noise(n, 2),), {"dt": 0.1}),
     "draw_chronometric_curves": lambda s, n: (

@@ -153,6 +153,17 @@ ROWS = {
         "flip-flop --out there.png": "--out must not exist",
         "flip-flop --trails 2": "Perhaps you meant --trials",
     },
+    "animate": {
+        "": "RUN must be given",
+        "nowhere": "RUN must be the folder of a popsim run",
+        ". --out movie.avi": "--out must end with .gif, .mp4 or .html",
+        ". --out there.png": "--out must end with .gif, .mp4 or .html",
+        ". --speed 0": f"--speed {POSITIVE}",
+        ". --frames-per-second 60": "--frames-per-second must be at most 50 in a GIF",
+        ". --trail -1": f"--trail {POSITIVE}",
+        ". --members first": f"--members {WHOLE}",
+        ". --member 0": "Perhaps you meant --members",
+    },
     "export": {
         "": "RUN must be given",
         ".": "--model, --history, --figures or --states",

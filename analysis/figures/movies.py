@@ -1,0 +1,219 @@
+"""Animations as files: GIF, MP4, and HTML with a player."""
+
+import abc
+import base64
+import contextlib
+import html
+import io
+import subprocess
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+from matplotlib.animation import AbstractMovieWriter, FFMpegWriter, FuncAnimation
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from popsim._checks import check_positive
+from popsim._text_checks import check_path, one_line, shorten
+from popsim.store.files import SaveError, atomic_file, has_mark
+
+__all__ = ["save_animation"]
+
+MOVIE_SUFFIXES = (".gif", ".mp4", ".html")
+MOST_GIF_RATE = 50.0  # frames per second; most viewers show faster ones at ten per second
+_PAGE = Path(__file__).with_name("movie.html")
+
+
+def save_animation(
+    animation: FuncAnimation, path: str | Path, *, frames_per_second: float | None = None
+) -> Path:
+    """Write an animation as its suffix says, and return its path.
+
+    - `.gif`: by Pillow, on every machine.
+    - `.mp4`: by ffmpeg, which must be installed. The smallest file.
+    - `.html`: a page with a player that steps through the frames. One file, which needs no network.
+
+    Frames are as large as the figure, with `figure.dpi` dots per inch.
+
+    **Arguments:**
+
+    - `animation`: such as that of `animate_body`.
+    - `path`: the file; one that exists is replaced.
+    - `frames_per_second`: None for the rate of the animation. A GIF has at most 50.
+
+    **Raises:** `SaveError` if the file cannot be written; an existing one is then unchanged.
+    """
+    check_path("path", path)
+    check_movie_path("path", Path(path))
+    if frames_per_second is not None:
+        check_positive("frames_per_second", frames_per_second)
+    rate = _frame_rate(animation) if frames_per_second is None else frames_per_second
+    suffix = Path(path).suffix
+    if suffix == ".gif" and rate > MOST_GIF_RATE:
+        raise ValueError(
+            f"`frames_per_second` must be at most {MOST_GIF_RATE:g} in a GIF, got {rate:g}: viewers show a "
+            "faster one slowly."
+        )
+    writers = {".gif": _GifWriter, ".mp4": _VideoWriter, ".html": _PageWriter}
+    with atomic_file(Path(path)) as partial:
+        figure: Any = animation._fig  # pyright: ignore[reportAttributeAccessIssue]
+        animation.save(partial, writer=writers[suffix](rate, Path(path)), dpi=figure.dpi)
+    return Path(path)
+
+
+def check_movie_path(name: str, path: Path) -> None:
+    """Raise `ValueError` unless `path`, the argument called `name`, is a movie that can be written here."""
+    if path.suffix not in MOVIE_SUFFIXES:
+        raise ValueError(f"`{name}` must end with .gif, .mp4 or .html, got {path}.")
+    if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
+        raise ValueError(
+            f"`{name}` must end with .gif or .html where there is no ffmpeg, got {path}: install ffmpeg, such "
+            "as by `apt install ffmpeg` or `conda install ffmpeg`, for MP4."
+        )
+
+
+_MARKS = {b"GIF8": b"popsim", b"\0\0\0": b"popsim", b"<!DOCTYPE html>": b'name="generator" content="popsim"'}
+
+
+def is_movie(path: Path) -> bool:
+    """Whether popsim wrote a file, as a movie."""
+    return any(has_mark(path, beginning, mark) for beginning, mark in _MARKS.items())
+
+
+def _frame_rate(animation: Any) -> float:
+    return 1000.0 / animation._interval  # in ms; matplotlib's own `save` reads it, too
+
+
+class _FrameCanvas(FigureCanvasAgg):
+    def draw_idle(self, *args: Any, **kwargs: Any) -> None:
+        """Draw nothing: matplotlib asks for a drawing of the whole figure after each frame."""
+
+
+class _AbstractFrameWriter(AbstractMovieWriter):
+    """Draws the frames; what does not move is drawn once.
+
+    **Arguments:**
+
+    - `frames_per_second`: the rate.
+    - `path`: the file, for error messages and titles.
+    """
+
+    def __init__(self, frames_per_second: float, path: Path):
+        super().__init__(fps=frames_per_second)  # pyright: ignore[reportArgumentType]
+        self.path = path
+
+    def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
+        super().setup(fig, outfile, dpi=dpi)
+        self.users_canvas, self.canvas = fig.canvas, _FrameCanvas(fig)
+        self.background: Any = None
+
+    def grab_frame(self, **savefig_kwargs: Any) -> None:
+        moving = [artist for ax in self.fig.axes for artist in ax.get_children() if artist.get_animated()]
+        if self.background is None or not moving:
+            for artist in moving:
+                artist.set_visible(False)
+            self.canvas.draw()
+            self.background = self.canvas.copy_from_bbox(self.fig.bbox)
+            for artist in moving:
+                artist.set_visible(True)
+        self.canvas.restore_region(self.background)
+        for artist in sorted(moving, key=lambda artist: artist.get_zorder()):
+            artist.axes.draw_artist(artist)
+        self.write_frame(Image.fromarray(np.asarray(self.canvas.buffer_rgba())).convert("RGB"))
+
+    @abc.abstractmethod
+    def write_frame(self, frame: Image.Image) -> None:
+        """Write or keep a frame."""
+
+    def finish(self) -> None:
+        self.fig.set_canvas(self.users_canvas)
+        self.write_end()
+
+    @abc.abstractmethod
+    def write_end(self) -> None:
+        """Write what remains after the last frame."""
+
+
+class _VideoWriter(_AbstractFrameWriter):
+    """Sends the frames to ffmpeg."""
+
+    def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
+        super().setup(fig, outfile, dpi=dpi)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def write_frame(self, frame: Image.Image) -> None:
+        if self.process is None:
+            width, height = frame.size
+            received = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -framerate {self.fps:.6f} -i -"
+            # H.264 takes even sizes, and players this format of pixels.
+            written = "-vf pad=ceil(iw/2)*2:ceil(ih/2)*2:color=white -vcodec h264 -pix_fmt yuv420p"
+            marked = "-metadata comment=popsim -movflags +faststart -f mp4 -y"
+            words = ["-loglevel", "error", *received.split(), *written.split(), *marked.split()]
+            self.process = subprocess.Popen(
+                [FFMpegWriter.bin_path(), *words, str(self.outfile)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # ffmpeg says why at the end
+            self.process.stdin.write(frame.tobytes())
+
+    def write_end(self) -> None:
+        if self.process is None:
+            return
+        _, said = self.process.communicate()
+        if self.process.returncode:
+            reason = shorten(one_line(said.decode(errors="replace")), 200)
+            raise SaveError(f"{self.path} could not be written, because ffmpeg failed: {reason}")
+
+
+class _AbstractKeptFrames(_AbstractFrameWriter):
+    """Keeps the frames with 256 colours each, in a third of the memory."""
+
+    def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
+        super().setup(fig, outfile, dpi=dpi)
+        self.frames: list[Image.Image] = []
+
+    def write_frame(self, frame: Image.Image) -> None:
+        self.frames.append(frame.quantize(256, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE))
+
+
+class _GifWriter(_AbstractKeptFrames):
+    def write_end(self) -> None:
+        # A GIF counts hundredths of seconds: rounding the time of each frame keeps that of the whole.
+        ends = [round(100 * (index + 1) / self.fps) for index in range(len(self.frames))]
+        durations = [10 * (end - begin) for begin, end in zip([0, *ends], ends, strict=False)]
+        first, *others = self.frames
+        first.save(
+            self.outfile,
+            format="GIF",
+            save_all=True,
+            append_images=others,
+            duration=durations,
+            loop=0,
+            comment=b"popsim",
+        )
+
+
+class _PageWriter(_AbstractKeptFrames):
+    def write_end(self) -> None:
+        width, height = self.frames[0].size
+        page = Template(_PAGE.read_text()).substitute(
+            title=html.escape(self.path.stem),
+            frames=",\n".join(f'"{_as_png_text(frame)}"' for frame in self.frames),
+            interval=f"{1000 / self.fps:g}",
+            last=len(self.frames) - 1,
+            width=width,
+            height=height,
+        )
+        with Path(self.outfile).open("x") as file:
+            file.write(page)
+
+
+def _as_png_text(frame: Image.Image) -> str:
+    buffer = io.BytesIO()
+    frame.save(buffer, format="PNG", optimize=True)
+    return base64.b64encode(buffer.getvalue()).decode()

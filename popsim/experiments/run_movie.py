@@ -1,0 +1,189 @@
+"""Movies of the body of a run: members side by side, stages of training below one another."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float
+from matplotlib.animation import FuncAnimation
+
+from popsim._checks import WholeNumber, short_repr
+from popsim._text_checks import suggestion
+from popsim.analysis.figures import BodyMotion, Playback, animate_body, body_motion, figure_style
+from popsim.ensemble import member
+from popsim.evaluation import validation_trials
+from popsim.experiments.run import Run
+from popsim.noise import with_zero_noise
+from popsim.plants import AbstractPlant
+from popsim.states import LoopState
+from popsim.task import differs_between_members
+from popsim.trial import Trial, n_trials
+
+__all__ = ["animate_run", "find_trials"]
+
+MOST_PANELS = 12
+MOST_TRIALS = 100
+STAGES = ("start", "first", "middle", "last")
+Stage = WholeNumber | str
+
+
+def animate_run(
+    run: Run,
+    *,
+    members: Sequence[WholeNumber] = (0,),
+    batches: Sequence[Stage] = ("last",),
+    trials: Sequence[WholeNumber] = (0,),
+    noise: bool = True,
+    playback: Playback | None = None,
+) -> FuncAnimation:
+    """Animate the body of a run in validation trials, on axes of its own.
+
+    Members are side by side, and stages of training below one another; of one member, stages are side by
+    side.
+
+    **Arguments:**
+
+    - `run`: a run of models with a body.
+    - `members`: the numbers of the members.
+    - `batches`: the stages of training: numbers of batches whose trainables were kept; "start" for the
+        untrained networks; "first" and "middle" for the first and the middle one of the kept batches; "last"
+        for the last checkpoint.
+    - `trials`: the numbers of the validation trials, which are played one after another; see `find_trials`.
+    - `noise`: whether the models have their noise, that of `run.evaluate`.
+    - `playback`: the speed; by default real time, at 25 frames per second.
+
+    **Returns:** the animation, see `popsim.analysis.figures.save_animation`.
+    """
+    if not isinstance(getattr(run.ensemble, "plant", None), AbstractPlant):
+        raise ValueError(
+            f"`run` must be of models with a body, got {type(run.ensemble).__name__} in {run.folder.path}."
+        )
+    all_trials, of_each = _validation_trials(run)
+    _check_numbers("members", members, run.experiment.n_members)
+    _check_numbers("trials", trials, n_trials(all_trials if not of_each else _of_member(all_trials, 0)))
+    if len(members) * len(batches) > MOST_PANELS or len(trials) > MOST_TRIALS:
+        raise ValueError(
+            f"`members` and `batches` must make at most {MOST_PANELS} pictures, of at most {MOST_TRIALS} "
+            f"`trials`, got {len(members)} and {len(batches)}, of {len(trials)}."
+        )
+    stages = _stages(run, batches)
+    motions, titles = [], []
+    for title, batch in stages:
+        ensemble = run.ensemble if batch is None else run.models(batch=batch)
+        ensemble = ensemble if noise else with_zero_noise(ensemble)
+        states = run.evaluate(ensemble).states
+        if not isinstance(states, LoopState):
+            raise ValueError(f"`run` must have states that are a LoopState, got {type(states).__name__}.")
+        for index in members:
+            own_trials = _of_member(all_trials, index) if of_each else all_trials
+            model = member(ensemble, index)
+            motions.append([_motion(states, own_trials, model, index, trial) for trial in trials])
+            names = [f"member {index}"] if len(members) > 1 or len(stages) == 1 else []
+            names += [title] if len(stages) > 1 or batch is not None else []
+            titles.append(", ".join(names))
+    return _animate(motions, titles, len(members) if len(members) > 1 else len(stages), playback)
+
+
+def _animate(
+    motions: list[list[BodyMotion]], titles: list[str], n_columns: int, playback: Playback | None
+) -> FuncAnimation:
+    n_rows = -(-len(motions) // n_columns)
+    with figure_style():
+        figure, axes = plt.subplots(
+            n_rows,
+            n_columns,
+            sharex=True,
+            sharey=True,
+            squeeze=False,
+            figsize=(1.4 + 2.6 * n_columns, 0.5 + 2.8 * n_rows),
+            layout="constrained",
+        )
+        animation = animate_body(axes, motions, titles=titles, playback=playback)
+    return animation
+
+
+def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:
+    """Return the numbers of the validation trials with these conditions, such as `{"direction": 1.57}`.
+
+    **Arguments:**
+
+    - `run`: the run.
+    - `conditions`: values by name, as in `run.task.validation_trials().conditions`; three digits suffice.
+    """
+    trials, of_each = _validation_trials(run)
+    labels = (_of_member(trials, 0) if of_each else trials).conditions
+    fits = np.ones(n_trials(_of_member(trials, 0) if of_each else trials), bool)
+    for name, value in conditions.items():
+        if name not in labels or np.ndim(labels[name]) != 1:
+            names = sorted(name for name, values in labels.items() if np.ndim(values) == 1)
+            raise ValueError(
+                f"`conditions` must be of {', '.join(names) or 'a task that has some'}, got {name!r}."
+                f"{suggestion(name, names)}"
+            )
+        values = np.asarray(labels[name], float)
+        near = _is_near(values, value)
+        if not near.any():
+            there = ", ".join(f"{each:.3g}" for each in np.unique(values).tolist()[:20])
+            raise ValueError(f"`conditions` must have a {name} among {there}, got {value:g}.")
+        fits &= near
+    if not fits.any():
+        raise ValueError(f"`conditions` must be those of a validation trial, got {short_repr(conditions)}.")
+    return np.flatnonzero(fits).tolist()
+
+
+def _is_near(values: Float[np.ndarray, " trial"], value: float) -> np.ndarray:
+    """Return which values are equal to a value of which three digits are given."""
+    return np.abs(values - value) <= 0.006 * np.maximum(np.abs(values), 0.01)
+
+
+def _validation_trials(run: Run) -> tuple[Trial, bool]:
+    """Return the validation trials, and whether each member has its own, with a member axis in front."""
+    return validation_trials(run.task, run.experiment.n_members), differs_between_members(run.task)
+
+
+def _of_member(trials: Trial, index: WholeNumber) -> Trial:
+    return jax.tree.map(lambda leaf: leaf[index], trials)
+
+
+def _motion(
+    states: LoopState, trials: Trial, model: Any, index: WholeNumber, trial: WholeNumber
+) -> BodyMotion:
+    of_trial = jax.tree.map(lambda leaf: leaf[index, trial], states)
+    return body_motion(of_trial, jax.tree.map(lambda leaf: leaf[trial], trials), model)
+
+
+def _check_numbers(name: str, numbers: Sequence[WholeNumber], count: int) -> None:
+    if len(numbers) == 0 or not all(0 <= number < count for number in numbers):
+        raise ValueError(f"`{name}` must be numbers from 0 to {count - 1}, got {short_repr(tuple(numbers))}.")
+
+
+def _stages(run: Run, batches: Sequence[Stage]) -> list[tuple[str, int | None]]:
+    """Return the title and the batch of each stage; no batch for the last checkpoint."""
+    if not batches:
+        raise ValueError("`batches` must be one stage of training or more, got none.")
+    dataset = run.history.dataset
+    kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+    stages: list[tuple[str, int | None]] = []
+    for stage in batches:
+        text = str(stage)
+        if text == "last":
+            stages.append((f"after {run.n_batches_trained} batches", None))
+            continue
+        if text in ("first", "middle") and not kept:
+            raise ValueError(
+                f"`batches` must be start or last for a run that kept no trainables, got {text!r}."
+            )
+        numbers = {"start": -1}
+        if kept:
+            numbers |= {"first": kept[0], "middle": kept[len(kept) // 2]}
+        if text not in numbers and not (text.isdigit() and int(text) in kept):
+            some = ", ".join(map(str, kept if len(kept) <= 12 else [*kept[:6], "…", *kept[-3:]]))
+            raise ValueError(
+                f"`batches` must be {', '.join(STAGES)}, or a batch whose trainables were kept, "
+                f"{some or 'of which there are none'}; got {text!r}."
+            )
+        batch = numbers[text] if text in numbers else int(text)
+        stages.append(("untrained" if batch == -1 else f"after {batch + 1} batches", batch))
+    return stages

@@ -1,0 +1,232 @@
+"""Bodies in trials: what is drawn of them, and movies."""
+
+import dataclasses
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.animation import FFMpegWriter
+from matplotlib.quiver import Quiver
+from moving_bodies import idle_states, wave
+from PIL import Image
+
+import popsim
+from popsim import muscles, plants
+from popsim.analysis.figures import Playback, animate_body, body_motion, draw_body, save_animation
+from popsim.analysis.figures.movies import is_movie
+from popsim.store import SaveError
+
+TINY = {"figsize": (1.2, 1.0), "dpi": 40}
+
+
+@dataclasses.dataclass
+class Model:
+    """What has a body."""
+
+    plant: popsim.plants.AbstractPlant
+
+
+def one_reach(plant, n_steps=4):
+    """The first reach of a task around the middle of the workspace, and states at its target."""
+    task = popsim.tasks.CenterOutReaches(plant.workspace, duration=0.01 * n_steps)
+    trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
+    return trial, idle_states(plant, trial)
+
+
+@pytest.fixture
+def axes():
+    figure, axes = plt.subplots(1, 2, **TINY)
+    yield axes
+    plt.close(figure)
+
+
+def test_the_motion_of_an_arm_has_its_schematic_muscles_beside_the_bones():
+    plant = plants.arm26(muscles.ReluMuscle)
+    trial, states = one_reach(plant)
+    motion = body_motion(states, trial, Model(plant))
+    np.testing.assert_allclose(motion.hand, trial.targets.position, atol=1e-5)
+    assert motion.skeleton.shape == (4, 3, 2) and motion.activation.shape == (4, 6)
+    assert motion.cursor is None and motion.force is None and motion.shown_targets == ()
+    assert motion.epochs == ("movement",) * 4
+    shoulder, elbow, hand = motion.skeleton[0]
+    flexor, extensor = motion.muscles[2][0], motion.muscles[3][0]  # of the elbow, which bends to the left
+
+    def left_of_forearm(point):
+        along = hand - elbow
+        return along[0] * (point - elbow)[1] - along[1] * (point - elbow)[0]
+
+    assert left_of_forearm(flexor[-1]) > 0 > left_of_forearm(extensor[-1])
+    arms = plant.muscles(jax.tree.map(lambda leaf: leaf[0], states.plant)).moment_arms
+    distances = [np.linalg.norm(line[1] - elbow) for line in (flexor, extensor)]
+    np.testing.assert_allclose(distances, np.abs(arms[2:4, 1]), rtol=1e-4)
+    pectoralis, biceps = motion.muscles[0][0], motion.muscles[4][0]
+    assert np.linalg.norm(biceps[1] - shoulder) > np.linalg.norm(pectoralis[1] - shoulder)
+    assert len(biceps) == 5 and pectoralis[0, 0] < shoulder[0]
+
+
+def test_muscles_with_places_are_where_they_are():
+    plant = plants.muscled_point_mass()
+    trial, states = one_reach(plant)
+    motion = body_motion(states, trial, Model(plant))
+    np.testing.assert_allclose(motion.muscles[0][:, 0], 2.0)
+    np.testing.assert_allclose(motion.muscles[3][:, 1], trial.targets.position, atol=1e-6)
+
+
+def test_cursor_force_and_shown_targets_are_there_if_they_differ():
+    plant = plants.PointMass()
+    trial, states = one_reach(plant)
+    away = dataclasses.replace(states.cursor, position=states.cursor.position + 0.01)
+    states = dataclasses.replace(states, cursor=away, external_force=jnp.ones((4, 2)))
+    later = {"target": trial.inputs["target"] + 0.1, "go cue": jnp.ones((4, 1))}
+    motion = body_motion(states, dataclasses.replace(trial, inputs=later), Model(plant))
+    np.testing.assert_allclose(motion.cursor - motion.hand, 0.01, atol=1e-6)
+    np.testing.assert_allclose(motion.shown_targets[0] - motion.target, 0.1, atol=1e-6)
+    assert motion.skeleton.shape == (4, 1, 2) and motion.activation is None and np.all(motion.force == 1)
+
+
+def test_a_body_in_space_is_projected():
+    plant = plants.PointMass(workspace=popsim.Workspace([-0.1] * 3, [0.1] * 3))
+    task = popsim.tasks.RandomReaches(plants.PointMass().workspace, duration=0.02)
+    trial = jax.tree.map(lambda leaf: leaf[0], task.validation_trials())
+    in_space = popsim.HandState(*(jnp.full((2, 3), value) for value in (0.05, 0.0)))
+    trial = dataclasses.replace(trial, targets=in_space, inputs={})
+    motion = body_motion(idle_states(plant, trial), trial, Model(plant))
+    np.testing.assert_allclose(motion.skeleton, 0.05)
+    assert motion.skeleton.shape == (2, 1, 2)
+
+
+def test_what_has_no_body_or_is_not_one_trial_is_refused(as_users_run):
+    plant = plants.PointMass()
+    trial, states = one_reach(plant)
+    with pytest.raises(ValueError, match="`model` must have a body"):
+        body_motion(states, trial, popsim.networks.LeakyRNN(1, 2, 1, key=jax.random.key(0)))
+    with pytest.raises(ValueError, match="`states` must be those of one trial"):
+        body_motion(jax.tree.map(lambda leaf: leaf[None], states), trial, Model(plant))
+
+
+def test_a_body_is_drawn_at_its_step(ax):
+    force = np.tile([3.0, 4.0], (20, 1))
+    motion = wave(
+        force=force, target=np.full((20, 2), 0.2), activation=np.linspace(0, 0.4, 40).reshape(20, 2)
+    )
+    assert draw_body(ax, motion, 4, trail=0.03) is ax
+    bones, path = ax.lines[1], ax.lines[3]
+    np.testing.assert_allclose(bones.get_xydata(), 100 * motion.skeleton[4])
+    np.testing.assert_allclose(path.get_xydata(), 100 * motion.hand[2:5])
+    (arrow,) = (each for each in ax.collections if isinstance(each, Quiver))
+    assert (arrow.U[0], arrow.V[0]) == (3, 4) and ax.get_aspect() == 1
+    np.testing.assert_allclose(arrow.get_offsets(), 100 * motion.hand[4:5])
+    np.testing.assert_allclose(ax.collections[0].get_array(), motion.activation[4])
+    assert ax.collections[0].get_clim() == (0, pytest.approx(0.4))
+    low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+    for places in (100 * motion.skeleton.reshape(-1, 2), [[20, 20]]):
+        assert np.all(low < places) and np.all(places < high)
+    with pytest.raises(ValueError, match="`step` must be one of the 20"):
+        draw_body(ax, motion, 20)
+
+
+@pytest.mark.parametrize(
+    ("playback", "expected"),
+    [
+        (Playback(), [3, 7, 11, 15, 19]),
+        (Playback(frames_per_second=10), [9, 19]),
+        (Playback(speed=0.5, frames_per_second=25), [1, 3, 5, 7, 9, 11, 13, 15, 17, 19]),
+        (Playback(speed=100), [19]),
+    ],
+)
+def test_a_movie_plays_in_real_time_or_as_fast_as_asked(playback, expected):
+    assert playback.steps(20, 0.01) == expected
+
+
+def test_movies_have_every_frame_and_the_rate_and_hold_still(axes, tmp_path, as_users_run):
+    trials = [[wave(epochs=("reach",) * 20), wave(10)], [wave(epochs=("reach",) * 20), wave(10)]]
+    animation = animate_body(axes, trials, titles=["one", "two"], playback=Playback(0.5, 20.0))
+    view = axes[0].get_xlim(), axes[0].get_ylim()
+    n_frames = 8 + 4
+    path = save_animation(animation, tmp_path / "arm.gif")
+    durations = []
+    with Image.open(path) as film:
+        assert film.n_frames == n_frames and film.size == (48, 40)
+        for frame in range(n_frames):
+            film.seek(frame)
+            durations.append(film.info["duration"])
+    assert durations == [50] * n_frames
+    save_animation(animation, tmp_path / "arm.gif", frames_per_second=30)
+    with Image.open(path) as film:
+        durations = [film.seek(frame) or film.info["duration"] for frame in range(film.n_frames)]
+    assert set(durations) == {30, 40} and sum(durations) == 400
+
+    page = save_animation(animation, tmp_path / "arm <b>.html").read_text()
+    assert (
+        page.count("iVBORw0KGgo") == n_frames
+        and "const interval = 50;" in page
+        and f'max="{n_frames - 1}"' in page
+    )
+    assert "default-src 'none'" in page and "<b>" not in page and "//" not in page.split("<script>")[0]
+    assert all(is_movie(each) for each in tmp_path.iterdir())
+    assert axes[0].get_title() == "one" and (axes[1].get_xlim(), axes[1].get_ylim()) == view
+    assert axes[0].texts[0].get_text() == "0.10 s, 0.5 × real time"
+
+
+def test_a_page_plays_and_asks_for_nothing(axes, tmp_path, request):
+    from browser import chromium, look_at, missing
+
+    if why := missing():
+        if request.config.getoption("--require-browser"):
+            pytest.fail(why)
+        pytest.skip(why)
+    path = save_animation(animate_body(axes, [[wave()], [wave()]]), tmp_path / "arm.html")
+    with chromium(tmp_path / "profile") as driver:
+        look = look_at(driver, path, 320)
+        assert look.pictures[0] == 48 and look.overflow == 0 and look.complaints == []
+        assert all(request.startswith(("file:", "data:")) for request in look.requests)
+        driver.execute_script("document.getElementById('play').click()")
+        place = driver.execute_script(
+            "const p = document.getElementById('place'); p.value = 3; p.oninput(); return p.value"
+        )
+        assert place == "3" and driver.execute_script("return playing") is False
+
+
+@pytest.mark.skipif(not FFMpegWriter.isAvailable(), reason="there is no ffmpeg")
+def test_a_video_has_every_frame_and_the_rate(axes, tmp_path, monkeypatch, as_users_run):
+    axes[0].figure.set_size_inches(1.225, 1.025)  # 49 x 41 pixels, of which H.264 takes none
+    animation = animate_body(axes, [[wave()], [wave()]])
+    path = save_animation(animation, tmp_path / "arm.mp4")
+    assert path.read_bytes()[4:8] == b"ftyp" and is_movie(path)
+    shown = ["stream=nb_frames,r_frame_rate,width,height,pix_fmt", "-of", "csv=p=0"]
+    stream = subprocess.run(
+        ["ffprobe", "-v", "error", "-show_entries", *shown, path], capture_output=True, text=True
+    )
+    assert stream.stdout.strip() == "50,42,yuv420p,25/1,5"
+    before = path.read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(FFMpegWriter, "bin_path", lambda: "false")
+        with pytest.raises(SaveError, match="ffmpeg failed"):
+            save_animation(animation, path)
+    assert path.read_bytes() == before and [each.name for each in tmp_path.iterdir()] == ["arm.mp4"]
+
+
+def test_what_cannot_be_a_movie_is_refused(axes, tmp_path, monkeypatch, as_users_run):
+    animation = animate_body(axes, [[wave()], [wave()]])
+    with pytest.raises(ValueError, match="must end with .gif, .mp4 or .html"):
+        save_animation(animation, tmp_path / "arm.avi")
+    with pytest.raises(ValueError, match="at most 50 in a GIF, got 60"):
+        save_animation(animation, tmp_path / "arm.gif", frames_per_second=60)
+    monkeypatch.setattr(FFMpegWriter, "isAvailable", lambda: False)
+    with pytest.raises(ValueError, match="no ffmpeg, got .*arm.mp4: install ffmpeg"):
+        save_animation(animation, tmp_path / "arm.mp4")
+    for motions, titles, named in (
+        ([[wave()]], (), "`motions` must be one trial or more for each of 2 axes"),
+        ([[wave()], []], (), "`motions` must be one trial or more"),
+        ([[wave()], [wave(10)]], (), "same .steps, dt."),
+        ([[wave(), wave(target=np.zeros((20, 2)))]] * 2, (), "one body in one task"),
+        ([[wave()], [wave()]], ("one",), "`titles` must be one for each of 2"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            animate_body(axes, motions, titles=titles)
+    with pytest.raises(ValueError, match="`speed`"):
+        Playback(speed=0.0)
+    save_animation(animation, tmp_path / "arm.gif")
