@@ -56,7 +56,7 @@ print(run.results())
 # %%
 run.history
 
-# %% alt="Total loss and its three largest terms over 300 training batches"
+# %% alt="Total loss and its four terms over 300 training batches"
 terms = run.history.loss.mean("member")  # (batch, term)
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 2.6), layout="constrained")
 draw_learning_curves(left, run.history.batch.values, run.history.total_loss.values)
@@ -68,16 +68,16 @@ right.legend()
 plt.show()
 
 # %% [markdown]
-# First the hand learns to get there (position), and the cost of the commands rises: an untrained network does
-# next to nothing. Later both fall.
+# The hand learns first to be near the target (position error). To stop there precisely (final velocity) takes
+# about 100 batches, and costs stronger commands: the effort rises when the errors fall.
 #
 # ## The networks at any kept batch
 #
 # `run.models(batch=...)` returns all members as they were after that batch; -1 is before training. So any
-# question that you can ask of a trained network you can ask of its past. How straight were the paths, and how
-# far off, in the course of training?
+# question that you can ask of a trained network you can ask of its past. How far from the target did the hand
+# end, in the course of training?
 
-# %% alt="End-point error and deviation of hand paths over training"
+# %% alt="End-point error of three members over training"
 trials = run.task.validation_trials()
 starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position[:, -1])
 kept = [-1, *run.history.trainables_batch.values.tolist()][::2]
@@ -95,7 +95,7 @@ plt.show()
 # %% [markdown]
 # ## How far did the weights move?
 #
-# Distances of each weight matrix from its start, relative to its size. The name of an array is its place in
+# Distances of each weight matrix from its start, relative to its size. Groups name arrays by their place in
 # the model.
 
 # %% alt="Relative distance of the recurrent and the readout weights from their start over training"

@@ -29,12 +29,12 @@ TEMPLATE = """
 {%- extends 'markdown/index.md.j2' -%}
 {% block stream %}
 ```text
-{{ output.text | trim }}
+{{ output.text.rstrip() }}
 ```
 {% endblock stream %}
 {% block data_text scoped %}
 ```text
-{{ output.data['text/plain'] | trim }}
+{{ output.data['text/plain'].rstrip() }}
 ```
 {% endblock data_text %}
 {% block data_html scoped %}
@@ -86,7 +86,18 @@ def run_notebook(notebook: Any, folder: Path) -> None:
         if warned := WARNING.search(errors):
             raise ValueError(f"a tutorial must run without a warning, got {warned[0]} of {cell.source!r}.")
         if outputs:
-            cell.outputs = [output for output in outputs if output.get("name") != "stderr"]
+            cell.outputs = _joined([output for output in outputs if output.get("name") != "stderr"])
+
+
+def _joined(outputs: list[Any]) -> list[Any]:
+    """Join what a cell prints, which arrives in pieces."""
+    joined: list[Any] = []
+    for output in outputs:
+        if joined and output.get("name") == joined[-1].get("name") == "stdout":
+            joined[-1].text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 def write_page(name: str, notebook: Any) -> None:

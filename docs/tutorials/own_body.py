@@ -175,7 +175,7 @@ trained, history = trainer(
     task,
     ensemble,
     n_batches=300,
-    batch_size=32,
+    batch_size=16,
     where_train=lambda model: model.network,
     ensembled=True,
     key=jax.random.key(1),
