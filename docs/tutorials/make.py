@@ -79,7 +79,7 @@ def run_notebook(notebook: Any, folder: Path) -> None:
 
     client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}})
     path = os.pathsep.join([str(IMPORTED), os.environ.get("PYTHONPATH", "")])
-    client.execute(env=os.environ | {"PYTHONPATH": path})
+    client.execute(env=os.environ | {"PYTHONPATH": path, "TMPDIR": str(folder)})
     for cell in notebook.cells:
         outputs = cell.get("outputs", [])
         errors = "".join(output.text for output in outputs if output.get("name") == "stderr")
@@ -87,6 +87,8 @@ def run_notebook(notebook: Any, folder: Path) -> None:
             raise ValueError(f"a tutorial must run without a warning, got {warned[0]} of {cell.source!r}.")
         if outputs:
             cell.outputs = _joined([output for output in outputs if output.get("name") != "stderr"])
+            for output in cell.outputs:
+                _remove_folder(output, folder)
 
 
 def _joined(outputs: list[Any]) -> list[Any]:
@@ -98,6 +100,15 @@ def _joined(outputs: list[Any]) -> list[Any]:
         else:
             joined.append(output)
     return joined
+
+
+def _remove_folder(output: Any, folder: Path) -> None:
+    """Shorten the paths in a result to what is below the folder, or below a temporary one in it."""
+    below = re.compile(rf"{re.escape(str(folder))}/(tmp\w+/)?")
+    for holder in (output, output.get("data", {})):
+        for kind in ("text", "text/plain", "text/html"):
+            if kind in holder:
+                holder[kind] = below.sub("", holder[kind])
 
 
 def write_page(name: str, notebook: Any) -> None:
