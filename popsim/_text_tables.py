@@ -1,6 +1,9 @@
-"""Tables as text."""
+"""Tables as text, and numbers in them."""
 
 from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
 
 Rows = Sequence[Sequence[str]]
 
@@ -29,3 +32,22 @@ def column_widths(rows: Rows, at_least: Sequence[int] = ()) -> list[int]:
         counted = row if len(row) == n_columns else row[:-1]
         widths[: len(counted)] = map(max, widths, map(len, counted))
     return widths
+
+
+def spread_text(values: Float[np.ndarray, " member"], digits: str = ".4g") -> str:
+    """Format the mean over members and their range, of those that are finite."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return "not finite"
+    mean, low, high = (f"{number:{digits}}" for number in (finite.mean(), finite.min(), finite.max()))
+    text = mean if values.size == 1 else f"{mean} ({low} to {high})"
+    return text if finite.size == values.size else f"{text}, {values.size - finite.size} not finite"
+
+
+def size_text(n_bytes: int) -> str:
+    """Format a number of bytes with three digits, such as "41.9 MB"."""
+    size, units = float(n_bytes), ["B", "kB", "MB", "GB", "TB"]
+    while size >= 999.5 and len(units) > 1:
+        size /= 1000
+        units.pop(0)
+    return f"{size:.3g} {units[0]}"

@@ -2,12 +2,14 @@
 
 import abc
 import functools
+import inspect
 import operator
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
@@ -20,6 +22,7 @@ from popsim._checks import (
     naming_errors,
     short_repr,
 )
+from popsim._html import Html, plain_table, prose, show_or_print, shown_object
 from popsim._text_checks import one_line
 from popsim.model import AbstractModel
 from popsim.per_member import PerMember, check_of_one_member
@@ -27,6 +30,9 @@ from popsim.schedules import LAST_BATCH, AbstractBatchSchedule
 from popsim.trial import Trial, TrialAtStep
 
 __all__ = ["LossValues", "AbstractLossTerm", "FunctionTerm", "Loss"]
+
+MOST_NUMBERS = 16
+"""The most numbers of an array in the text of a weight."""
 
 Weight = float | Float[Array, ""] | PerMember | AbstractBatchSchedule
 
@@ -40,6 +46,22 @@ class LossValues(eqx.Module):
     def total(self) -> Float[Array | np.ndarray, "*axes"] | np.floating:
         """The sum of the weighted terms."""
         return functools.reduce(operator.add, self.terms.values())
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: for each term its axes, and the mean and range of its values."""
+        return show_or_print(self._table, self)
+
+    def _table(self) -> Html:
+        rows = []
+        for name, values in (*self.terms.items(), ("total", self.total)):
+            numbers = np.asarray(values)
+            finite = numbers[np.isfinite(numbers)]
+            spread = [f"{f(finite):.4g}" if finite.size else "-" for f in (np.mean, np.min, np.max)]
+            n_lost = numbers.size - finite.size
+            rows.append((name, *spread, f"{n_lost} not finite" if n_lost else ""))
+        shape = " × ".join(map(str, np.shape(self.total))) or "one number"
+        head = ("term", "mean", "lowest", "highest", "")
+        return shown_object("LossValues", f"weighted, each {shape}", plain_table(rows, head=head))
 
 
 class AbstractLossTerm(eqx.Module):
@@ -233,6 +255,27 @@ class Loss(eqx.Module):
         )
         return "\n".join(("Loss(", *lines, ")"))
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the terms, their weights, and what they measure."""
+        return show_or_print(lambda: loss_html(self), self)
+
+
+def loss_html(loss: Loss) -> Html:
+    """Return a table of the terms of a loss."""
+    rows = [
+        (term.name, _one_line(loss.weights[term.name]), prose(_measure_of(term)), _one_line(term))
+        for term in loss.terms
+    ]
+    n_terms = f"a weighted sum of {len(rows)} terms" if len(rows) > 1 else "one term"
+    return shown_object("Loss", n_terms, plain_table(rows, head=("term", "weight", "measures", "made by")))
+
+
+def _measure_of(term: AbstractLossTerm) -> str:
+    """Return the first paragraph of the docstring of a term; of a function, that of the function."""
+    described = term.function if isinstance(term, FunctionTerm) else type(term)
+    text = one_line((inspect.getdoc(described) or "").partition("\n\n")[0])
+    return "" if text.startswith(f"{type(term).__name__}(") else text  # what Equinox generates
+
 
 def _is_start_of_sum(value: Any) -> bool:
     """Whether a value is the 0 to which Python's `sum` adds."""
@@ -240,7 +283,16 @@ def _is_start_of_sum(value: Any) -> bool:
 
 
 def _one_line(part: Any) -> str:
-    """Return a weight or a term on one line, without fields that have their defaults."""
+    """Return a weight or a term on one line, with numbers, and without fields that have their defaults."""
     if eqx.is_array(part) and not is_traced(part) and part.ndim == 0:
         return f"{float(part):.6g}"
+    if not isinstance(part, AbstractLossTerm):  # a copy of a term would show its defaults
+        part = jax.tree.map(_plain_numbers, part)
     return one_line(eqx.tree_pformat(part, width=10**6, short_arrays=False))
+
+
+def _plain_numbers(leaf: Any) -> Any:
+    """Return a small array as numbers of six digits, which is how a text shows them."""
+    if not eqx.is_array(leaf) or is_traced(leaf) or leaf.size > MOST_NUMBERS or leaf.dtype.kind != "f":
+        return leaf
+    return jax.tree.map(lambda number: float(f"{number:.6g}"), np.asarray(leaf).tolist())

@@ -10,6 +10,8 @@ from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._checks import short_repr
 from popsim._compiled import jit
+from popsim._html import show_or_print
+from popsim._model_html import model_html
 from popsim._text_checks import one_line
 from popsim.randomness import as_key, key_stream
 from popsim.trial import StepInput, Trial, check_one_trial
@@ -94,6 +96,10 @@ class AbstractModel(eqx.Module):
 
     def check(self, trials: Trial) -> None:  # noqa: B027
         """Check concrete, stacked trials before compilation; by default all are accepted."""
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of a model or an ensemble: its parts, and how many parameters."""
+        return show_or_print(lambda: model_html(self), self)
 
 
 def check_model(name: str, model: Any) -> None:

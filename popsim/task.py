@@ -10,11 +10,12 @@ from jaxtyping import Array, Int, Key
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import kind_of, naming_traced_code, short_repr
+from popsim._html import Html, element, show_or_print
 from popsim._member_values import check_module_of_members
-from popsim.loss import Loss
-from popsim.per_member import per_member_nodes
+from popsim.loss import Loss, loss_html
+from popsim.per_member import per_member_nodes, select_member
 from popsim.schedules import LAST_BATCH
-from popsim.task_description import TaskDescription, describe_task
+from popsim.task_description import TaskDescription, describe_task, description_html
 from popsim.trial import Trial, is_stacked, n_trials
 
 __all__ = ["AbstractTask"]
@@ -80,6 +81,18 @@ class AbstractTask(eqx.Module):
             all schedules.
         """
         return describe_task(self, batch=batch)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the description from drawn trials, and the loss."""
+        return show_or_print(lambda: task_html(self), self)
+
+
+def task_html(task: AbstractTask) -> Html:
+    """Describe a task; one that differs between members by the trials of the first."""
+    of_one = select_member(task, 0)
+    note = [element("small", "Trials of the first member; its task differs from that of others.")]
+    parts = note if differs_between_members(task) else []
+    return element("div", description_html(of_one.describe()), *parts, loss_html(task.loss))
 
 
 def differs_between_members(task: AbstractTask) -> bool:

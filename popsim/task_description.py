@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree, Shaped
 
 from popsim._checks import check_instance, check_positive_int, kind_of, short_repr
 from popsim._compiled import jit
+from popsim._html import Html, element, plain_table, prose, show_or_print, shown_object
 from popsim._text_tables import align
 from popsim.per_member import check_of_one_member
 from popsim.randomness import key_stream, seed_key
@@ -145,6 +146,10 @@ class TaskDescription:
         ]
         return "\n".join([*head, *_table([section for section in self.sections() if len(section) > 1])])
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the same tables."""
+        return show_or_print(lambda: description_html(self), self)
+
     def sections(self) -> Iterator[list[Row]]:
         """Yield the sections of the table; the first row holds its title and the column titles."""
         for title, signals in (("inputs", self.inputs), ("targets", self.targets)):
@@ -170,6 +175,19 @@ class TaskDescription:
             for intervention in self.interventions
         ]
         yield [("interventions", "in trials", "active (s)", "parameters"), *interventions]
+
+
+def description_html(description: TaskDescription) -> Html:
+    """Return the tables of a description."""
+    seconds = _number(description.n_steps * description.dt)
+    times = (
+        f"{description.n_steps} steps of {_number(description.dt)} s make a trial of {seconds} s. "
+        f"{description.n_validation_trials} trials validate. The tables are of {description.n_drawn} drawn "
+        "trials; three numbers are the lowest, the mean and the highest. Inputs are in the order in which a "
+        "network receives them."
+    )
+    tables = [plain_table(rows, head=head) for head, *rows in description.sections() if rows]
+    return shown_object(description.name, prose(description.summary), element("p", times), *tables)
 
 
 def innermost_task(task: MakesTrials) -> MakesTrials:

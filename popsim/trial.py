@@ -12,6 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
 from popsim._compiled import jit_fast_compile
+from popsim._html import show_or_print
+from popsim._trial_html import trial_html
 from popsim.hand import HandState
 from popsim.windows import Timeline
 
@@ -182,6 +184,19 @@ class Trial(eqx.Module):
             for name, schedule in self.interventions.items()
         }
         return StepInput(inputs, interventions)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: inputs and targets, the timeline, and trials by condition."""
+        return show_or_print(
+            lambda: trial_html(
+                self.inputs,
+                self.targets,
+                self.timeline,
+                {name: schedule.active for name, schedule in self.interventions.items()},
+                self.conditions,
+            ),
+            self,
+        )
 
 
 class TrialAtStep(eqx.Module):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from public_names import reference_pages
 from reference_files import change_prose, link_names
+from tutorial_links import with_notebook_links
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -51,6 +52,8 @@ def _page_text(source: str, page: str) -> str:
         return f"]({os.path.relpath(_target_on_site(target, source), os.path.dirname(page))}{link[2] or ''})"
 
     text = (REPOSITORY / source).read_text()
+    if (REPOSITORY / source).with_suffix(".ipynb").exists():
+        text = with_notebook_links(text, Path(source).stem)
     return link_names(change_prose(text, lambda line: _LINK.sub(relink, line)))
 
 

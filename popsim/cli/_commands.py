@@ -161,7 +161,7 @@ class Compare:
 
 
 def _print(report: Any) -> None:
-    from popsim.experiments.run_info_table import size_text
+    from popsim._text_tables import size_text
 
     print(report.table, *report.figures, f"{report.page} ({size_text(report.n_bytes)})", sep="\n")
 

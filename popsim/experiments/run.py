@@ -14,12 +14,15 @@ from jaxtyping import Array, Key, PyTree
 from popsim._checks import WholeNumber, warn_caller
 from popsim._comparison import describe_differences, part_texts
 from popsim._fingerprint import fingerprint
+from popsim._html import show_or_print
 from popsim.ensemble import make_ensemble
 from popsim.evaluation import Evaluation, evaluate, evaluate_ensemble
+from popsim.experiments._run_html import dataset_html, info_html
 from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.logged_losses import logged_losses
 from popsim.experiments.registry import rebuild_experiment, setting_text
 from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_info import read_run_info
 from popsim.model import AbstractModel
 from popsim.randomness import seed_key
 from popsim.store import Checkpoint, CorruptDataError, MismatchError, RunFolder, leaf_names
@@ -60,6 +63,10 @@ class RunHistory:
     def __getitem__(self, name: str) -> Any:
         return self.dataset[name]
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what was recorded, with axes and sizes; no array is read."""
+        return show_or_print(lambda: dataset_html(self.dataset), self)
+
     @property
     def total_loss(self) -> Any:
         """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
@@ -95,6 +102,10 @@ class _Opened:
     def folder(self) -> RunFolder:
         """The folder of the run, or of the training."""
         return self.described.folder
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the state of the run as `popsim info` tells it."""
+        return show_or_print(lambda: info_html(read_run_info(self.folder.path)), self)
 
     @functools.cached_property
     def parts(self) -> RunParts:

@@ -4,12 +4,9 @@ import datetime
 import json
 from typing import Any
 
-import numpy as np
-from jaxtyping import Float
-
 from popsim._checks import check_instance
 from popsim._text_checks import count_text, printable, shorten
-from popsim._text_tables import align
+from popsim._text_tables import align, size_text, spread_text
 from popsim.experiments.run_info import RunInfo
 from popsim.store import ListedArray, RunFolder
 from popsim.store.run_folder import READ_ONLY_FORMATS
@@ -28,6 +25,11 @@ def info_table(info: RunInfo) -> str:
 
 
 def _overview(info: RunInfo) -> list[str]:
+    return align(overview_rows(info))
+
+
+def overview_rows(info: RunInfo) -> list[tuple[str, str]]:
+    """Return the names and texts of the first part of the table."""
     named = info.experiment or "none: a training by TaskTrainer"
     rows = [
         ("run", str(info.path)),
@@ -50,7 +52,7 @@ def _overview(info: RunInfo) -> list[str]:
         for resumption in (resumed if isinstance(resumed, list) else [])
         if isinstance(resumption, dict)
     ]
-    return align(rows)
+    return rows
 
 
 def _state(info: RunInfo) -> str:
@@ -170,31 +172,12 @@ def _sizes(info: RunInfo) -> list[str]:
     return [f"size: {size_text(total)}", *align(rows)]
 
 
-def spread_text(values: Float[np.ndarray, " member"], digits: str = ".4g") -> str:
-    """Format the mean over members and their range, of those that are finite."""
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return "not finite"
-    mean, low, high = (f"{number:{digits}}" for number in (finite.mean(), finite.min(), finite.max()))
-    text = mean if values.size == 1 else f"{mean} ({low} to {high})"
-    return text if finite.size == values.size else f"{text}, {values.size - finite.size} not finite"
-
-
 def duration_text(seconds: float) -> str:
     """Format a duration, such as "42 s", "3 min 20 s" or "2 h 5 min"."""
     if round(seconds) < 60:
         return f"{seconds:.0f} s"
     minutes, remainder = divmod(round(seconds), 60)
     return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def size_text(n_bytes: int) -> str:
-    """Format a number of bytes with three digits, such as "41.9 MB"."""
-    size, units = float(n_bytes), ["B", "kB", "MB", "GB", "TB"]
-    while size >= 999.5 and len(units) > 1:
-        size /= 1000
-        units.pop(0)
-    return f"{size:.3g} {units[0]}"
 
 
 def _short(value: Any) -> str:

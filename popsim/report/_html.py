@@ -2,43 +2,15 @@
 
 import base64
 import hashlib
-import html
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
 
-from popsim._text_checks import printable
+from popsim._html import Html, element, escape
 from popsim.experiments.result_table import ResultTable, Row, entry_text, is_numeric
 from popsim.store.files import write_file
 from popsim.version import __version__
-
-
-class Html(str):
-    """HTML, as opposed to plain text in a `str`."""
-
-
-def escape(text: str) -> Html:
-    """Escape text as HTML; `Html` is returned unchanged.
-
-    Unprintable characters, such as control characters and lone surrogates of a broken file name, become "?".
-    """
-    if isinstance(text, Html):
-        return text
-    return Html(html.escape("\n".join(map(printable, text.split("\n")))))
-
-
-def element(name: str, *inside: str, attributes: Mapping[str, str] | None = None) -> Html:
-    """Return an HTML element.
-
-    **Arguments:**
-
-    - `name`: the tag, such as "p".
-    - `inside`: the content, text or `Html`.
-    - `attributes`: the attributes by name, as text.
-    """
-    attribute_text = "".join(f' {key}="{escape(value)}"' for key, value in (attributes or {}).items())
-    return Html(f"<{name}{attribute_text}>{''.join(map(escape, inside))}</{name}>")
 
 
 def note(text: str) -> Html:

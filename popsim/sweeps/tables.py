@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from popsim._text_checks import as_word, count_text, printable, shorten
-from popsim._text_tables import align
+from popsim._text_tables import align, size_text
 from popsim.experiments import Column, ResultTable, Row
-from popsim.experiments.run_info_table import size_text
 from popsim.store.files import read_plain
 from popsim.sweeps._summary_columns import METRIC
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated

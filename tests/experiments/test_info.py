@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import xml.etree.ElementTree
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -103,6 +104,18 @@ def flip(path):
 
 def files(folder):
     return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*")}
+
+
+def test_a_notebook_shows_the_state_the_settings_and_the_command(finished, stopped, tmp_path):
+    """With text escaped, also where a path has marks of HTML."""
+    moved = tmp_path / "a<b>"
+    shutil.copytree(finished.path, moved)
+    text = popsim.open_run(moved)._repr_html_()
+    shown = " | ".join(part.strip() for part in xml.etree.ElementTree.fromstring(text).itertext())
+    for part in ("finished, 8 batches", "experiment | sum", "n_members | 2", "a<b>", " show "):
+        assert part in shown
+    assert "shown as text" not in shown and "a<b>" not in text
+    assert "to continue: popsim" in popsim.open_run(stopped[0].path)._repr_html_()
 
 
 def test_a_finished_run(finished, capsys):
