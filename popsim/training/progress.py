@@ -159,6 +159,7 @@ class ProgressLines(Observer):
         self._line = self._progress(last_loss(batches))
         if time.perf_counter() - self._last_written > SECONDS_BETWEEN_LINES:
             self._write(self._line)
+            self._line = ""
 
     def _count_seconds(self, n_batches: int) -> None:
         """Count the seconds since the last event, unless a program was compiled in them."""
