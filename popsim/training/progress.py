@@ -13,6 +13,8 @@ from popsim._text_checks import count_text
 from popsim._waiting import called_regularly, is_interactive, waiting_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
 
+__all__ = ["ExpectedSeconds", "ProgressBar", "ProgressLines", "last_loss", "progress_observer"]
+
 SMOOTHING = 0.05  # of the rate, over some twenty calls of the compiled loop
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -26,7 +28,14 @@ def unknown_seconds() -> None:
 
 
 def progress_observer(expected_seconds: ExpectedSeconds = unknown_seconds) -> Observer:
-    """Return the observer that shows the progress of a training on standard error."""
+    """Return the observer that shows the progress of a training on standard error.
+
+    **Arguments:**
+
+    - `expected_seconds`: see `ExpectedSeconds`.
+
+    **Returns:** a `ProgressBar` in a terminal or a notebook, else `ProgressLines`.
+    """
     return ProgressBar(expected_seconds) if is_interactive() else ProgressLines(expected_seconds)
 
 
@@ -159,6 +168,7 @@ class ProgressLines(Observer):
         self._line = self._progress(last_loss(batches))
         if time.perf_counter() - self._last_written > SECONDS_BETWEEN_LINES:
             self._write(self._line)
+            self._line = ""
 
     def _count_seconds(self, n_batches: int) -> None:
         """Count the seconds since the last event, unless a program was compiled in them."""
@@ -171,7 +181,7 @@ class ProgressLines(Observer):
     def _progress(self, loss: str) -> str:
         n_batches = self._start.n_batches
         done = f"training: {self._n_done}/{n_batches} batches"
-        if not self._n_timed:
+        if not (self._n_timed and self._seconds):
             return f"{done}, {loss}"
         rate = self._n_timed / self._seconds
         left = tqdm.format_interval((n_batches - self._n_done) / rate)
@@ -228,7 +238,12 @@ def title(start: TrainingStart) -> str:
 
 
 def last_loss(batches: FinishedBatches) -> str:
-    """Return the mean loss of the last batch over members that are not frozen, as text."""
+    """Return the mean loss of the last batch over members that are not frozen, as text.
+
+    **Arguments:**
+
+    - `batches`: the finished batches.
+    """
     mean = mean_of_finite(np.asarray(batches.records.loss.total)[-1])
     return f"loss {mean}" if mean else "all frozen"
 

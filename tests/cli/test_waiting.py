@@ -11,7 +11,7 @@ import sys
 import matplotlib.pyplot as plt
 import pytest
 from small_experiment import Sum
-from tensorboard_events import scalars
+from tensorboard_events import read_events
 
 from popsim.cli import main
 from popsim.cli._completion import completion_script
@@ -75,7 +75,7 @@ def test_the_last_line_says_what_is_next(trained, capsys):
 @pytest.mark.slow
 def test_tensorboard_gets_the_losses(trained):
     folder, _, _ = trained
-    total = scalars(folder / "tensorboard")["validation/total"]
+    total = read_events(folder / "tensorboard")["validation/total"]
     history = open_run(folder).history
     assert [step for step, _ in total] == history.validation_batch.values.tolist()
     assert [value for _, value in total] == pytest.approx(
