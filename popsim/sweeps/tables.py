@@ -11,6 +11,7 @@ from popsim._text_tables import align
 from popsim.experiments import Column, ResultTable, Row
 from popsim.experiments.run_info_table import size_text
 from popsim.store.files import read_plain
+from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps._summary_columns import METRIC
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SweepFolder, describe_sweep
@@ -134,5 +135,5 @@ def is_summary(path: Path) -> bool:
     return (
         columns[:1] == ["member"]
         and columns[n_axes : n_axes + len(_AFTER_AXES)] == _AFTER_AXES
-        and all(name.startswith(METRIC) for name in figures)
+        and all(name.startswith((METRIC, RESULT)) for name in figures)  # the latter by an earlier popsim
     )
