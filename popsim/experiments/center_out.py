@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim._compiled import jit_fast_compile
-from popsim.experiments.experiment import AbstractExperiment, RunFigure
+from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.reaching import (
     PLANTS,
     compile_plant,
@@ -18,6 +18,7 @@ from popsim.experiments.reaching import (
     summarize_reaches,
 )
 from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.models.sensorimotor_loop import SensorimotorLoop
 from popsim.network_input import Scaling
 from popsim.networks import build_network
