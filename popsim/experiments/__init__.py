@@ -2,7 +2,7 @@
 
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
-from popsim.experiments.experiment import AbstractExperiment, Recording, RunFigure
+from popsim.experiments.experiment import AbstractExperiment, Recording
 from popsim.experiments.reaching import PLANTS
 from popsim.experiments.registry import EXPERIMENTS, load_ensemble, register_experiment, save_ensemble
 from popsim.experiments.result_table import Column, ResultTable, Row
@@ -14,6 +14,7 @@ from popsim.experiments.run_experiment import (
     run_experiment,
     run_or_resume,
 )
+from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info import RunInfo, read_run_info, verify_run
 from popsim.experiments.run_info_table import info_table
 

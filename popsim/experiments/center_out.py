@@ -4,10 +4,10 @@ import dataclasses
 from typing import Any, ClassVar, Literal
 
 from popsim._checks import check_non_negative, check_positive, n_steps_in
-from popsim.experiments.experiment import RunFigure
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.reaching import PLANTS, reach_table, summarize_reaches
 from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.tasks import RandomReaches
 from popsim.tasks.trial_parts import reach_loss
 

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from popsim.analysis.figures import draw_channels, figure_style
 from popsim.analysis.figures.tasks import draw_named_times
-from popsim.experiments.experiment import RunFigure
 from popsim.experiments.reach_figures import draw_learning_figures
+from popsim.experiments.run_figure import RunFigure
 from popsim.senses import inputs_by_name
 from popsim.trial import Trial, n_trials
 

@@ -15,6 +15,7 @@ from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, 
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.settings import as_setting, converting_first
 from popsim.model import AbstractModel
 from popsim.per_member import MOST_MEMBERS, PerMember
@@ -27,24 +28,7 @@ from popsim.training import (
     log_spaced_batches,
 )
 
-__all__ = ["RunFigure", "Recording", "AbstractExperiment"]
-
-
-@dataclasses.dataclass(frozen=True)
-class RunFigure:
-    """A figure with its title and caption in a report.
-
-    - `figure`: a matplotlib figure.
-    - `title`: a short title.
-    - `caption`: what is drawn, the number of members and trials, and what is averaged over: the unit of
-        replication.
-    - `repeats`: whether it only repeats other figures, such as an overview; reports leave it out.
-    """
-
-    figure: Any
-    title: str
-    caption: str
-    repeats: bool = False
+__all__ = ["Recording", "AbstractExperiment"]
 
 
 HELP = '"logged" (at the logging points), "all", "none", "every 10", "log 50" (log-spaced), or "0 9 99"'

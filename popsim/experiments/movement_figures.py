@@ -9,9 +9,9 @@ import numpy as np
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_hand_paths, draw_speed_profiles, figure_style
 from popsim.experiments.cognitive_figures import draw_trials, n_examples
-from popsim.experiments.experiment import RunFigure
 from popsim.experiments.movement_results import is_still_at_end, trial_groups
 from popsim.experiments.reach_figures import MOST_LABELS, draw_learning_figures
+from popsim.experiments.run_figure import RunFigure
 from popsim.trial import Trial, n_trials
 
 __all__ = ["draw_movement_figures"]

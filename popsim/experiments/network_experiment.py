@@ -13,8 +13,9 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
 from popsim._compiled import jit
 from popsim.evaluation import evaluate_ensemble
-from popsim.experiments.experiment import AbstractExperiment, RunFigure
+from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.result_table import Column, ResultTable, Row
+from popsim.experiments.run_figure import RunFigure
 from popsim.models.network_model import NetworkModel
 from popsim.network_input import network_input
 from popsim.networks import build_network

@@ -22,7 +22,7 @@ from popsim.analysis.figures import (
     figure_style,
 )
 from popsim.analysis.neural_activity import cosine_tuning
-from popsim.experiments.experiment import RunFigure
+from popsim.experiments.run_figure import RunFigure
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import with_zero_noise
 from popsim.plants import MusculoskeletalPlant

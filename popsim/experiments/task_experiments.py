@@ -11,12 +11,13 @@ import equinox as eqx
 from popsim import interventions
 from popsim._checks import kind_of
 from popsim.experiments.cognitive import LEARNED
-from popsim.experiments.experiment import AbstractExperiment, RunFigure
+from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.movement_results import movement_table, summarize_movements
 from popsim.experiments.network_experiment import AbstractNetworkExperiment, Criterion
 from popsim.experiments.reaching import PLANTS
 from popsim.experiments.result_table import ResultTable
+from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.task_arguments import TaskArgument, task_arguments
 from popsim.hand import HandState
 from popsim.interventions import AbstractIntervention

@@ -15,10 +15,10 @@ from popsim._text_tables import spread_text
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import draw_loss_bands, draw_mean_speed, draw_member_values, figure_style
 from popsim.analysis.figures.style import COLORS
-from popsim.experiments.experiment import RunFigure
 from popsim.experiments.logged_losses import LoggedLosses
 from popsim.experiments.result_table import LIMITS, Column, ResultTable, Row, entry_text, is_numeric
 from popsim.experiments.run import Run, open_run
+from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import duration_text
 from popsim.hand import HandState

@@ -14,7 +14,7 @@ from popsim._drawing import FailedDrawing, close_figures, try_to_draw
 from popsim._text_checks import check_path, one_line
 from popsim.analysis.figures import figure_style, save_figure
 from popsim.analysis.figures.style import is_figure, layout_once
-from popsim.experiments.experiment import RunFigure
+from popsim.experiments.run_figure import RunFigure
 from popsim.report._figure_numbers import figure_csv
 from popsim.report._html import Html, element, figure, file_link, is_page, note
 from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError

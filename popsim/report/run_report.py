@@ -35,8 +35,8 @@ from popsim.analysis.trainables import (
     participation_ratio_of_singular_values,
     recorded_arrays,
 )
-from popsim.experiments.experiment import RunFigure
 from popsim.experiments.run import Run
+from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import duration_text
 from popsim.networks.activity import defines_activity, unit_activity

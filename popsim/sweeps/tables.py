@@ -10,6 +10,7 @@ from popsim._text_checks import as_word, count_text, printable, shorten
 from popsim._text_tables import align, size_text
 from popsim.experiments import Column, ResultTable, Row
 from popsim.store.files import read_plain
+from popsim.sweeps._index_checks import RESULT
 from popsim.sweeps._summary_columns import METRIC
 from popsim.sweeps.cost import MOST_ESTIMATED, CellCost, cell_cost, is_estimated
 from popsim.sweeps.folder import SweepFolder, describe_sweep
@@ -133,5 +134,5 @@ def is_summary(path: Path) -> bool:
     return (
         columns[:1] == ["member"]
         and columns[n_axes : n_axes + len(_AFTER_AXES)] == _AFTER_AXES
-        and all(name.startswith(METRIC) for name in figures)
+        and all(name.startswith((METRIC, RESULT)) for name in figures)  # the latter by an earlier popsim
     )

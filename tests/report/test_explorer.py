@@ -1,21 +1,19 @@
 """The charts that follow a choice: their numbers, their place in a page, and in a browser."""
 
 import base64
+import contextlib
 import json
 import re
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import browser
-import jax
+import jaxtyping
 import numpy as np
 import pytest
 
-import popsim
 from popsim.report._explorer import MOST_BATCHES, explorer_elements, json_block, round_numbers
 from popsim.report._html import CHARTS, write_page
-
-pytestmark = pytest.mark.usefixtures("as_users_run")  # for stand-ins of runs
 
 N_MEMBERS, N_TRIALS, N_STEPS, N_UNITS, DT = 2, 3, 60, 40, 0.01
 HOSTILE = "</script><script>document.title = 'broken'</script>"
@@ -28,15 +26,9 @@ class Trials(NamedTuple):
     timeline: Any
 
 
-def build(key):
-    network = popsim.networks.LeakyRNN(2, N_UNITS, 2, tau=2.0, dt=1.0, key=key)
-    return popsim.NetworkModel(network, dt=1.0)
-
-
 @pytest.fixture(scope="module")
 def run():
     """A run whose path ends as many mm to the right as batches were trained; its last one is not finite."""
-    ensemble = popsim.make_ensemble(build, N_MEMBERS, key=jax.random.key(0))
     x = np.broadcast_to(np.linspace(0, 1, N_STEPS), (N_MEMBERS, N_TRIALS, N_STEPS)).copy()
     x[1, 2] = np.nan
 
@@ -58,10 +50,10 @@ def run():
         coords = ("trainables_batch",)
 
     return SimpleNamespace(
-        ensemble=(200, ensemble),
+        ensemble=200,
         n_batches_trained=200,
-        models=lambda *, batch: (batch + 1, ensemble),
-        evaluate=lambda numbered: evaluate(numbered[0]),
+        models=lambda *, batch: batch + 1,
+        evaluate=evaluate,
         history=SimpleNamespace(dataset=Dataset(trainables_batch=SimpleNamespace(values=KEPT))),
         task=SimpleNamespace(validation_trials=lambda: trials),
         experiment=SimpleNamespace(n_members=N_MEMBERS),
@@ -69,10 +61,18 @@ def run():
     )
 
 
+@contextlib.contextmanager
+def unchecked_types():
+    """For stand-ins of runs, as the fixture `as_users_run`."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture(scope="module")
 def elements(run):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("popsim.report._explorer.without_noise", lambda numbered: numbered)
+    with pytest.MonkeyPatch.context() as patch, unchecked_types():
+        patch.setattr("popsim.report._explorer.without_noise", lambda n_batches: n_batches)
         patch.setattr("popsim.report._explorer.defines_activity", lambda ensemble, states: True)
         patch.setattr("popsim.report._explorer.unit_activity", lambda ensemble, states: states.network.hidden)
         return explorer_elements(run)

@@ -47,7 +47,7 @@ def test_lines_bands_points_and_maps_are_what_was_drawn(figure):
     assert [row[3:] for row in rows[7:]] == [
         ["0", "0", "1"],
         ["1", "0", "2"],
-        ["0", "1", "3", ""],
+        ["0", "1", "3"],
         ["1", "1", "nan"],
     ]
 
