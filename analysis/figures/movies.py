@@ -69,8 +69,8 @@ def check_movie_path(name: str, path: Path) -> None:
         raise ValueError(f"`{name}` must end with .gif, .mp4 or .html, got {path}.")
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
         raise ValueError(
-            f"`{name}` must end with .gif or .html where there is no ffmpeg, got {path}: install ffmpeg, such "
-            "as by `apt install ffmpeg` or `conda install ffmpeg`, for MP4."
+            f"`{name}` must end with .gif or .html where there is no ffmpeg, got {path}: install ffmpeg, "
+            "such as by `apt install ffmpeg` or `conda install ffmpeg`, for MP4."
         )
 
 
