@@ -89,7 +89,7 @@ def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
     shape = np.shape(states.hand.position)
     if len(shape) != 2 or shape[0] != trial.timeline.n_steps:
         raise ValueError(
-            f"`states` must be those of one trial of one member, with the {trial.timeline.n_steps} time steps "
+            f"`states` must be those of one trial of one member, with {trial.timeline.n_steps} time steps "
             f"first, got a hand of shape {shape}: jax.tree.map(lambda leaf: leaf[member, trial], states)."
         )
     points = jax.tree.map(np.asarray, _points_over_time(plant, states.plant))

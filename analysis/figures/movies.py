@@ -69,8 +69,8 @@ def check_movie_path(name: str, path: Path) -> None:
         raise ValueError(f"`{name}` must end with .gif, .mp4 or .html, got {path}.")
     if path.suffix == ".mp4" and not FFMpegWriter.isAvailable():
         raise ValueError(
-            f"`{name}` must end with .gif or .html where there is no ffmpeg, got {path}: install ffmpeg, such "
-            "as by `apt install ffmpeg` or `conda install ffmpeg`, for MP4."
+            f"`{name}` must end with .gif or .html where there is no ffmpeg, got {path}: install ffmpeg, "
+            "such as by `apt install ffmpeg` or `conda install ffmpeg`, for MP4."
         )
 
 
@@ -105,12 +105,14 @@ class _AbstractFrameWriter(AbstractMovieWriter):
         self.path = path
 
     def setup(self, fig: Any, outfile: Any, dpi: float | None = None) -> None:
-        super().setup(fig, outfile, dpi=dpi)
+        super().setup(fig, outfile, dpi=dpi)  # pyright: ignore[reportAbstractUsage]
         self.users_canvas, self.canvas = fig.canvas, _FrameCanvas(fig)
         self.background: Any = None
 
     def grab_frame(self, **savefig_kwargs: Any) -> None:
-        moving = [artist for ax in self.fig.axes for artist in ax.get_children() if artist.get_animated()]
+        moving: list[Any] = [
+            artist for ax in self.fig.axes for artist in ax.get_children() if artist.get_animated()
+        ]
         if self.background is None or not moving:
             for artist in moving:
                 artist.set_visible(False)

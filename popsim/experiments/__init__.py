@@ -1,5 +1,7 @@
 """Experiments: a task, a model and a training as plain values that can be saved, run and reopened."""
 
+from typing import TYPE_CHECKING, Any
+
 from popsim.experiments.center_out import CenterOut
 from popsim.experiments.cognitive import Cognitive
 from popsim.experiments.experiment import AbstractExperiment, Recording
@@ -18,6 +20,9 @@ from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info import RunInfo, read_run_info, verify_run
 from popsim.experiments.run_info_table import info_table
 
+if TYPE_CHECKING:
+    from popsim.experiments.run_movie import animate_run, find_trials
+
 __all__ = [
     "AbstractExperiment",
     "CenterOut",
@@ -34,7 +39,9 @@ __all__ = [
     "RunInfo",
     "RunStopped",
     "ScriptRun",
+    "animate_run",
     "devices_of_run",
+    "find_trials",
     "info_table",
     "load_ensemble",
     "open_run",
@@ -46,3 +53,12 @@ __all__ = [
     "save_ensemble",
     "verify_run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what makes movies when it is first used, because it loads matplotlib."""
+    if name in ("animate_run", "find_trials"):
+        from popsim.experiments import run_movie
+
+        return getattr(run_movie, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

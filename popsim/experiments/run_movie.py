@@ -78,7 +78,7 @@ def animate_run(
             raise ValueError(f"`run` must have states that are a LoopState, got {type(states).__name__}.")
         for index in members:
             own_trials = _of_member(all_trials, index) if of_each else all_trials
-            model = member(ensemble, index)
+            model = member(ensemble, int(index))
             motions.append([_motion(states, own_trials, model, index, trial) for trial in trials])
             names = [f"member {index}"] if len(members) > 1 or len(stages) == 1 else []
             names += [title] if len(stages) > 1 or batch is not None else []
