@@ -126,7 +126,13 @@ def write_page(name: str, notebook: Any) -> None:
         image = f"{name}_{number}.png"
         text = text.replace(f"]({file})", f"](images/{image})")
         (images / image).write_bytes(content)
-    (TUTORIALS / f"{name}.md").write_text(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
+    (TUTORIALS / f"{name}.md").write_text(_without_gaps(text))
+
+
+def _without_gaps(page: str) -> str:
+    """Return a page with at most one empty line between its parts; code is left as it is."""
+    kept = re.sub(r"(```.*?```)|\n{3,}", lambda found: found[1] or "\n\n", page, flags=re.DOTALL)
+    return kept.strip() + "\n"
 
 
 def main() -> None:
