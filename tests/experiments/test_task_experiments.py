@@ -102,7 +102,7 @@ def test_default_arguments_make_the_task_of_the_library():
     ("name", "settings", "named"),
     [
         ("delayed-reaches", {"delay": (0.3, 0.1)}, "`delay`"),
-        ("delayed-reaches", {"delay": 2.0}, "duration"),
+        ("delayed-reaches", {"delay": 2.0}, "longer than the trial, 1.5 s"),
         ("delayed-reaches", {"distance": -0.1}, "`distance`"),
         ("delayed-reaches", {"vision_delay": 1.5}, "`vision_delay` must be shorter than a trial, 1.5 s"),
         ("tracking", {"plant": "octopus"}, "`plant`"),
