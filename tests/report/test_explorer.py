@@ -166,7 +166,7 @@ def test_charts_follow_the_choice_in_a_browser(width, page, driver):
     links = driver.execute_script(
         "return [...document.querySelectorAll('#explorer .files a')].map(a => decodeURIComponent(a.href))"
     )
-    assert links[1].startswith("data:text/csv") and "condition,chosen,step,time,x,y" in links[1]
+    assert links[1].startswith("data:text/csv") and '"condition","chosen","step","time","x","y"' in links[1]
     assert driver.get_log("browser") == []
 
 
