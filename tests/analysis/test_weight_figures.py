@@ -54,7 +54,7 @@ def test_an_animation_shows_each_batch_with_the_same_colours_and_is_written(ax, 
     np.testing.assert_array_equal(ax.images[0].get_array(), weights[-1])
     assert ax.images[0].get_clim()[1] == np.abs(weights).max() and ax.get_title() == "after batch 19"
     with pytest.raises(ValueError, match="`path` must end with .gif"):
-        save_animation(animation, tmp_path / "weights.mp4")
+        save_animation(animation, tmp_path / "weights.avi")
     with pytest.raises(ValueError, match="`batch`"):
         animate_weight_matrix(ax, np.arange(2), weights)
 
