@@ -34,7 +34,7 @@ def make_cells(path: Path, n_cells: int) -> None:
     run_cell(path, 0)
     first = opened.folder.cell(0)
     (first.path / "run.lock").unlink(missing_ok=True)
-    described, note = read_sealed_json(first.description), read_sealed_json(opened.folder.entry(0))
+    described, note = read_sealed_json(first.description), read_sealed_json(first.entry)
     for number in range(1, n_cells):
         cell = opened.folder.cell(number)
         shutil.copytree(first.path, cell.path)
@@ -42,7 +42,7 @@ def make_cells(path: Path, n_cells: int) -> None:
         part_of = {"sweep": opened.sweep_id, "cell": number}
         write_sealed_json(cell.description, {**described, **description, "part_of": part_of})
         digest = hashlib.sha256(cell.description.read_bytes()).hexdigest()
-        write_sealed_json(opened.folder.entry(number), {**note, "cell": number, "run": digest})
+        write_sealed_json(cell.entry, {**note, "cell": number, "run": digest})
 
 
 def measure(path: str, mode: str) -> None:

@@ -290,8 +290,7 @@ def register_task(name: str) -> Callable[[Any], Any]:
 
 def _named_builder(name: str, build: Any) -> Callable[..., AbstractTask]:
     """Return what `TASKS` holds for a class or a function; raise `ValueError` if it is no task's."""
-    is_task = inspect.isclass(build) and issubclass(build, AbstractTask)
-    if not is_task and not inspect.isfunction(build):
+    if not inspect.isfunction(build) and not (inspect.isclass(build) and issubclass(build, AbstractTask)):
         raise ValueError(
             f"the task {name!r} must be a subclass of AbstractTask, or a function that returns a task, "
             f"got {short_repr(build)}."
@@ -309,7 +308,8 @@ def _named_builder(name: str, build: Any) -> Callable[..., AbstractTask]:
             f"the task {name!r} must have defaults for all arguments but `workspace`, which a motor task has "
             f"first, got {', '.join(without)} without."
         )
-    return MotorTask(build) if is_motor else build
+    named: Callable[..., Any] = build
+    return MotorTask(named) if is_motor else named
 
 
 def task_definition(name: str) -> Callable[..., AbstractTask]:

@@ -53,8 +53,8 @@ def _force_share(muscle: Any) -> Callable:
     return jax.jit(jax.vmap(share))
 
 
-def draw_activations(kinds: Iterable[type[AbstractActivation]], path: Path) -> None:
-    """Draw activation while excitation is on for 0.3 s, weakly and fully."""
+def draw_activations(kinds: Iterable[Any], path: Path) -> None:
+    """Draw activation by each class of dynamics, while excitation is on for 0.3 s, weakly and fully."""
     steps = np.arange(60)
     with figure_style():
         figure, axes = plt.subplots(1, 2, sharey=True, figsize=(5.4, 2.4), layout="constrained")

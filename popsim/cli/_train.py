@@ -266,7 +266,7 @@ def train_command(kind: type[AbstractExperiment], config: RunConfig | None = Non
     - `config`: the defaults of its options; None for those of the experiment.
     """
     options = settings_of(kind)
-    stated = {} if config is None else {"default": options(**_settings_by_name(config.experiment))}
+    stated: Any = {} if config is None else {"default": options(**_settings_by_name(config.experiment))}
     recording = Recording() if config is None else config.recording
 
     @dataclasses.dataclass(frozen=True)

@@ -43,7 +43,7 @@ def trial_groups(trials: Trial) -> dict[str, Bool[np.ndarray, " trial"]]:
         return {"all trials": np.ones(n_trials(trials), bool)}
     acts = {name: np.asarray(schedule.active).any(axis=1) for name, schedule in trials.interventions.items()}
     without = ~np.any(list(acts.values()), axis=0)
-    groups = {"no intervention": without} | {name: acts[name] for name in sorted(acts)}
+    groups: dict[str, Any] = {"no intervention": without} | {name: acts[name] for name in sorted(acts)}
     return {name: members for name, members in groups.items() if members.any()}
 
 

@@ -193,7 +193,7 @@ def _check_settings(described: DescribedRun) -> None:
 
 
 def _changed_settings(experiment: str | None, settings: Mapping[str, Any]) -> frozenset[str] | None:
-    if experiment not in EXPERIMENTS:
+    if experiment is None or experiment not in EXPERIMENTS:
         return None
     defaults = {}
     for field in dataclasses.fields(EXPERIMENTS[experiment]):
