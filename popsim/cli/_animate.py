@@ -7,7 +7,6 @@ import matplotlib.pyplot as plt
 
 from popsim.analysis.figures import Playback, save_animation
 from popsim.analysis.figures.movies import MOST_GIF_RATE, check_movie_path, is_movie
-from popsim.cli._commands import Animate
 from popsim.experiments import open_run
 from popsim.experiments.run_movie import animate_run, find_trials
 from popsim.store import SaveError
@@ -15,8 +14,12 @@ from popsim.store.files import check_replaceable, saving
 from popsim.sweeps import SweepFolder
 
 
-def write_movie(command: Animate) -> Path:
+def write_movie(command: Any) -> Path:
     """Write the movie of a run, and return its path.
+
+    **Arguments:**
+
+    - `command`: the command, `popsim.cli._commands.Animate`, which loads this module when it runs.
 
     **Raises:** `ValueError` for what `popsim animate` refuses, before anything is written; `SaveError` if the
     movie cannot be drawn or written.
@@ -53,7 +56,7 @@ def write_movie(command: Animate) -> Path:
         plt.close("all")
 
 
-def _trials(run: Any, command: Animate) -> tuple[int, ...]:
+def _trials(run: Any, command: Any) -> tuple[int, ...]:
     """Return the numbers of the trials that are asked for by number, or by their conditions."""
     if command.conditions is None:
         return (0,) if command.trials is None else command.trials

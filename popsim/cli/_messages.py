@@ -21,6 +21,10 @@ RAW = (
         r"Error parsing (\S+): invalid literal for int\(\) with base 10: (.*)",
         r"\1 must be a whole number, got \2.",
     ),
+    (
+        r"Error parsing (\S+): Could not find valid parse for arguments: \[(.*)\]",
+        r"\1 must be as help shows it, got \2.",
+    ),
     (r"Error parsing (\S+): could not convert string to float: (.*)", r"\1 must be a number, got \2."),
 )
 """Patterns of messages of tyro, and their replacements."""

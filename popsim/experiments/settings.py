@@ -108,6 +108,11 @@ def converting_first(post_init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(post_init)
     def convert_and_check(self: Any, *args: Any, **kwargs: Any) -> None:
+        if (
+            type(self).__post_init__ is not convert_and_check
+        ):  # called by that of a subclass, which checks all
+            post_init(self, *args, **kwargs)
+            return
         convert_settings(self)
         post_init(self, *args, **kwargs)  # whose messages say more of a number that is not finite
         for field in dataclasses.fields(self):

@@ -187,7 +187,7 @@ def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> list[Html
             title=run_figure.title,
             caption=run_figure.caption,
             files=files,
-            broad=run_figure.figure.get_size_inches()[0] > BROAD,
+            broad=bool(run_figure.figure.get_size_inches()[0] > BROAD),
         )
     ]
 

@@ -33,6 +33,7 @@ def test_a_movie_shows_members_and_stages_and_is_replaced_when_told(run, tmp_pat
     main([*words, "--overwrite", "--without-noise", "--trials", "0", "2"])
     with Image.open(path) as film:
         assert film.n_frames == 6
+    capsys.readouterr()
     foreign = tmp_path / "mine.html"
     foreign.write_text("<!DOCTYPE html>mine")
     assert "a movie of popsim" in complaint([*words[:3], str(foreign), "--overwrite"], capsys)
@@ -63,7 +64,7 @@ def test_trials_are_found_by_their_conditions(run):
         ("--trials 8", "--trials must be numbers from 0 to 7, got"),
         ("--batches 6", "--batches must be start, first, middle, last, or a batch"),
         ("--batches early", "got 'early'"),
-        ("--conditions direction=2", "--conditions must have a direction among -3.14, -2.36"),
+        ("--conditions direction=2", "--conditions must have a direction among -2.36, -1.57"),
         ("--conditions direcion=0", "Perhaps you meant direction"),
         ("--conditions 3", "--conditions must be NAME=VALUE"),
         ("--conditions direction=0 --trials 1", "in place of --trials"),

@@ -161,7 +161,7 @@ ROWS = {
         ". --speed 0": f"--speed {POSITIVE}",
         ". --frames-per-second 60": "--frames-per-second must be at most 50 in a GIF",
         ". --trail -1": f"--trail {POSITIVE}",
-        ". --members first": f"--members {WHOLE}",
+        ". --members first": "--members must be as help shows it, got 'first'",
         ". --member 0": "Perhaps you meant --members",
     },
     "export": {
