@@ -90,8 +90,8 @@ def task_arguments(build: Callable[..., Any]) -> tuple[TaskArgument, ...]:
 def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield name, annotation and default of each argument that has a default."""
     hints = typing.get_type_hints(build)  # of a class those of its fields, before they are converted
-    is_dataclass = inspect.isclass(build) and dataclasses.is_dataclass(build)  # as all modules are
-    fields = {field.name: field for field in dataclasses.fields(build)} if is_dataclass else {}
+    kind: Any = build
+    fields = {field.name: field for field in dataclasses.fields(kind)} if inspect.isclass(kind) else {}
     for name, parameter in inspect.signature(build).parameters.items():
         default = parameter.default
         factory = getattr(fields.get(name), "default_factory", dataclasses.MISSING)
