@@ -91,7 +91,7 @@ def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield name, annotation and default of each argument that has a default."""
     hints = typing.get_type_hints(build)  # of a class those of its fields, before they are converted
     kind: Any = build
-    fields = {field.name: field for field in dataclasses.fields(kind)} if inspect.isclass(kind) else {}
+    fields = {field.name: field for field in dataclasses.fields(kind)} if inspect.isclass(build) else {}
     for name, parameter in inspect.signature(build).parameters.items():
         default = parameter.default
         factory = getattr(fields.get(name), "default_factory", dataclasses.MISSING)
