@@ -47,7 +47,7 @@ COMMON = {
 }  # fmt: skip
 ROWS = {
     "": {
-        "": "train, sweep, resume, info, show, compare, show-task, export, list",
+        "": "train, sweep, resume, info, show, compare, show-task, animate, export, init, list",
         "trian center-out": "Perhaps you meant train",
         "comparee": "Perhaps you meant compare",
         "showtask": "Perhaps you meant show-task",

@@ -7,6 +7,7 @@ import pty
 import re
 import subprocess
 import sys
+import termios
 
 import matplotlib.pyplot as plt
 import pytest
@@ -19,7 +20,8 @@ from popsim.cli.main import COMMANDS
 from popsim.experiments import EXPERIMENTS, open_run
 from popsim.experiments.compile_times import FILE, CompileTimes
 
-SETTINGS = ["--members", "2", "--n-batches", "4", "--batch-size", "2", "--log-step", "2"]
+# No other test has batches of this size, so that the loop is compiled here.
+SETTINGS = ["--members", "2", "--n-batches", "4", "--batch-size", "7", "--log-step", "2"]
 
 
 class Terminal(io.StringIO):
@@ -110,7 +112,7 @@ def test_list_prints_json(capsys):
     main(["list", "--json"])
     listed = json.loads(capsys.readouterr().out)
     assert list(listed) == ["experiments", "tasks", "further tasks", "plants", "networks"]
-    assert listed["experiments"]["sum"] == "Networks learn to sum up."
+    assert listed["experiments"]["sum"] == "Networks learn to sum up. [from small_experiment]"
 
 
 def test_a_shell_can_read_the_script_that_completes_commands():
@@ -119,7 +121,8 @@ def test_a_shell_can_read_the_script_that_completes_commands():
         assert word in script
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     complete = 'COMP_WORDS=(popsim tr); COMP_CWORD=1; _tyro_popsim; echo "${COMPREPLY[@]}"'
-    ran = subprocess.run(["bash", "-c", f"{script}\n{complete}"], capture_output=True, text=True, check=True)
+    words = f"{script}\n{complete}"
+    ran = subprocess.run(["bash", "-s"], input=words, capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["train"]
 
 
@@ -139,6 +142,7 @@ main(["train", "center-out"])
 
 def test_a_terminal_shows_something_before_jax_is_loaded():
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
     process = subprocess.Popen(
         [sys.executable, "-c", WITHOUT_JAX], stdin=theirs, stdout=subprocess.DEVNULL, stderr=theirs
     )
