@@ -300,7 +300,7 @@ def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
     return RunFigure(figure, f"{results.label.capitalize()} over two settings", caption)
 
 
-def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
+def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray | np.floating:
     """Return the geometric mean over an axis."""
     return np.exp(np.log(values).mean(axis=axis))
 

@@ -76,7 +76,7 @@ def test_all_is_exported_and_nothing_else_is_written(run, tmp_path, capsys, monk
 
 def test_what_cannot_be_done_is_refused_in_one_line(run, tmp_path, capsys, monkeypatch):
     for arguments, named in (
-        ([run.folder.path], "--model, --history or --figures"),
+        ([run.folder.path], "--model, --history, --figures or --states"),
         ([tmp_path, "--model", tmp_path / "m"], "run.json"),
         ([run.folder.path, "--history", run.folder.description, "--overwrite"], "run.json"),
     ):
