@@ -239,10 +239,10 @@ def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | Non
         # Another process may have continued it before the lock was free.
         run = Run(described.reread(), run.experiment)
         with engine_of_run(run.described):
+            run = Run(_with_config(run.described, run.experiment), run.experiment)
             with options.waiting(_building(run.experiment)):
                 check_size(run.experiment, trainer)
                 untrained = run.experiment.build_ensemble()
-            run = Run(_with_config(run.described, run.experiment), run.experiment)
             return _train(run, trainer, untrained, options, options.write_resumption)
 
 
