@@ -300,8 +300,8 @@ def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
     return RunFigure(figure, f"{results.label.capitalize()} over two settings", caption)
 
 
-def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray | np.floating:
-    """Return the geometric mean over an axis."""
+def _geometric_mean(values: np.ndarray, axis: int) -> Any:
+    """Return the geometric mean over an axis, a number if there is no other."""
     return np.exp(np.log(values).mean(axis=axis))
 
 
