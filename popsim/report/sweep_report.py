@@ -86,7 +86,7 @@ class ScoredSweep:
 
     def mean(self, scores: Float[np.ndarray, "*axes known"], axis: int = -1) -> Float[np.ndarray, "*axes"]:
         """Return the mean of scores over an axis."""
-        return _geometric_mean(scores, axis) if self.is_positive else scores.mean(axis=axis)
+        return _geometric_mean(scores, axis) if self.is_positive else np.asarray(scores.mean(axis=axis))
 
     def interval(self, scores: Float[np.ndarray, " replicate"]) -> Interval:
         """Return the mean of the scores of replicates, with its 95 % interval."""
@@ -300,9 +300,9 @@ def _map(results: ScoredSweep, rows: str, columns: str) -> RunFigure:
     return RunFigure(figure, f"{results.label.capitalize()} over two settings", caption)
 
 
-def _geometric_mean(values: np.ndarray, axis: int) -> Any:
-    """Return the geometric mean over an axis, a number if there is no other."""
-    return np.exp(np.log(values).mean(axis=axis))
+def _geometric_mean(values: np.ndarray, axis: int) -> np.ndarray:
+    """Return the geometric mean over an axis."""
+    return np.asarray(np.exp(np.log(values).mean(axis=axis)))
 
 
 def _tilt(ax: Any, texts: Sequence[str]) -> None:
