@@ -59,7 +59,7 @@ def test_commands_that_are_printed_import_the_module(sweep, arguments, tmp_path,
 
 
 def test_failures_and_scripts_import_the_module(sweep, tmp_path):
-    assert "(popsim --import swept_runs resume '" in failure_text(sweep, {0: "it failed"})
+    assert "popsim --import swept_runs resume '" in failure_text(sweep, {0: "it failed"})
     script = slurm_script(sweep, SlurmOptions())
     assert "popsim --import swept_runs sweep run" in script
     assert f"export PYTHONPATH={HELPERS}${{PYTHONPATH:+:$PYTHONPATH}}" in script
