@@ -58,6 +58,7 @@ def draw_member_values(
         offsets = 0.18 * np.linspace(-1, 1, finite.size) if finite.size > 1 else np.zeros(1)
         ax.plot(finite, place + offsets, "o", color=color, markersize=3.5, alpha=0.7, markeredgewidth=0)
         mean = np.exp(np.log(finite).mean()) if scale == "log" else finite.mean()
+        mean = np.clip(mean, finite.min(), finite.max())  # limits a rounding apart would make no axis
         ax.plot([mean] * 2, [place - 0.32, place + 0.32], color=color, linewidth=1.6)
     ax.set_yticks(range(len(names)), names)
     ax.yaxis.set_inverted(True)

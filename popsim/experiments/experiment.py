@@ -322,6 +322,17 @@ class AbstractExperiment(abc.ABC):
         return self.build_model(key=key)
 
 
+def build_trainer_of(experiment: "AbstractExperiment", **options: Any) -> TaskTrainer:
+    """Build the trainer of an experiment; raise `ValueError` if its `build_trainer` returns something else."""
+    trainer: Any = experiment.build_trainer(**options)
+    if not isinstance(trainer, TaskTrainer):
+        raise ValueError(
+            f"`build_trainer` of {type(experiment).__name__} must return a TaskTrainer, "
+            f"got {short_repr(trainer)}."
+        )
+    return trainer
+
+
 def check_experiment(experiment: Any) -> None:
     """Raise `ValueError` unless `experiment` is an experiment; its class or name is none."""
     check_instance("experiment", experiment, AbstractExperiment, "an experiment, such as CenterOut()")

@@ -8,12 +8,11 @@ import jax
 
 from popsim._checks import bytes_of, memory_of_machine, short_repr
 from popsim.ensemble import member
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, build_trainer_of
 from popsim.model import simulate
 from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.task import AbstractTask
-from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
 __all__ = ["check_size"]
@@ -40,9 +39,7 @@ def check_size(experiment: AbstractExperiment, trainer: Any = None) -> None:
         return select_member(task, 0).validation_trials()
 
     trials = eqx.filter_eval_shape(validation_trials)
-    trainer = experiment.build_trainer() if trainer is None else trainer
-    if not isinstance(trainer, TaskTrainer):
-        raise ValueError(f"`build_trainer` of {name} must return a TaskTrainer, got {short_repr(trainer)}.")
+    trainer = build_trainer_of(experiment) if trainer is None else trainer
     memory = _memory_of(trainer.devices)
     if memory is None:
         return

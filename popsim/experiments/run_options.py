@@ -10,7 +10,7 @@ from popsim._text_checks import count_text
 from popsim._waiting import waiting_line
 from popsim.experiments.circumstances import Devices, circumstances, write_resumption
 from popsim.experiments.compile_times import CompileTimes
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, build_trainer_of
 from popsim.experiments.run import Run
 from popsim.store import RunFolder, lock_folder
 from popsim.store.run_folder import DescribedRun
@@ -63,7 +63,8 @@ class RunOptions:
             options["without_lock"] = True
         if self.enable_tensorboard:
             options |= {"enable_tensorboard": True, "tensorboard_logdir": RunFolder(folder).tensorboard}
-        trainer = experiment.build_trainer(chkpt_dir=folder, devices=self.devices, stop=self.stop, **options)
+        options |= {"chkpt_dir": folder, "devices": self.devices, "stop": self.stop}
+        trainer = build_trainer_of(experiment, **options)
         times = CompileTimes(experiment, 1 if self.devices is None else len(self.devices))
         progress = [] if self.quiet else [progress_observer(times.expected_seconds)]
         return dataclasses.replace(trainer, observers=[*trainer.observers, times, *progress, *self.observers])

@@ -141,7 +141,7 @@ def test_a_history_shows_what_was_recorded_of_which_batches():
     _, history = train(save_model_trainables=np.array([1, 5]), save_trial_specs=[3])
     shown = displayed(history)
     assert "6 batches of 2 members" in shown
-    assert "loss (squared_error, activity) | 6: 0 to 5 | " in shown and "6 × 2 | 96 B" in shown
+    assert "loss (activity, squared_error) | 6: 0 to 5 | 2 of 6 × 2 | 96 B" in shown
     assert "model_trainables | 2: 1 to 5" in shown and "trial_specs | 1: 3" in shown
     assert "in the first batch" in shown and "frozen" not in shown
     frozen = eqx.tree_at(lambda each: each.frozen_from, history, np.array([-1, 4]))
