@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Array, Int, Key
 
-from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int
+from popsim._checks import LARGEST_INT, check_instance, check_non_negative_int, check_positive_int, short_repr
 from popsim.ensemble import Members, grid_of_seeds, make_ensemble, members_at
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.experiments.result_table import ResultTable
@@ -323,7 +323,7 @@ class AbstractExperiment(abc.ABC):
 
 
 def build_trainer_of(experiment: "AbstractExperiment", **options: Any) -> TaskTrainer:
-    """Build the trainer of an experiment; raise `ValueError` if its `build_trainer` returns something else."""
+    """Build the trainer of an experiment; raise `ValueError` if that is something else."""
     trainer: Any = experiment.build_trainer(**options)
     if not isinstance(trainer, TaskTrainer):
         raise ValueError(
