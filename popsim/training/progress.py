@@ -95,7 +95,7 @@ class ProgressBar(Observer):
         with bar.get_lock():  # the other thread must not see one without the others
             if bar.bar_format is not None:  # before the first batch, nothing counts
                 bar.bar_format = None
-                bar.start_t = bar.last_print_t = time.time()  # the clock of tqdm
+                bar.start_t = bar.last_print_t = bar._time()  # pyright: ignore[reportAttributeAccessIssue]
             else:
                 bar.start_t += seconds
                 bar.last_print_t += seconds
