@@ -239,7 +239,7 @@ def test_whatever_ends_a_training_what_is_finished_is_saved(end, tmp_path, whole
     (step,) = Checkpoints(tmp_path / "checkpoints").steps()
     assert 0 < step < N if n_saved is None else step == n_saved
     told = f"The training in {tmp_path} is saved after batch {step - 1}; to continue: restore_checkpoint=True"
-    assert left.value.__notes__ == [f"{told}."]
+    assert left.value.__notes__ == [told]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert open_history(tmp_path / "history.zarr").batch.values.tolist() == list(range(step))
     assert_same_training(resumed(tmp_path), whole)
