@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from popsim.store.plain_folder import import_option
 from popsim.store.run_folder import CONFIG_DIGEST, DescribedRun
 from popsim.training.options import CHECKPOINT_SECONDS
 
-__all__ = ["RunConfig", "config_text", "read_run_config", "write_config"]
+__all__ = ["RunConfig", "config_text", "read_entries", "read_run_config", "write_config"]
 
 KEYS = ("experiment", "settings", "keep", "float16", "checkpoint_seconds")
 WIDTH = 100
@@ -139,28 +139,11 @@ def read_run_config(path: Path) -> RunConfig:
     Values are taken as they are written, and parsed as on the command line. Nothing in the file is executed
     or imported.
     """
-    try:
-        content = read_yaml(path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"`config` must be a YAML file, got {path}: {str(error).rstrip('.')}.") from None
-    if not isinstance(content, dict) or "experiment" not in content:
-        raise ValueError(f"`config` must have an entry `experiment`, got {path} without one.")
-    for name in content:
-        if name not in KEYS:
-            raise ValueError(
-                f"`config` must have the entries {', '.join(KEYS)}, got {name!r:.100} in {path}."
-                f"{suggestion(str(name)[:100], KEYS)}"
-            )
-    if not isinstance(name := content["experiment"], str) or name not in EXPERIMENTS:
-        raise ValueError(
-            f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r:.100}."
-            f"{suggestion(str(name)[:100], EXPERIMENTS)} "
-            "Name the module of one of your own by popsim --import MODULE."
-        )
-    settings = _settings(EXPERIMENTS[name], content.get("settings") or {}, path)
+    content, kind = read_entries(path, KEYS)
+    settings = _settings(kind, content.get("settings") or {}, path)
     recorded = {
-        entry: parsed_setting(entry, content[key], (kind,), str(path))
-        for key, entry, kind in (
+        entry: parsed_setting(entry, content[key], (type_of_entry,), str(path))
+        for key, entry, type_of_entry in (
             ("keep", "trainables", str),
             ("float16", "float16", bool),
             ("checkpoint_seconds", "checkpoint_seconds", float),
@@ -169,9 +152,38 @@ def read_run_config(path: Path) -> RunConfig:
     }
     seconds = recorded.pop("checkpoint_seconds", CHECKPOINT_SECONDS)
     try:
-        return RunConfig(EXPERIMENTS[name](**settings), Recording(**recorded), seconds)
+        return RunConfig(kind(**settings), Recording(**recorded), seconds)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def read_entries(path: Path, keys: Sequence[str]) -> tuple[dict[str, Any], type[AbstractExperiment]]:
+    """Return the entries of a YAML file, and the experiment that it names.
+
+    **Arguments:**
+
+    - `path`: the file, of a run or of a sweep.
+    - `keys`: the entries that it may have; `experiment` must be given.
+    """
+    try:
+        content = read_yaml(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"`config` must be a YAML file, got {path}: {str(error).rstrip('.')}.") from None
+    if not isinstance(content, dict) or "experiment" not in content:
+        raise ValueError(f"`config` must have an entry `experiment`, got {path} without one.")
+    for name in content:
+        if name not in keys:
+            raise ValueError(
+                f"`config` must have the entries {', '.join(keys)}, got {name!r:.100} in {path}."
+                f"{suggestion(str(name)[:100], keys)}"
+            )
+    if not isinstance(name := content["experiment"], str) or name not in EXPERIMENTS:
+        raise ValueError(
+            f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r:.100}."
+            f"{suggestion(str(name)[:100], EXPERIMENTS)} "
+            "Name the module of one of your own by popsim --import MODULE."
+        )
+    return content, EXPERIMENTS[name]
 
 
 def _settings(kind: type[AbstractExperiment], stated: Any, path: Path) -> dict[str, Any]:

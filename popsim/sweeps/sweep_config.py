@@ -8,10 +8,11 @@ from typing import Any
 
 from popsim._plain_values import plain_value
 from popsim._text_checks import suggestion
-from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording
+from popsim.experiments import AbstractExperiment, Recording
+from popsim.experiments.run_config import read_entries
 from popsim.experiments.settings import setting_types
 from popsim.experiments.typed_values import TRUTHS, parsed_setting
-from popsim.store.bounded_yaml import quote_texts, read_yaml, yaml_text
+from popsim.store.bounded_yaml import quote_texts, yaml_text
 from popsim.store.plain_folder import import_option
 from popsim.sweeps.limits import MOST_VALUES
 from popsim.sweeps.sweep import NOT_AXES, SHARED_SETTINGS, Sweep
@@ -115,24 +116,7 @@ def read_config(path: Path) -> Sweep:
     Values are taken as they are written, and parsed as on the command line: `1e-3` is a number, and neither
     `no` nor `20:40` is what some versions of YAML take it for.
     """
-    try:
-        config = read_yaml(path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"`config` must be a YAML file, got {path}: {str(error).rstrip('.')}.") from None
-    if not isinstance(config, dict) or "experiment" not in config:
-        raise ValueError(f"`config` must have an entry `experiment`, got {path} without one.")
-    for name in config:
-        if name not in KEYS:
-            raise ValueError(
-                f"`config` must have the entries {', '.join(KEYS)}, got {name!r:.100} in {path}."
-                f"{suggestion(str(name)[:100], KEYS)}"
-            )
-    if not isinstance(name := config["experiment"], str) or name not in EXPERIMENTS:
-        raise ValueError(
-            f"`experiment` in {path} must be one of {', '.join(EXPERIMENTS)}, got {name!r:.100}: name "
-            "the module of your own by popsim --import MODULE."
-        )
-    kind = EXPERIMENTS[name]
+    config, kind = read_entries(path, KEYS)
     settings, grid = (_mapping(config, entry, path) for entry in ("settings", "grid"))
     if twice := sorted(set(settings) & set(grid)):
         raise ValueError(

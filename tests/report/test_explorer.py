@@ -131,14 +131,6 @@ def page(elements, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def driver(request, tmp_path_factory):
-    if why := browser.missing():
-        (pytest.fail if request.config.getoption("--require-browser") else pytest.skip)(why)
-    with browser.chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
 READ = """
 const [choice, value, answer] = arguments;
 document.getElementById("explorer-" + choice).value = value;

@@ -271,14 +271,6 @@ def test_the_commands_print_the_tables_and_the_pages(folder, tmp_path, capsys, m
     assert (tmp_path / "comparison" / "figures" / "training_loss.pdf").exists()
 
 
-@pytest.fixture(scope="module")
-def driver(request, tmp_path_factory):
-    if why := browser.missing():
-        (pytest.fail if request.config.getoption("--require-browser") else pytest.skip)(why)
-    with browser.chromium(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
-
-
 STICKY = """
 return [...document.querySelectorAll(".wide:has(.results)")].map(box => {
   box.scrollLeft = 50;
