@@ -46,6 +46,8 @@ def trained(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.stderr", error)
         patch.setattr("sys.stdout", output)
+        # What another test has compiled before would be expected.
+        patch.setattr("popsim.experiments.compile_times.programs_folder", lambda: None)
         main(["train", "sum", *SETTINGS, "--tensorboard", "--out", str(folder)])
     return folder, error.getvalue(), output.getvalue()
 

@@ -52,7 +52,7 @@ NOT_PURE = {
     SETTINGS: """
         member_grid
         networks: register_network
-        tasks: phase_batches
+        tasks: phase_batches register_task
         training: every_nth_batch log_spaced_batches
         training.constraints: dale_signs
         training.rules: input_synapses readout_synapses recurrent_synapses
