@@ -1,4 +1,4 @@
-"""Figures of bodies in a trial: segments, muscles, the path of the hand, targets, cursor and force."""
+"""Figures of bodies: segments, muscles, the path of the hand, targets, cursor and force."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, PyTree
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -24,7 +24,7 @@ from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.states import LoopState
 from popsim.trial import Trial
 
-__all__ = ["BodyMotion", "body_motion", "draw_body"]
+__all__ = ["BodyMotion", "body_motion", "draw_body", "plant_motion"]
 
 InPlane = Float[np.ndarray, "time 2"]
 APART = 1e-4  # m; a cursor that is nearer to the hand is not drawn
@@ -32,7 +32,7 @@ APART = 1e-4  # m; a cursor that is nearer to the hand is not drawn
 
 @dataclasses.dataclass(frozen=True)
 class BodyMotion:
-    """What a body does in one trial, in the plane, for figures. Row t is at time (t + 1) dt.
+    """What a body does, such as in one trial, in the plane, for figures. Row t is at time (t + 1) dt.
 
     - `dt`: the time step, in s.
     - `skeleton`: the points of the body, in m, see `AbstractPlant.skeleton_points`; the last is the hand.
@@ -70,12 +70,7 @@ class BodyMotion:
 def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
     """Return what a body does in one trial, for `draw_body` and `animate_body`.
 
-    Muscles whose path has points, see `AbstractMusclePath.world_points`, are where these are. Those of which
-    only moment arms are known, as of `arm26`, get a schematic line beside their segments: it passes each
-    joint on the side to which the muscle pulls, at the distance of its moment arm, and begins and ends at an
-    invented place. The muscles of other bodies are drawn as a row of bars.
-
-    A body in space is projected on the plane of x and y.
+    See `plant_motion` for how muscles are drawn.
 
     **Arguments:**
 
@@ -92,29 +87,55 @@ def body_motion(states: LoopState, trial: Trial, model: Any) -> BodyMotion:
             f"`states` must be those of one trial of one member, with {trial.timeline.n_steps} time steps "
             f"first, got a hand of shape {shape}: jax.tree.map(lambda leaf: leaf[member, trial], states)."
         )
-    points = jax.tree.map(np.asarray, _points_over_time(plant, states.plant))
+    motion = plant_motion(plant, states.plant, dt=trial.timeline.dt)
+    cursor, force = _in_plane(states.cursor.position), _in_plane(states.external_force)
+    target = _in_plane(trial.targets.position) if isinstance(trial.targets, HandState) else None
+    return dataclasses.replace(
+        motion,
+        target=target,
+        shown_targets=_shown_targets(trial, shape, target),
+        cursor=cursor if np.abs(cursor - motion.hand).max() > APART else None,
+        force=force if np.any(force) else None,
+        epochs=_epoch_names(trial),
+    )
+
+
+def plant_motion(plant: AbstractPlant, states: PyTree[Array], *, dt: float) -> BodyMotion:
+    """Return what a body does by itself, such as in `simulate_plant`, for `draw_body` and `animate_body`.
+
+    Muscles whose path has points, see `AbstractMusclePath.world_points`, are where these are. Those of which
+    only moment arms are known, as of `arm26`, get a schematic line beside their segments: it passes each
+    joint on the side to which the muscle pulls, at the distance of its moment arm, and begins and ends at an
+    invented place. The muscles of other bodies are drawn as a row of bars.
+
+    A body in space is projected on the plane of x and y.
+
+    **Arguments:**
+
+    - `plant`: the body.
+    - `states`: its states, with the axes (time, ...), such as the `state` of a `PlantTrajectory`.
+    - `dt`: the time step, in s.
+    """
+    if not isinstance(plant, AbstractPlant):
+        raise ValueError(f"`plant` must be a body, an AbstractPlant, got {type(plant).__name__}.")
+    at_rest = jax.eval_shape(lambda: plant.rest_state(plant.workspace.center))
+    shapes = [each.shape for each in jax.tree.leaves(at_rest)]
+    given = [np.shape(each) for each in jax.tree.leaves(states)]
+    if [shape[1:] for shape in given] != shapes or len({shape[:1] for shape in given}) != 1:
+        raise ValueError(
+            f"`states` must be those of one {type(plant).__name__} over time, arrays of shapes "
+            f"{[('time', *shape) for shape in shapes]}, got {given}."
+        )
+    points = jax.tree.map(np.asarray, _points_over_time(plant, states))
     skeleton = _in_plane(points.skeleton)
     muscles, activation = (), None
     if points.moment_arms is not None:
-        activation = np.asarray(states.plant.activation, float)
+        activation = np.asarray(states.activation, float)
         if points.muscles is not None:
             muscles = tuple(_in_plane(line) for line in points.muscles)
         elif skeleton.shape[1] == points.moment_arms.shape[-1] + 1:
             muscles = schematic_muscles(skeleton, points.moment_arms)
-    hand, cursor = skeleton[:, -1], _in_plane(states.cursor.position)
-    force = _in_plane(states.external_force)
-    target = _in_plane(trial.targets.position) if isinstance(trial.targets, HandState) else None
-    return BodyMotion(
-        dt=trial.timeline.dt,
-        skeleton=skeleton,
-        muscles=muscles,
-        activation=activation,
-        target=target,
-        shown_targets=_shown_targets(trial, shape, target),
-        cursor=cursor if np.abs(cursor - hand).max() > APART else None,
-        force=force if np.any(force) else None,
-        epochs=_epoch_names(trial),
-    )
+    return BodyMotion(dt, skeleton, muscles, activation)
 
 
 class _Points(NamedTuple):
@@ -219,7 +240,7 @@ def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.
     **Arguments:**
 
     - `ax`: axes to draw into; for muscles a colour bar is added beside them.
-    - `motion`: a trial, see `body_motion`.
+    - `motion`: see `body_motion` and `plant_motion`.
     - `step`: the time step; by default the last.
     - `trail`: how much of the path of the hand is drawn, in s.
     """

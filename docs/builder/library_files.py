@@ -9,7 +9,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import matplotlib.pyplot as plt
-from part_drawings import draw_activations, draw_muscle_laws, draw_networks
+from part_drawings import (
+    draw_activations,
+    draw_bodies,
+    draw_hebbian_rules,
+    draw_muscle_laws,
+    draw_networks,
+)
 from public_names import PublicName, first_paragraph, reference_pages
 from reference_files import docstring_text, name_rows, table
 
@@ -32,6 +38,9 @@ from popsim.trial import Trial
 N_TRIALS = 3
 """The number of trials that are drawn of each task."""
 
+DRAWN_BODIES = ("point-mass", "two-link-arm", "muscled-point-mass", "arm26", "muscled-arm-li-todorov")
+"""The bodies that look different."""
+
 Rows = list[tuple[str, ...]]
 
 
@@ -53,6 +62,9 @@ def write_library(folder: Path, drawn: Collection[str]) -> None:
     draw_muscle_laws(_kinds("popsim.muscles", AbstractRigidTendonMuscle), folder / "library/muscle_laws.svg")
     draw_activations(_kinds("popsim.muscles", AbstractActivation), folder / "library/activation.svg")
     draw_networks(folder / "library/networks.svg")
+    bodies = {name: PLANTS[name].build for name in DRAWN_BODIES}
+    draw_bodies(bodies, folder / "library/bodies.svg")
+    draw_hebbian_rules(_kinds("popsim.training.rules", AbstractModelUpdate), folder / "library/rules.svg")
 
 
 _OVERVIEWS = {
@@ -224,7 +236,16 @@ def _body_overview() -> str:
         rows.append((f"`{name}`", _body_summary(choice.build), commands))
     named = table(("`--plant`", "what it is", "commands"), rows)
     kinds = {"Classes": _subclasses("popsim.plants", AbstractPlant), "Functions": _functions("popsim.plants")}
-    return _overview("Bodies", f"The bodies by the names that the command line takes.\n\n{named}", kinds)
+    intro = f"""The bodies by the names that the command line takes.
+
+{named}
+
+![Bodies after a constant command](bodies.svg){{ .trials }}
+
+Each after 0.2 s of a constant command from rest: a force, torques, or an excitation of 0.3 of the first muscle. The line
+is the path of the hand. Lines of muscles of which only moment arms are known are schematic, see
+`popsim.analysis.figures.plant_motion`."""
+    return _overview("Bodies", docstring_text(intro), kinds)
 
 
 def _body_summary(build: Any) -> str:
@@ -282,5 +303,12 @@ def _rule_overview() -> str:
         "Updates of the model": _subclasses("popsim.training.rules", AbstractModelUpdate),
         "Gradients": _subclasses("popsim.training", AbstractGradient),
     }
-    intro = "What changes weights: rules that follow from activity, and gradients."
-    return _overview("Learning rules", intro, sections)
+    intro = """What changes weights: rules that follow from activity, and gradients.
+
+![Weights of a unit with two inputs, by each rule](rules.svg){ .trials }
+
+The two weights of a linear unit over 1,500 batches, from three starts (dots). Its inputs are two patterns in turn
+(arrows), with noise. `Hebb` grows without bound and `AntiHebb` removes what it can. `Oja` ends at length 1 along the
+common direction. `CovarianceHebb` and `DifferentialHebb` follow the difference of the patterns. A unit by `BCM`
+ends with a response to one of them."""
+    return _overview("Learning rules", docstring_text(intro), sections)

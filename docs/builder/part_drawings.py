@@ -1,9 +1,10 @@
-"""Drawings of the parts of models: muscles and networks."""
+"""Drawings of the parts of models: bodies, muscles, networks and learning rules."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -11,11 +12,38 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from popsim.analysis.figures import figure_style
+from popsim.analysis.figures import draw_body, figure_style, plant_motion
 from popsim.muscles import AbstractActivation, AbstractRigidTendonMuscle, BrownLoebMuscle, arm26_muscles
 from popsim.networks import NETWORKS, build_network
+from popsim.plants import AbstractPlant, simulate_plant
+from popsim.training.rules import BCM, AbstractLocalRule, Synapses
 
 DT = 0.01  # s
+
+N_STEPS = 20  # of a body under a constant command
+COMMANDS = {"point-mass": (2.0, 1.0), "two-link-arm": (1.5, 0.8)}  # N, N m
+EXCITATION = 0.3  # of the first muscle of other bodies
+STARTS = ((0.3, 0.1), (0.1, 0.3), (-0.2, 0.2))  # weights before a rule changes them
+PATTERNS = ((1.0, 0.3), (0.3, 1.0))  # of two inputs, in turn
+WEIGHT_RANGE = 2.4
+
+
+def draw_bodies(bodies: Mapping[str, Callable[[], AbstractPlant]], path: Path) -> None:
+    """Draw bodies after 0.2 s of a constant command from rest."""
+    n_columns = 3
+    with figure_style():
+        figure, axes = plt.subplots(
+            -(-len(bodies) // n_columns), n_columns, figsize=(7.2, 4.8), layout="constrained"
+        )
+        for ax in axes.flat[len(bodies) :]:
+            ax.remove()
+        for ax, (name, build) in zip(axes.flat, bodies.items(), strict=False):
+            plant = build()
+            command = jnp.asarray(COMMANDS.get(name, EXCITATION * np.eye(plant.n_commands)[0]))
+            states = simulate_plant(plant, jnp.tile(command, (N_STEPS, 1)), dt=DT).state
+            draw_body(ax, plant_motion(plant, states, dt=DT)).set_title(name)
+            ax.get_legend().remove()
+        _save(figure, path)
 
 
 def draw_muscle_laws(laws: Iterable[type[AbstractRigidTendonMuscle]], path: Path) -> None:
@@ -110,6 +138,64 @@ def _draw_pulse_response(ax: Axes, name: str, pulse: np.ndarray) -> None:
     ax.plot(
         DT * (np.arange(pulse.size) + 1), jax.lax.scan(step, network.init(key=key), jnp.asarray(pulse))[1]
     )
+
+
+class _TwoInputs(Synapses):
+    """Synapses of a linear unit, whose weights are the model and whose inputs are the batch."""
+
+    def pre_activity(self, batch):
+        return batch.trials
+
+    def post_activity(self, batch):
+        return batch.trials @ batch.model.T
+
+    def update(self, model, change):
+        return change
+
+
+class _Batch(eqx.Module):
+    model: Any
+    trials: Any
+
+
+def draw_hebbian_rules(rules: Iterable[type], path: Path) -> None:
+    """Draw how the weights of a linear unit with two inputs change by each rule that knows activity alone."""
+    hebbian = [rule for rule in rules if issubclass(rule, (AbstractLocalRule, BCM))]
+    turns = np.asarray(PATTERNS)[np.arange(40) % 2]
+    inputs = jnp.asarray(turns + np.random.default_rng(0).normal(scale=0.1, size=(10, *turns.shape)))
+    with figure_style():
+        figure, axes = plt.subplots(
+            1, len(hebbian), sharex=True, sharey=True, figsize=(1.7 * len(hebbian), 2.1), layout="constrained"
+        )
+        for ax, rule in zip(axes, hebbian, strict=True):
+            for pattern in PATTERNS:
+                ax.annotate("", pattern, (0, 0), arrowprops={"arrowstyle": "->", "color": "0.6"})
+            for start in STARTS:
+                weights = _learn(rule, jnp.asarray([start]), inputs)
+                within = np.abs(weights).max(axis=1) <= 1.5 * WEIGHT_RANGE
+                ax.plot(*weights[: len(within) if within.all() else within.argmin()].T, color="C0")
+                ax.plot(*start, "o", color="C0", markersize=3)
+            ax.set(
+                title=rule.__name__, xlim=(-WEIGHT_RANGE, WEIGHT_RANGE), ylim=(-WEIGHT_RANGE, WEIGHT_RANGE)
+            )
+            ax.set(aspect="equal", xlabel="weight of input 1")
+        axes[0].set_ylabel("weight of input 2")
+        _save(figure, path)
+
+
+def _learn(kind: Any, start: jax.Array, inputs: jax.Array) -> np.ndarray:
+    """Return the weights of a unit over 1,500 batches by a rule."""
+    rule = kind(
+        _TwoInputs(lambda weights: weights), rate=0.02, **({"time_constant": 5.0} if kind is BCM else {})
+    )
+
+    def learn(carry, key):
+        weights, state = carry
+        change, state = rule(weights, _Batch(weights, inputs), state, key=key)
+        return (weights + change, state), weights[0]
+
+    keys = jax.random.split(jax.random.key(0), 1500)
+    return np.asarray(jax.lax.scan(learn, (start, rule.init(start)), keys)[1])
 
 
 def _save(figure: Figure, path: Path) -> None:

@@ -15,7 +15,14 @@ from PIL import Image
 
 import popsim
 from popsim import muscles, plants
-from popsim.analysis.figures import Playback, animate_body, body_motion, draw_body, save_animation
+from popsim.analysis.figures import (
+    Playback,
+    animate_body,
+    body_motion,
+    draw_body,
+    plant_motion,
+    save_animation,
+)
 from popsim.analysis.figures.movies import is_movie
 from popsim.store import SaveError
 
@@ -67,6 +74,15 @@ def test_the_motion_of_an_arm_has_its_schematic_muscles_beside_the_bones():
     assert len(biceps) == 5 and pectoralis[0, 0] < shoulder[0]
 
 
+def test_a_body_by_itself_moves_as_in_a_trial():
+    plant = plants.muscled_point_mass()
+    trial, states = one_reach(plant)
+    motion, alone = body_motion(states, trial, Model(plant)), plant_motion(plant, states.plant, dt=0.01)
+    for name in ("skeleton", "activation", "muscles"):
+        np.testing.assert_array_equal(getattr(motion, name), getattr(alone, name))
+    assert alone.target is None and alone.n_steps == 4
+
+
 def test_muscles_with_places_are_where_they_are():
     plant = plants.muscled_point_mass()
     trial, states = one_reach(plant)
@@ -105,6 +121,12 @@ def test_what_has_no_body_or_is_not_one_trial_is_refused(as_users_run):
         body_motion(states, trial, popsim.networks.LeakyRNN(1, 2, 1, key=jax.random.key(0)))
     with pytest.raises(ValueError, match="`states` must be those of one trial"):
         body_motion(jax.tree.map(lambda leaf: leaf[None], states), trial, Model(plant))
+    with pytest.raises(
+        ValueError, match=r"`states` must be those of one PointMass over time, .*\('time', 2\)"
+    ):
+        plant_motion(plant, plant.rest_state(plant.workspace.center), dt=0.01)
+    with pytest.raises(ValueError, match="`plant` must be a body, an AbstractPlant, got Model"):
+        plant_motion(Model(plant), states.plant, dt=0.01)
 
 
 def test_a_body_is_drawn_at_its_step(ax):
