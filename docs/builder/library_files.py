@@ -242,9 +242,9 @@ def _body_overview() -> str:
 
 ![Bodies after a constant command](bodies.svg){{ .trials }}
 
-Each after 0.2 s of a constant command from rest: a force, torques, or an excitation of 0.3 of the first muscle. The line
-is the path of the hand. Lines of muscles of which only moment arms are known are schematic, see
-`popsim.analysis.figures.plant_motion`."""
+Each after 0.2 s of a constant command from rest: a force, torques, or an excitation of 0.3 of the first
+muscle. The line is the path of the hand. Lines of muscles of which only moment arms are known are schematic,
+see `popsim.analysis.figures.plant_motion`."""
     return _overview("Bodies", docstring_text(intro), kinds)
 
 
@@ -307,8 +307,8 @@ def _rule_overview() -> str:
 
 ![Weights of a unit with two inputs, by each rule](rules.svg){ .trials }
 
-The two weights of a linear unit over 1,500 batches, from three starts (dots). Its inputs are two patterns in turn
-(arrows), with noise. `Hebb` grows without bound and `AntiHebb` removes what it can. `Oja` ends at length 1 along the
-common direction. `CovarianceHebb` and `DifferentialHebb` follow the difference of the patterns. A unit by `BCM`
-ends with a response to one of them."""
+The two weights of a linear unit over 1,500 batches, from three starts (dots). Its inputs are two patterns in
+turn (arrows), with noise. By `Hebb` the weights grow without bound, by `AntiHebb` they decay. `Oja` ends at
+length 1 along the common direction. `CovarianceHebb` and `DifferentialHebb` follow the difference of the
+patterns. A unit that learns by `BCM` ends with a response to one of them."""
     return _overview("Learning rules", docstring_text(intro), sections)

@@ -20,7 +20,7 @@ from pathlib import Path
 import matplotlib
 
 GALLERY = Path(__file__).parent
-DOTS_PER_INCH = 110
+DOTS_PER_INCH = 220
 
 _TOP = """# Gallery
 
