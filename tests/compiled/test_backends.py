@@ -66,6 +66,7 @@ def test_a_wrong_variable_of_jax_is_named_in_one_line(variable, value, command, 
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_lists_need_no_backend(tmp_path):
     """Not even where they import a module that makes arrays; other commands name the variable then."""
     (tmp_path / "arrays.py").write_text("import jax\nKEY = jax.random.key(0)\n")
@@ -97,6 +98,7 @@ def test_errors_of_a_backend_are_one_line(error, code, expected):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_command_runs_in_a_thread(tmp_path, capsys):
     failures = []
 

@@ -259,12 +259,12 @@ def test_an_equal_training_compiles_nothing_and_another_is_not_mistaken_for_it(c
 @pytest.mark.parametrize(
     ("way", "n"),
     [
-        ("by the API", 8),
-        pytest.param("by the API", 100, marks=pytest.mark.full),
-        pytest.param("cells", 100, marks=pytest.mark.full),
-        pytest.param("selections", 20, marks=pytest.mark.full),
+        ("by the API", 100),
+        ("cells", 100),
+        ("selections", 20),
     ],
 )
+@pytest.mark.full
 def test_memory_is_flat_over_trainings(way, n):
     """Without sharing, each training adds 56 MB or more, and cells 71 MB."""
     script = ROOT / "benchmarks" / "many_trainings.py"

@@ -208,7 +208,7 @@ def test_what_goes_while_it_is_looked_at_is_left_out(run, monkeypatch):
     assert not any(own.damage for own in [*info.checkpoints, *info.arrays])
 
 
-@pytest.mark.parametrize("n_rounds", mostly_in_full([4, 300], [4]))
+@pytest.mark.parametrize("n_rounds", mostly_in_full([2, 300], [2]))
 def test_a_run_is_read_while_it_is_written(tmp_path, n_rounds):
     """A checkpoint after every call; the run goes on until it was read often enough."""
     read = threading.Event()

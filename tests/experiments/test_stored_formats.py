@@ -68,6 +68,7 @@ def test_a_stored_training_of_a_script_is_opened(stored):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_commands_read_stored_runs(stored, tmp_path, capsys):
     finished, stopped = str(stored / "finished"), str(stored / "stopped")
     main(["info", finished, "--verify"])

@@ -137,7 +137,12 @@ TINY = {"n_members": 2, "n_batches": 2, "batch_size": 2, "n_units": 4, "log_step
             {"plant": "point-mass", "duration": 0.2, "n_directions": 2},
             ["hand_paths", "learning_curves", "speed_profiles", "trials"],
         ),
-        ("sine-generation", {"duration": 0.4, "network": "tanh"}, ["learning_curves", "trials"]),
+        pytest.param(
+            "sine-generation",
+            {"duration": 0.4, "network": "tanh"},
+            ["learning_curves", "trials"],
+            marks=pytest.mark.full,
+        ),
         pytest.param(
             "tracking",
             {"plant": "arm26", "duration": 0.8, "n_validation_trials": 2},

@@ -10,6 +10,7 @@ import pytest
 import small_training
 from matplotlib.figure import Figure
 from reported_runs import Reported
+from short_form import mostly_in_full
 from small_training import train
 from swept_runs import Swept
 from tensorboard_events import read_events
@@ -49,7 +50,7 @@ HOW = {"typo": "AttributeError", "latex": "ValueError", "kind": "AttributeError"
 SMALL = {"n_members": 2, "n_batches": 4, "batch_size": 4, "log_step": 2}
 
 
-@pytest.fixture(params=HOW, scope="module")
+@pytest.fixture(params=mostly_in_full(HOW, ("typo",)), scope="module")
 def drawing(request, tmp_path_factory):
     """A finished run whose figures cannot be drawn, and what was said of it."""
     path = tmp_path_factory.mktemp("drawing") / "run"
@@ -94,6 +95,7 @@ def test_a_page_says_what_is_not_drawn(drawing, tmp_path, as_users_run):
     assert plt.get_fignums() == opened
 
 
+@pytest.mark.full
 def test_settings_of_matplotlib_that_fail_cost_figures_only(tmp_path, monkeypatch):
     """As `text.usetex: True` does without LaTeX, in each place that draws."""
     monkeypatch.setitem(EXPERIMENTS, "drawing", Drawing)

@@ -49,7 +49,7 @@ def whole_episode(env, seed=0, options=None):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("build", [reach_env, muscle_env, choice_env])
+@pytest.mark.parametrize("build", [reach_env, pytest.param(muscle_env, marks=pytest.mark.full), choice_env])
 def test_gymnasium_finds_nothing_wrong(build):
     """But for bounds: observations have none, and torques go further than one."""
     gymnasium.register("popsim/Tested-v0", entry_point=build)

@@ -138,6 +138,7 @@ def network_of(model):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_it_is_trained_by_gradients_and_rules_and_resumed(trained):
     _, ensemble, after, history = trained
     assert np.all(np.isfinite(history.loss.total)) and history.loss.total.shape == (4, 2)

@@ -94,6 +94,7 @@ def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_stopped_run_is_resumed_by_the_command_that_it_names(lab):
     __import__(NAME)
     experiment = CenterOut(network="lstm", plant="point-mass", duration=0.3, **SMALL)
@@ -129,6 +130,7 @@ def test_a_sweep_over_networks_imports_their_module(lab):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of distributed
+@pytest.mark.full
 def test_workers_of_dask_import_the_module(lab):
     __import__(NAME)
     make_sweep(Sweep(Cognitive(**SMALL), {"network": ("lstm",)}, range(2)), lab / "sweep")

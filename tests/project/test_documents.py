@@ -41,7 +41,7 @@ DOCUMENTS = [
 COMING_FROM = [document for document in DOCUMENTS if document.startswith("docs/coming_from/")]
 LIBRARY_PAGES = ["README.md", "docs/start/ten_minutes.md", "docs/how_to/extending.md", "docs/how_to/tasks.md"]
 TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
-TRACED_IN_SHORT = [*LIBRARY_PAGES, "docs/coming_from/motornet.md", "docs/coming_from/neuralrnn.md"]
+TRACED_IN_SHORT = ["README.md", "docs/start/ten_minutes.md", "docs/how_to/extending.md"]
 EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule")
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").exists(), reason="the documents are not part of the installed package"
@@ -131,6 +131,7 @@ def draw_experiment(name, code):
     plt.close("all")
 
 
+@pytest.mark.full
 def test_training_of_your_own_resumes_bit_for_bit(monkeypatch, tmp_path):
     """The page, with fewer batches; what it trained in two parts is what is trained at once."""
     code = "\n".join(code_blocks("docs/how_to/own_training.md"))
@@ -287,6 +288,7 @@ def test_the_code_about_runs_runs(saved_run, monkeypatch):
     assert scope["saved"]["metric.largest activity"].dims == ("validation_batch", "member")
 
 
+@pytest.mark.full
 def test_the_code_about_selection_runs(tmp_path, monkeypatch):
     """For fewer batches of a small training."""
     monkeypatch.chdir(tmp_path)
@@ -331,7 +333,9 @@ def commands(document: str) -> list[list[str]]:
     return [shlex.split(each[1], comments=True) for each in found if each]
 
 
-@pytest.mark.parametrize("document", ["docs/start/ten_minutes.md", "docs/how_to/runs.md"])
+@pytest.mark.parametrize(
+    "document", ["docs/start/ten_minutes.md", pytest.param("docs/how_to/runs.md", marks=pytest.mark.full)]
+)
 def test_the_commands_run(document, saved_run, monkeypatch):
     """On the saved run; of those that train only whether they are understood."""
     monkeypatch.chdir(saved_run)
@@ -353,6 +357,12 @@ def _small_sweep(arguments: list[str]) -> list[str]:
 
 
 RECIPES = sorted(path.stem for path in (ROOT / "docs/how_to/recipes").glob("*.md") if path.stem != "index")
+
+LONG_RECIPES = {
+    *("add_a_sense", "change_noise_or_delay", "clip_gradients", "excitatory_inhibitory", "force_field"),
+    *("freeze_single_weights", "initial_state", "keep_less", "movie_of_the_arm", "repeat_trials"),
+    *("sweep_seeds", "train_in_phases", "train_the_body", "weight_decay"),
+}
 
 
 def recipe_code(recipe: str) -> str:
@@ -382,7 +392,7 @@ def recipes_begin(tmp_path_factory):
         yield folder, scope
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, {*RECIPES} - LONG_RECIPES))
 @pytest.mark.usefixtures("as_users_run")
 def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     """Its code, then its commands; packages that are not installed, and several devices, have stand-ins."""

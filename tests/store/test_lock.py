@@ -186,6 +186,7 @@ for _ in range(2):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_commands_refuse_a_disk_without_locks_or_are_told_to_go_without(disk, tmp_path, capsys):
     small = ["--members", "1", "--n-batches", "2", "--batch-size", "2", "--log-step", "1"]
     run, stopped, sweep = (str(tmp_path / name) for name in ("run", "stopped", "sweep"))

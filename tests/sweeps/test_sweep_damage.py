@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from faults.damage import cut_short, flip_bit
 from faults.sweep_damage import SweepReader, files_of
+from short_form import mostly_in_full
 from small_sweep import DIVIDED, SWEEP, copy, make_begun, make_trained
 from small_training import assert_same
 
@@ -62,7 +63,8 @@ def copy_now(event, arguments):
     RUNNING["path"] = path
 
 
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.parametrize("every", [16, 1])
+@pytest.mark.full
 def test_a_cell_that_is_killed_hides_nothing_of_the_others(every, trained, tmp_path):
     """At any moment of its first second, and after."""
     path = copy(trained, tmp_path)
@@ -158,7 +160,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("what", DAMAGES)
+@pytest.mark.parametrize("what", mostly_in_full(DAMAGES, ("lost", "a flipped bit", "run.json")))
 def test_one_damaged_cell_is_named_and_nan_and_fails_nothing_of_the_others(what, copied, capsys, tmp_path):
     before = run_sweep(copied).total_loss.isel(member=slice(4, 8)).values
     name, damage, is_visible = DAMAGES[what]

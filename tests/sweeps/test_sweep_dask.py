@@ -62,6 +62,7 @@ def same(one, other):
     assert_same(one.ensemble(), other.ensemble())
 
 
+@pytest.mark.full
 def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
     """Its cell goes on elsewhere, from a checkpoint; its process does not live on."""
     opened = make_sweep(SWEEP, tmp_path / "sw")
@@ -169,9 +170,8 @@ def test_what_is_no_scheduler_is_refused_in_one_line(scheduler, message, tmp_pat
     assert message in said
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.full)], ids=["killed", "ended"]
-)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])
+@pytest.mark.full
 def test_a_scheduler_that_dies_is_named_in_one_line(number, tmp_path, monkeypatch, capsys):
     """Its worker saves the cell and ends."""
     opened = make_sweep(
