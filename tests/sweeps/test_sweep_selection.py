@@ -229,6 +229,7 @@ def test_a_lost_offer_that_is_computed_otherwise_is_said(offers, tmp_path):
     assert lost.has_offered(3) and lost.damage() == {}
 
 
+@pytest.mark.full
 def test_a_cell_that_was_lost_takes_no_files_of_others(finished_in_parts, tmp_path):
     """It stops with a line that names the file, and goes on, to the same networks, once that is mended."""
     path = shutil.copytree(finished_in_parts, tmp_path / "sw")
