@@ -51,6 +51,7 @@ def test_it_is_the_probit_regression_of_statsmodels():
         np.testing.assert_allclose(errors, other.bse, rtol=1e-5)
 
 
+@pytest.mark.full
 def test_errors_are_the_scatter_of_fits_to_further_choices():
     rng = np.random.default_rng(2)
     coherences = rng.choice(LEVELS, size=(600, 1))

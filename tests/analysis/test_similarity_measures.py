@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.spatial import procrustes
 from scipy.stats import ortho_group
+from short_form import mostly_in_full
 
 from popsim.analysis.similarity import (
     canonical_correlations,
@@ -233,7 +234,9 @@ def by_jax(first, second):
     return float(jnp.linalg.norm(jnp.asarray(first) - jnp.asarray(second)))
 
 
-@pytest.mark.parametrize("context", ["fork", "default", "forkserver", "spawn"])
+@pytest.mark.parametrize(
+    "context", mostly_in_full(["fork", "default", "forkserver", "spawn"], ("fork", "default"))
+)
 def test_processes_are_not_forked(context, as_users_run):
     """A measure in JAX would wait for ever in a fork."""
     method = multiprocessing.get_start_method() if context == "default" else context

@@ -204,6 +204,7 @@ def test_the_engine_is_tried_with_a_jax_that_was_not_tested(monkeypatch):
     transformations._problem_with_jax.cache_clear()
 
 
+@pytest.mark.full
 def test_a_run_continues_by_the_engine_with_which_it_began(tmp_path):
     small = Sum(n_members=2, n_batches=4, batch_size=2, log_step=2)
     with plain_jax():
@@ -216,6 +217,7 @@ def test_a_run_continues_by_the_engine_with_which_it_began(tmp_path):
     small_training.assert_same(run.ensemble, expected.ensemble)
 
 
+@pytest.mark.full
 def test_the_engine_of_an_older_run_is_unknown_and_another_one_is_told(tmp_path):
     def stopped(run, *args):
         with pytest.raises(RunStopped):

@@ -116,6 +116,7 @@ def nothing(states, trials):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_score_that_is_nan_for_all_is_named_and_selects_nobody():
     rates = popsim.PerMember([1e-3, 1e-2, 1e-1])
     trainer = TaskTrainer(adam(rates), population_updates=[PopulationBasedTraining(2, score=nothing)])

@@ -160,6 +160,7 @@ def takes_typed_keys():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_from_legacy_keys_the_same_is_drawn_as_from_typed_ones():
     def drawn(function, key):
         leaves = [leaf for leaf in jax.tree.leaves(function(key)) if hasattr(leaf, "dtype")]

@@ -157,6 +157,7 @@ def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of loops that get no handle
 @pytest.mark.filterwarnings("ignore:.*could not be drawn")  # for want of handles
 @pytest.mark.parametrize("n_more", mostly_in_full([0, 2, 8], short=[0, 8]))
+@pytest.mark.full
 def test_few_file_handles_give_one_line(n_more, sound, tmp_path, capfd):
     run = tmp_path / "run"
     shutil.copytree(sound, run)

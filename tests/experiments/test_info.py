@@ -157,6 +157,7 @@ def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsy
         assert part in out
 
 
+@pytest.mark.full
 def test_a_run_that_goes_on_elsewhere_says_so(stopped, tmp_path, capsys):
     folder, made = RunFolder(shutil.copytree(stopped[0].path, tmp_path / "run")), stopped[1]
     before = read_sealed_json(folder.description)

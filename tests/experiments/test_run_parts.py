@@ -153,6 +153,7 @@ def test_a_run_killed_between_its_summary_and_the_mark_of_it_is_marked(run):
     assert whole["finished"] and read_sealed_json(run / "run.json") == whole
 
 
+@pytest.mark.full
 def test_a_run_that_was_stopped_does_not_go_on_with_a_chunk_of_another(pair, tmp_path):
     stopped = Sum(n_members=2, n_batches=12, batch_size=4, log_step=2)
     with pytest.raises(RunStopped):
@@ -180,6 +181,7 @@ def test_a_chunk_of_an_earlier_commit_is_said_by_name(tmp_path):
 
 
 @pytest.mark.parametrize("part", ["checkpoints", "history.zarr", "log.jsonl", "training.json"])
+@pytest.mark.full
 def test_parts_of_two_trainings_without_an_experiment_are_not_mixed(tmp_path, part):
     for name in ("one", "other"):
         train(4, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path / name), log_step=2)

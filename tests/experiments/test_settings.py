@@ -211,6 +211,7 @@ def test_the_trainer_takes_scalars(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_sweep_of_scalars_is_trained_and_read_again(tmp_path):
     rates = np.array([1e-3, 1e-2], np.float32)
     make_sweep(

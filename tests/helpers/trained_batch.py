@@ -4,6 +4,7 @@ import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from short_form import mostly_in_full
 
 import popsim
 from popsim.model import initial_state, simulate
@@ -69,6 +70,7 @@ MODELS = {
     for kind, build in (("bare", bare_model), ("loop", loop_model))
     for name, network in NETWORKS.items()
 }
+MODEL_NAMES = mostly_in_full(MODELS, ("bare leaky", "loop gru"))
 
 
 class LinearUnits(popsim.AbstractModel):

@@ -100,7 +100,7 @@ BODIES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", mostly_in_full(BODIES, short=("point mass", "li_todorov skeleton")))
+@pytest.mark.parametrize("name", mostly_in_full(BODIES, short=("point mass",)))
 def test_the_substeps_that_the_docstring_names_are_enough(float64, getkey, name):
     """Within 5 % of the greatest force of what 32 substeps give, across eight channels."""
     build, command = BODIES[name]

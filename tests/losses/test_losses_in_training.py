@@ -81,6 +81,7 @@ class Remember(popsim.AbstractTask):
         return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 4))
 
 
+@pytest.mark.full
 def test_those_of_a_network_with_catch_trials():
     loss = losses.CrossEntropy() + losses.ChoiceError() + losses.OutputError()
     loss = loss + PerMember([0.0, 1e-3]) * losses.WeightPenalty(recurrent)

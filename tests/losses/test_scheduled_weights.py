@@ -101,6 +101,7 @@ def whole():
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_members_are_trained_with_schedules_of_their_own(whole):
     both, history = whole
     plain, as_first = train(6, task=costing(RAMP))

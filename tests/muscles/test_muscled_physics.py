@@ -113,6 +113,7 @@ def test_activation_settles_at_its_drive_whatever_the_mechanics(body):
     assert jnp.all(rising >= -1e-12) and jnp.all(course.state.activation <= drive + 1e-12)
 
 
+@pytest.mark.full
 def test_gradients_agree_with_central_differences_in_a_joint_stop(float64, getkey):
     """They reach masses, lengths, forces, time constants and moment arms."""
     body = plants.arm26()
@@ -186,6 +187,7 @@ def test_error_falls_with_the_order_of_the_solver(float64, law, solver):
     assert order - 0.15 < jnp.log2(coarse / fine) < order + 0.4
 
 
+@pytest.mark.full
 def test_the_error_of_a_stiff_tendon_falls_with_the_order_of_the_solver(float64):
     """Heun's method in many substeps, with fibres that all lengthen or shorten from the first moment."""
     body = plants.arm26(muscles.CompliantTendonHillMuscle)

@@ -73,6 +73,7 @@ def with_module(*arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys):
     run = lab / "run"
     with_module("train", *REACHES, "--quiet", "--out", run)

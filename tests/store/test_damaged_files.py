@@ -26,6 +26,7 @@ def test_no_flipped_bit_is_read_silently(stored):
     assert verify_arrays(path) == []
 
 
+@pytest.mark.full
 def test_every_bit_of_the_metadata_matters_or_does_not(stored):
     path, expected, attributes = stored
     random = np.random.default_rng(0)

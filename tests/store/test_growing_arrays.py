@@ -297,6 +297,7 @@ def memory_and_files() -> tuple[int, int]:
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
+@pytest.mark.full
 def test_many_rows_one_by_one_take_constant_memory_and_few_files(tmp_path):
     path = tmp_path / "h.zarr"
     store = GrowingArrays.create(path)

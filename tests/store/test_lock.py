@@ -157,6 +157,7 @@ def test_the_switch_keeps_the_lock_of_a_disk_that_has_some(tmp_path, process):
 
 
 @pytest.mark.parametrize("name", ["ESTALE", "EIO", "ENOLCK"])
+@pytest.mark.full
 def test_an_error_on_releasing_ends_nothing(name, disk, tmp_path, process, monkeypatch):
     disk(name, on_release=True)
     with lock_folder(tmp_path):

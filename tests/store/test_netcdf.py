@@ -132,6 +132,7 @@ def child(code, *arguments) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
 
 
+@pytest.mark.full
 def test_a_dataset_larger_than_its_share_of_memory_is_written(tmp_path):
     """256 MiB, of which no more than 100 are ever held."""
     for name, n_rows, n_values in (("small", 1, 1), ("large", 64, 1024)):

@@ -149,6 +149,7 @@ OF_SCRIPT = "def rule(x): return jax.numpy.tanh(x)"
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_code_of_scripts_is_compared_across_processes(tmp_path):
     (tmp_path / "rules.py").write_text(f"import jax\n{OF_SCRIPT}\n")
 

@@ -91,6 +91,7 @@ def test_a_cell_that_is_killed_hides_nothing_of_the_others(every, trained, tmp_p
         assert verify_sweep(left) == {}
 
 
+@pytest.mark.full
 def test_what_is_missing_is_named(trained, tmp_path):
     """Each file of a sweep in turn, but for the locks, and the index, which is made again."""
     path = copy(trained, tmp_path)
@@ -160,7 +161,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("what", mostly_in_full(DAMAGES, ("lost", "a flipped bit", "run.json")))
+@pytest.mark.parametrize("what", mostly_in_full(DAMAGES, ("lost", "a flipped bit")))
 def test_one_damaged_cell_is_named_and_nan_and_fails_nothing_of_the_others(what, copied, capsys, tmp_path):
     before = run_sweep(copied).total_loss.isel(member=slice(4, 8)).values
     name, damage, is_visible = DAMAGES[what]
@@ -219,6 +220,7 @@ def test_a_cell_that_was_removed_is_named_until_the_index_is_made_again(copied):
     assert open_sweep(copied).state_of(1) == "not started" and verify_sweep(copied) == {}
 
 
+@pytest.mark.full
 def test_failures_and_selections_are_verified(tmp_path):
     path = make_begun(tmp_path / "sw")
     assert verify_sweep(path) == {}

@@ -152,6 +152,7 @@ def test_what_is_no_file_of_a_cell_is_refused_and_never_waited_for(place, sweep,
     assert content(sweep / "cells") == inside
 
 
+@pytest.mark.full
 def test_a_sweep_is_reached_by_a_link_and_may_hold_files_of_others(sweep, tmp_path):
     (tmp_path / "link").symlink_to(sweep)
     (sweep / "notes").symlink_to(tmp_path / "nowhere")

@@ -50,6 +50,7 @@ def commands_in(text):
     ],
     ids=["info", "show", "export", "the same again", "only made", "scheduler"],
 )
+@pytest.mark.full
 def test_commands_that_are_printed_import_the_module(sweep, arguments, tmp_path, capsys):
     places = {"SWEEP": sweep.folder.path, "NEW": tmp_path / "new"}
     _, out, err = outcome([places.get(word, word) for word in arguments], capsys)

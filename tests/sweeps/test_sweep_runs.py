@@ -60,6 +60,7 @@ def test_the_cells_are_one_population(trained, tmp_path):
     )
 
 
+@pytest.mark.full
 def test_a_member_alone_is_what_it_is_in_a_sweep(trained, tmp_path):
     """Trained by an experiment that knows of no grid."""
     opened = open_sweep(trained)
@@ -154,6 +155,7 @@ def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
     assert after == {p: p.stat().st_mtime_ns for p in (copied / "cells").rglob("*") if p.is_file()}
 
 
+@pytest.mark.full
 def test_a_stopped_cell_goes_on_also_where_it_was_read_before(tmp_path):
     sweep = dataclasses.replace(SWEEP, experiment=Swept(n_batches=300, log_step=50), axes={}, seeds=range(2))
     make_sweep(sweep, tmp_path / "sw")
@@ -172,6 +174,7 @@ def test_a_stopped_cell_goes_on_also_where_it_was_read_before(tmp_path):
     assert_same(run.ensemble, run_cell(tmp_path / "other", 0).ensemble)
 
 
+@pytest.mark.full
 def test_cells_fail_alone(tmp_path, capsys):
     sweep = Sweep(Swept(n_members=1), {"label": ("good", "unlucky", "fine")}, range(1))
     opened = make_sweep(sweep, tmp_path / "sw")

@@ -68,6 +68,7 @@ def finished_in_parts(tmp_path_factory):
     return path
 
 
+@pytest.mark.full
 def test_cells_select_as_one_ensemble_does(at_once, tmp_path):
     """Each trained up to a selection in turn, after one has stopped there and was asked to go on alone."""
     path = tmp_path / "sw"

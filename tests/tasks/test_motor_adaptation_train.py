@@ -99,6 +99,7 @@ def test_a_field_is_learned_and_leaves_an_after_effect_and_a_force_against_the_c
     assert np.all((pushes > 0.5 * FIELD) & (pushes < 1.1 * FIELD)), pushes
 
 
+@pytest.mark.full
 def test_a_turned_cursor_is_learned_and_leaves_an_after_effect():
     """It goes to the left at first, by its angle; without it, the hand then sets off to the right."""
     plans = [adaptation_plan("cursor rotation", ANGLE, PHASES)]

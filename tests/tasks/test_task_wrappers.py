@@ -293,6 +293,7 @@ def test_fixation_lasts_until_its_event():
         draws(WithFixation(Waits(plan), name="cue"), 2)
 
 
+@pytest.mark.full
 def test_a_training_meets_the_phases_of_an_intervention():
     task, build = small_reach_setup()
     plan = InterventionPlan(

@@ -168,6 +168,7 @@ def test_numbers_may_differ_between_members(getkey, constraint):
         constraint(member(ensemble, 0))
 
 
+@pytest.mark.full
 def test_connectivity_is_swept_within_one_training():
     masks = PerMember(jnp.stack([jnp.eye(5, dtype=bool), ~jnp.eye(5, dtype=bool)]))
     constraint = SparsityMask(lambda m: m.network.recurrent_weights, masks)
@@ -176,6 +177,7 @@ def test_connectivity_is_swept_within_one_training():
     np.testing.assert_array_equal(weights != 0, masks.values)
 
 
+@pytest.mark.full
 def test_training_warns_once_of_weights_that_dales_law_changes_much():
     law = DalesLaw(lambda m: m.network.recurrent_weights, SIGNS)
     trainer = TaskTrainer(OPTIMIZER, post_step_fns=[law, law])

@@ -170,6 +170,7 @@ def test_what_functions_do_counts_by_their_source_text():
     assert source_fingerprint(adam(1e-3)) == source_fingerprint(adam(1e-2))
 
 
+@pytest.mark.full
 def test_another_process_finds_the_same():
     code = """
 import optax

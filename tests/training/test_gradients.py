@@ -55,6 +55,7 @@ class Counted(AbstractGradient):
         )
 
 
+@pytest.mark.full
 def test_forward_mode_is_back_propagation_to_rounding():
     """With phases, minibatches and a rule, which learns from the states of the unperturbed parameters."""
     where_train = {0: lambda model: model.network.readout, 3: small_training.network}

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from trained_batch import (
     LINEAR_SYNAPSES,
+    MODEL_NAMES,
     MODELS,
     LinearUnits,
     bare_model,
@@ -91,10 +92,10 @@ PICKED = {
 }
 
 
-@pytest.fixture(params=MODELS.values(), ids=MODELS, scope="module")
+@pytest.fixture(params=MODEL_NAMES, scope="module")
 def batch(request):
     """A batch of a GRU and of a leaky network, by themselves and in a loop."""
-    build, network = request.param
+    build, network = MODELS[request.param]
     with jax.enable_x64(True):
         model, trials = build(network, jax.random.key(3))
         return train_batch(model, trials, key=jax.random.key(4))

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import pytest
 from reported_runs import Reported
+from short_form import mostly_in_full
 from swept_runs import Swept
 
 from popsim.cli import main
@@ -47,7 +48,7 @@ def test_parts_of_a_batch_and_small_trainings_are_not_refused(monkeypatch):
         MemoryError("std::bad_alloc"),
     ],
 )
-@pytest.mark.parametrize("n_calls", [0, 1])
+@pytest.mark.parametrize("n_calls", mostly_in_full([0, 1], [0]))
 def test_memory_that_ends_in_the_first_batch_leaves_nothing(error, n_calls, tmp_path, monkeypatch, capsys):
     """After a call of the loop there is something to keep, and the message says how to resume it."""
     monkeypatch.setitem(EXPERIMENTS, "reported", Reported)

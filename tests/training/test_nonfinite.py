@@ -187,6 +187,7 @@ class SumFromNan(small_experiment.Sum):
         return eqx.tree_at(lambda m: m.network.bias, model, jnp.full_like(model.network.bias, jnp.nan))
 
 
+@pytest.mark.full
 def test_a_run_whose_members_are_all_frozen_is_finished(tmp_path):
     """It is not told to go on: there would be nothing to do, for ever."""
     experiment = SumFromNan(n_members=2, n_batches=6, batch_size=4)

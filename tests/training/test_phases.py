@@ -86,6 +86,7 @@ def test_a_mapping_without_a_beginning_or_with_odd_batches_is_refused(where_trai
         train(6, where_train=where_train)
 
 
+@pytest.mark.full
 def test_weight_decay_leaves_what_is_not_trained_alone():
     optimizer = optax.inject_hyperparams(optax.adamw)(learning_rate=1e-2, weight_decay=0.5)
     model, _ = train(2, trainer=TaskTrainer(optimizer), where_train={0: readout, 1: readout})
@@ -104,6 +105,7 @@ def test_a_member_in_phases_is_what_it_is_alone():
     assert_same(popsim.member(ensemble, 0), eqx.filter(alone, eqx.is_array), atol=1e-6)
 
 
+@pytest.mark.full
 def test_members_whose_rates_differ_train_in_phases():
     """Each under its own rate, also when the optimizer's state is made anew, as if trained alone."""
     rates = popsim.PerMember([1e-3, 1e-2]) * optax.cosine_decay_schedule(1.0, 8)

@@ -176,6 +176,7 @@ def test_a_rate_is_reduced_on_a_plateau(advanced):
 
 
 @pytest.mark.parametrize("last", [7, 8])
+@pytest.mark.full
 def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path):
     """After a logging point, and after the batch that follows it."""
     whole, history = advanced
@@ -204,6 +205,7 @@ def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path
         advancing(log_step=4, trainer=folder, restore_checkpoint=True)
 
 
+@pytest.mark.full
 def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):
     """The last batch, 10, has a logging point of its own, at which no control acts."""
     folder = {"chkpt_dir": tmp_path / "run"}
@@ -313,6 +315,7 @@ print(history.stopped_from.tolist())
 """
 
 
+@pytest.mark.full
 def test_the_same_members_stop_on_two_devices(stopped):
     """Each device leaves out blocks of its own."""
     code = DEVICES.format(folders=[str(HELPERS), str(Path(__file__).parent)])
@@ -573,6 +576,7 @@ class StoppingSwept(Swept):
         return super().build_trainer(population_updates=[EarlyStopping(2, 1e3)], **options)
 
 
+@pytest.mark.full
 def test_an_experiment_whose_members_all_stop_is_finished(tmp_path):
     run = run_experiment(StoppingSwept(n_batches=40, log_step=4), tmp_path / "run", quiet=True)
     assert run.is_finished and run.history.sizes["batch"] == 12

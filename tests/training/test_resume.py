@@ -215,7 +215,7 @@ ENDS = {  # by what ends a training: what is raised, after how many batches, wha
 }
 
 
-SHORT_ENDS = ("Ctrl-C", "Ctrl-C in a commit", "a log function that saves elsewhere")
+SHORT_ENDS = ("Ctrl-C",)
 
 
 @pytest.mark.parametrize("end", mostly_in_full(ENDS, short=SHORT_ENDS))

@@ -36,6 +36,7 @@ def stopped_and_resumed(folder, n_batches, optimizer=OPTIMIZER, **options):
     return train(n_batches, trainer=rest, restore_checkpoint=True, **options)
 
 
+@pytest.mark.full
 def test_members_that_differ(tmp_path):
     members = popsim.member_grid(2, strength=[0.5, 1.0])
     strength = members.per_member("strength")

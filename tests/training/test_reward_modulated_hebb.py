@@ -3,7 +3,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from trained_batch import LINEAR_SYNAPSES, MODELS, bare_model, random_trials, stacked_models, train_batch
+from trained_batch import (
+    LINEAR_SYNAPSES,
+    MODEL_NAMES,
+    MODELS,
+    bare_model,
+    random_trials,
+    stacked_models,
+    train_batch,
+)
 
 import popsim
 from popsim.networks import LeakyRNN
@@ -28,9 +36,10 @@ def by_hand(batch, synapses, expected_reward, decay, average_decay):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.7, 1.0])
-@pytest.mark.parametrize("build, network", MODELS.values(), ids=MODELS)
-def test_an_update_equals_a_loop_over_trials_and_time(float64, getkey, build, network, decay):
+@pytest.mark.parametrize("model", MODEL_NAMES)
+def test_an_update_equals_a_loop_over_trials_and_time(float64, getkey, model, decay):
     """Two batches: the second is compared with the rewards of the first."""
+    build, network = MODELS[model]
     model, trials = build(network, getkey())
     first, second = (train_batch(model, trials, key=getkey()) for _ in range(2))
     mean = -np.mean(first.losses.total)
@@ -109,6 +118,7 @@ def test_updates_go_down_the_gradient(getkey, baseline):
         pytest.param(rules.input_synapses(), 0.5, marks=pytest.mark.full),
     ],
 )
+@pytest.mark.full
 def test_networks_learn_from_reward_alone(getkey, synapses, left):
     """The mean loss of six; it cannot be zero, as the output starts from zero in each trial."""
     rule = RewardModulatedHebb(synapses, 0.1, baseline=RunningBaseline(10.0))

@@ -97,6 +97,7 @@ def test_a_hebbian_batch_is_the_mean_product_of_its_activity():
         np.testing.assert_allclose(change, expected, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.full
 def test_the_rate_of_a_rule_may_differ_between_members(as_users_run):
     rates = popsim.PerMember([0.0, 0.1, 0.2])
     rule = rules.Oja(rules.recurrent_synapses(), rates)
@@ -125,6 +126,7 @@ IN_SHORT = ("RewardModulatedHebb",)
 @pytest.mark.parametrize(
     "rule", mostly_in_full(DRAW_OR_CARRY, IN_SHORT, name_of=lambda rule: type(rule).__name__)
 )
+@pytest.mark.full
 def test_rules_that_draw_or_carry_train_each_member_as_alone(rule):
     trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(rule,))
     together, _ = train(4, n_members=2, trainer=trainer)
@@ -143,6 +145,7 @@ def test_rules_that_draw_or_carry_train_each_member_as_alone(rule):
     assert changed > 1e-5
 
 
+@pytest.mark.full
 def test_a_rule_and_a_phase_go_together():
     """The readout descends, then the recurrent weights learn by Hebb alone."""
     trainer = TaskTrainer(OPTIMIZER, model_update_funcs=(HEBB,))

@@ -163,6 +163,7 @@ def test_the_genealogy_says_who_took_what_from_whom(trained):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_selected_training_goes_on_where_it_stopped(trained, tmp_path):
     """With the same genealogy and bits, also with selections at each batch around the checkpoint."""
     whole, history = trained
@@ -242,6 +243,7 @@ assert_same(two, one, rtol=0, atol=1e-6)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_genealogy_is_the_same_on_two_devices():
     code = DEVICES.format(folders=[str(HELPERS), str(Path(__file__).parent)])
     subprocess.run([sys.executable, "-c", code], check=True)

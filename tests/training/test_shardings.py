@@ -113,6 +113,7 @@ assert len(other.devices()) == n_devices
 
 
 @pytest.mark.parametrize("n_devices", mostly_in_full([2, 4, 8], short=[8]))
+@pytest.mark.full
 def test_training_over_devices_is_training_on_one(n_devices):
     """By a step of a loss function, and by one of a supervised batch."""
     code = SHARDED_TRAINING.replace("N_DEVICES", str(n_devices))
