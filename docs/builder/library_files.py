@@ -232,7 +232,7 @@ def _overview(title: str, intro: str, sections: dict[str, list[PublicName]]) -> 
 def _body_overview() -> str:
     rows = []
     for name, choice in PLANTS.items():
-        commands = f"{choice.build().n_commands}, {choice.command_unit}"
+        commands = f"{choice.build().n_commands} ({choice.command_unit})"
         rows.append((f"`{name}`", _body_summary(choice.build), commands))
     named = table(("`--plant`", "what it is", "commands"), rows)
     kinds = {"Classes": _subclasses("popsim.plants", AbstractPlant), "Functions": _functions("popsim.plants")}
