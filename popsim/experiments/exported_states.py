@@ -11,9 +11,8 @@ from jaxtyping import PyTree
 from popsim.evaluation import validation_trials
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run
+from popsim.networks import GRUNetwork, LeakyRNN, LowRankRNN, LSTMNetwork, VanillaRNN
 from popsim.networks.activity import defines_activity, unit_activity
-from popsim.networks.gru import GRUNetwork
-from popsim.networks.leaky_rnn import LeakyRNN
 from popsim.store import leaf_names
 from popsim.task import differs_between_members
 from popsim.trial import Trial
@@ -45,6 +44,11 @@ FEATURES: Mapping[str, tuple[str, str]] = {
     "plant_skeleton_position": ("space", "m"),
 }
 """By variable, the name of its last axis, and its unit; "" where it depends on the model."""
+RATE_WEIGHTS = {
+    "recurrent_weights": ("unit", "presynaptic_unit"),
+    "input_weights": ("unit", "input"),
+    "bias": ("unit",),
+}
 WEIGHTS = {
     GRUNetwork: {
         "cell.weight_ih": ("gate_unit", "input"),
@@ -52,13 +56,22 @@ WEIGHTS = {
         "cell.bias": ("gate_unit",),
         "cell.bias_n": ("unit",),
     },
-    LeakyRNN: {
-        "recurrent_weights": ("unit", "presynaptic_unit"),
+    LSTMNetwork: {
+        "cell.weight_ih": ("gate_unit", "input"),
+        "cell.weight_hh": ("gate_unit", "presynaptic_unit"),
+        "cell.bias": ("gate_unit",),
+    },
+    LeakyRNN: RATE_WEIGHTS,
+    VanillaRNN: RATE_WEIGHTS,
+    LowRankRNN: {
+        "left": ("unit", "mode"),
+        "right": ("unit", "mode"),
         "input_weights": ("unit", "input"),
         "bias": ("unit",),
     },
 }
-"""By network, the names of the axes of its parameters; a GRU has reset, update and candidate units."""
+"""By network, the names of the axes of its parameters; a GRU has reset, update and candidate units,
+an LSTM input, forget, candidate and output units."""
 READOUT = {"readout.weight": ("output", "unit"), "readout.bias": ("output",)}
 
 

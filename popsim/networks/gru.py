@@ -6,21 +6,21 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key
 
-from popsim._argument_shapes import OneOrEach, check_one_or_each
-from popsim._checks import WholeNumber, check_non_negative, is_traced
+from popsim._argument_shapes import OneOrEach
+from popsim._checks import WholeNumber
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, Projection, as_sizes, linear_readout, prepare_readout
-from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
+from popsim.networks.base import Projection, as_sizes, linear_readout, prepare_readout
+from popsim.networks.cell import AbstractCellNetwork, noise_of_units, readout_projection
+from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 
 __all__ = ["GRUNetwork"]
 
 
-class GRUNetwork(AbstractNetwork):
+class GRUNetwork(AbstractCellNetwork):
     """A layer of gated recurrent units with a readout.
 
     The units are `equinox.nn.GRUCell`: Cho et al. 2014, arXiv 1406.1078, with the reset gate applied after
@@ -56,25 +56,14 @@ class GRUNetwork(AbstractNetwork):
         key: Key[Array, ""],
     ):
         n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
-        check_one_or_each("noise_std", noise_std, n_units, "units")
-        check_non_negative("noise_std", noise_std)
+        self.noise = noise_of_units(noise_std, n_units)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
         self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
-        self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
     def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
         return jnp.zeros(self.cell.hidden_size, self.cell.weight_hh.dtype)
-
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
-    ) -> Float[Array, " hidden"]:
-        return self.noise(self.cell(inputs, hidden), key=key)
-
-    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
-        output = self.readout(hidden)
-        return output if self.output_fn is None else self.output_fn(output)
 
     def candidate(
         self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"]
@@ -118,13 +107,7 @@ class GRUNetwork(AbstractNetwork):
             where_bias=lambda network: network.cell.bias,
             bias_rows=candidate,
         )
-        readout = Projection(
-            where=lambda network: network.readout.weight,
-            pre=lambda network, step: step.after,
-            post=lambda network, step: network.read_out(step.after),
-            where_bias=lambda network: network.readout.bias,
-        )
-        return {"recurrent": recurrent, "input": received, "readout": readout}
+        return {"recurrent": recurrent, "input": received, "readout": readout_projection()}
 
 
 @jit_fast_compile

@@ -1,6 +1,8 @@
 """Leaky recurrent networks, optionally with balanced excitation and inhibition."""
 
+import abc
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -26,12 +28,16 @@ from popsim.networks.base import (
     check_function,
     linear_readout,
     prepare_readout,
+    replace_fields,
 )
+from popsim.networks.cell import noise_of_units
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
-from popsim.randomness import as_key, key_stream, seed_key
+from popsim.randomness import as_key, key_stream
 
-__all__ = ["dale_weights", "LeakyRNN"]
+__all__ = ["AbstractLeakyNetwork", "LeakyRNN", "dale_weights"]
 
+
+LeakyType = TypeVar("LeakyType", bound="AbstractLeakyNetwork")
 
 FEWEST_BALANCED = 4
 """The smallest number of units of which balanced weights are drawn, see `dale_weights`."""
@@ -106,7 +112,107 @@ def _choose_connections(
     return jnp.where(ranks < n_inputs, sizes, 0)
 
 
-class LeakyRNN(AbstractNetwork):
+class AbstractLeakyNetwork(AbstractNetwork):
+    """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
+
+    A subclass supplies `recurrent_input`. See `LeakyRNN` for the Euler step and its noise.
+    """
+
+    input_weights: eqx.AbstractVar[Float[Array, "*members units inputs"]]
+    bias: eqx.AbstractVar[Float[Array, "*members units"]]
+    readout: eqx.AbstractVar[eqx.nn.Linear]
+    tau: eqx.AbstractVar[Float[Array, "*axes"]]  # s
+    noise: eqx.AbstractVar[AbstractNoise]
+    nonlinearity: eqx.AbstractVar[Callable[[Array], Array]]
+    output_fn: eqx.AbstractVar[Callable[[Array], Array] | None]
+    dt: eqx.AbstractVar[float]
+
+    @abc.abstractmethod
+    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+        """Return what units receive from one another.
+
+        **Arguments:**
+
+        - `rates`: r = f(x).
+        """
+
+    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
+        return jnp.zeros_like(self.bias)
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
+    ) -> Float[Array, " hidden"]:
+        rates = self.nonlinearity(hidden)
+        drive = self.recurrent_input(rates) + self.input_weights @ inputs + self.bias
+        leak = self.dt / self.tau
+        noise = self.noise(jnp.zeros_like(hidden), key=key)
+        return hidden + leak * (drive - hidden) + jnp.sqrt(2 * leak) * noise
+
+    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
+        """Return the readout of the rates f(x)."""
+        output = self.readout(self.nonlinearity(hidden))
+        return output if self.output_fn is None else self.output_fn(output)
+
+    def projections(self) -> dict[str, Projection]:
+        """Return the input weights and the readout. The activity of a unit is its rate f(x)."""
+        received = Projection(
+            where=lambda network: network.input_weights,
+            pre=lambda network, step: step.received,
+            post=lambda network, step: network.nonlinearity(step.after),
+            where_bias=lambda network: network.bias,
+        )
+        readout = Projection(
+            where=lambda network: network.readout.weight,
+            pre=lambda network, step: network.nonlinearity(step.after),
+            post=lambda network, step: network.read_out(step.after),
+            where_bias=lambda network: network.readout.bias,
+        )
+        return {"input": received, "readout": readout}
+
+    def check_dt(self, dt: float) -> None:
+        check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
+
+    def with_dt(self: LeakyType, dt: float) -> LeakyType:
+        """Return the network for another time step (s), of one model or of an ensemble.
+
+        With the leak a = dt / tau, an uncoupled unit keeps the fraction (1 - a)^(t / dt) of its activation
+        for a time t, and fluctuates with variance s^2 / (1 - a / 2) for `noise_std` s (the stationary
+        variance of a first-order autoregression; Box & Jenkins, Time Series Analysis, section 3.2). Both are
+        kept exactly: a' = 1 - (1 - a)^(dt' / dt), tau' = dt' / a', s'^2 = s^2 (1 - a' / 2) / (1 - a / 2). So
+        are the fixed points of the coupled network; how it moves between them differs in the order of dt.
+        """
+        check_number("dt", dt)
+        check_positive("dt", dt)
+        if not is_traced(self.tau) and np.any(np.asarray(self.tau) < self.dt * (1 - 1e-6)):
+            raise ValueError(
+                f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
+            )
+        if self.bias.ndim > 1:
+            return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
+        if type(self.noise) not in (GaussianNoise, NoNoise):
+            raise ValueError(
+                f"`noise` must be Gaussian to be moved to another dt, got {kind_of(self.noise)}."
+            )
+        leak = self.dt / self.tau
+        moved = 1 - (1 - leak) ** (dt / self.dt)
+        noise = self.noise
+        if isinstance(noise, GaussianNoise):
+            noise = GaussianNoise(noise.std * jnp.sqrt((1 - moved / 2) / (1 - leak / 2)))
+        return replace_fields(self, tau=dt / moved, noise=noise, dt=plain_number(dt))
+
+
+def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
+    """Check the arguments that leaky networks share."""
+    check_one_or_each("tau", tau, n_units, "units")
+    check_positive("tau", tau)
+    check_number("dt", dt)
+    check_positive("dt", dt)
+    check_function("nonlinearity", nonlinearity, "jnp.tanh")
+    if not is_traced(tau) and np.any(dt > np.asarray(tau)):
+        raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")
+
+
+class LeakyRNN(AbstractLeakyNetwork):
     """A leaky rate network with independent noise on each unit and a linear readout of the rates.
 
     The dynamics are tau dx/dt = -x + W_rec r + W_in u + b + noise, with r = f(x), integrated by Euler steps x
@@ -167,18 +273,11 @@ class LeakyRNN(AbstractNetwork):
         key: Key[Array, ""],
     ):
         n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
-        for name, value in (("tau", tau), ("noise_std", noise_std)):
-            check_one_or_each(name, value, n_units, "units")
+        check_leaky(n_units, tau, dt, nonlinearity)
         check_one_or_each("gain", gain)
-        check_positive("tau", tau)
-        check_number("dt", dt)
-        check_positive("dt", dt)
-        check_non_negative("noise_std", noise_std)
         check_non_negative("gain", gain)
-        check_function("nonlinearity", nonlinearity, "jnp.tanh")
+        self.noise = noise_of_units(noise_std, n_units)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
-        if not is_traced(tau) and np.any(dt > np.asarray(tau)):
-            raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")
         normal = jax.random.normal
         self.recurrent_weights = _recurrent_weights(
             n_units, gain, signs, density, key_stream(key, "recurrent")
@@ -187,7 +286,6 @@ class LeakyRNN(AbstractNetwork):
         self.bias = jnp.zeros(n_units)
         self.readout = linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
         self.tau = jnp.asarray(tau, self.bias.dtype)
-        self.noise = GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
         self.nonlinearity = nonlinearity
         self.dt = dt
         self.train_tau = train_tau
@@ -199,22 +297,8 @@ class LeakyRNN(AbstractNetwork):
         """The fields that are not learned, besides the noise: the time constant, unless `train_tau`."""
         return () if self.train_tau else ("tau",)
 
-    def init(self, *, key: Key[Array, ""]) -> Float[Array, " hidden"]:
-        return jnp.zeros_like(self.bias)
-
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: Float[Array, " hidden"], *, key: Key[Array, ""]
-    ) -> Float[Array, " hidden"]:
-        rates = self.nonlinearity(hidden)
-        drive = self.recurrent_weights @ rates + self.input_weights @ inputs + self.bias
-        leak = self.dt / self.tau
-        noise = self.noise(jnp.zeros_like(hidden), key=key)
-        return hidden + leak * (drive - hidden) + jnp.sqrt(2 * leak) * noise
-
-    def read_out(self, hidden: Float[Array, " hidden"]) -> Float[Array, " output"]:
-        """Return the readout of the rates f(x)."""
-        output = self.readout(self.nonlinearity(hidden))
-        return output if self.output_fn is None else self.output_fn(output)
+    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+        return self.recurrent_weights @ rates
 
     def projections(self) -> dict[str, Projection]:
         """Return the recurrent and input weights and the readout. The activity of a unit is its rate f(x)."""
@@ -224,63 +308,7 @@ class LeakyRNN(AbstractNetwork):
             post=lambda network, step: network.nonlinearity(step.after),
             where_bias=lambda network: network.bias,
         )
-        received = Projection(
-            where=lambda network: network.input_weights,
-            pre=lambda network, step: step.received,
-            post=lambda network, step: network.nonlinearity(step.after),
-            where_bias=lambda network: network.bias,
-        )
-        readout = Projection(
-            where=lambda network: network.readout.weight,
-            pre=lambda network, step: network.nonlinearity(step.after),
-            post=lambda network, step: network.read_out(step.after),
-            where_bias=lambda network: network.readout.bias,
-        )
-        return {"recurrent": recurrent, "input": received, "readout": readout}
-
-    def check_dt(self, dt: float) -> None:
-        check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
-
-    def with_dt(self, dt: float) -> "LeakyRNN":
-        """Return the network for another time step (s), of one model or of an ensemble.
-
-        With the leak a = dt / tau, an uncoupled unit keeps the fraction (1 - a)^(t / dt) of its activation
-        for a time t, and fluctuates with variance s^2 / (1 - a / 2) for `noise_std` s (the stationary
-        variance of a first-order autoregression; Box & Jenkins, Time Series Analysis, section 3.2). Both are
-        kept exactly: a' = 1 - (1 - a)^(dt' / dt), tau' = dt' / a', s'^2 = s^2 (1 - a' / 2) / (1 - a / 2). So
-        are the fixed points of the coupled network; how it moves between them differs in the order of dt.
-        """
-        check_number("dt", dt)
-        check_positive("dt", dt)
-        if not is_traced(self.tau) and np.any(np.asarray(self.tau) < self.dt * (1 - 1e-6)):
-            raise ValueError(
-                f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
-            )
-        if self.bias.ndim > 1:
-            return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
-        if type(self.noise) not in (GaussianNoise, NoNoise):
-            raise ValueError(
-                f"`noise` must be Gaussian to be moved to another dt, got {kind_of(self.noise)}."
-            )
-        leak = self.dt / self.tau
-        moved = 1 - (1 - leak) ** (dt / self.dt)
-        std = self.noise.std if isinstance(self.noise, GaussianNoise) else 0.0
-        network = LeakyRNN(
-            self.n_inputs,
-            self.bias.shape[0],
-            self.n_outputs,
-            # Passes the check that tau is at least dt; replaced below.
-            tau=dt,
-            dt=dt,
-            nonlinearity=self.nonlinearity,
-            noise_std=std * jnp.sqrt((1 - moved / 2) / (1 - leak / 2)),
-            train_tau=self.train_tau,
-            output_fn=self.output_fn,
-            key=seed_key(0),  # for weights that are replaced
-        )
-        names = ("recurrent_weights", "input_weights", "bias", "readout")
-        arrays = [*(getattr(self, name) for name in names), dt / moved]
-        return eqx.tree_at(lambda rnn: [getattr(rnn, name) for name in (*names, "tau")], network, arrays)
+        return {"recurrent": recurrent, **super().projections()}
 
 
 def _recurrent_weights(

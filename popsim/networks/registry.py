@@ -11,8 +11,11 @@ from popsim._argument_shapes import OneOrEach
 from popsim._checks import short_repr
 from popsim._text_checks import suggestion
 from popsim.networks.base import AbstractNetwork
+from popsim.networks.cell import LSTMNetwork
 from popsim.networks.gru import GRUNetwork
 from popsim.networks.leaky_rnn import LeakyRNN
+from popsim.networks.low_rank import LowRankRNN
+from popsim.networks.vanilla import VanillaRNN
 
 __all__ = ["NETWORKS", "register_network", "build_network"]
 
@@ -37,7 +40,30 @@ def tanh_network(
     return LeakyRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
 
 
-NETWORKS: dict[str, Callable[..., AbstractNetwork]] = {"gru": GRUNetwork, "tanh": tanh_network}
+def low_rank_network(
+    n_inputs: int,
+    n_units: int,
+    n_outputs: int,
+    *,
+    tau: float = 0.1,
+    dt: float,
+    noise_std: OneOrEach = 0.0,
+    output_fn: Callable[[Array], Array] | None = None,
+    output_bias: OneOrEach = 0.0,
+    key: Key[Array, ""],
+) -> LowRankRNN:
+    """Leaky units with tanh rates and recurrent weights of rank two."""
+    readout = {"output_fn": output_fn, "output_bias": output_bias}
+    return LowRankRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
+
+
+NETWORKS: dict[str, Callable[..., AbstractNetwork]] = {
+    "gru": GRUNetwork,
+    "tanh": tanh_network,
+    "lstm": LSTMNetwork,
+    "vanilla": VanillaRNN,
+    "low-rank": low_rank_network,
+}
 Build = Callable[..., AbstractNetwork]
 
 
@@ -51,10 +77,10 @@ def register_network(name: str) -> Callable[[Build], Build]:
 
     **Arguments:**
 
-    - `name`: the name, such as "lstm".
+    - `name`: the name, such as "two-areas".
     """
     if not isinstance(name, str) or not name.replace("-", "_").isidentifier():
-        raise ValueError(f"`name` of a network must be a word such as 'lstm', got {short_repr(name)}.")
+        raise ValueError(f"`name` of a network must be a word such as 'two-areas', got {short_repr(name)}.")
 
     def register(build: Build) -> Build:
         _check_build(name, build)

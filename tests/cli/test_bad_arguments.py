@@ -99,7 +99,7 @@ ROWS = {
     "train cognitive": {
         "--task flipflop": "Perhaps you meant flip-flop",
         "--task reaching": "--task must be one of",
-        "--network lstm": "--network must be one of gru, tanh, got 'lstm'",
+        "--network transformer": "--network must be one of gru, tanh, lstm, vanilla, ",
         "--network tahn": "Perhaps you meant tanh",
         "--tau 0": f"--tau {POSITIVE}",
         "--tau slow": "--tau must be None or FLOAT, got 'slow'",

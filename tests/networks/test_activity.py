@@ -7,12 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from lstm import LSTM, lstm
 from relay import DT, reach
 
 import popsim
 from popsim import interventions, losses
-from popsim.networks import GRUNetwork, LeakyRNN, unit_activity
+from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, unit_activity
 from popsim.networks.activity import defines_activity
 from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS
 from popsim.training import TaskTrainer, adam
@@ -34,9 +33,11 @@ def model_for(task, *, key):
     if isinstance(trials.init, popsim.HandState):
         plant = popsim.plants.PointMass()
         n_inputs = popsim.n_network_inputs(trials, plant, {})
-        return popsim.SensorimotorLoop(lstm(n_inputs, 3, 2, key=key), plant, {}, interventions=HELD, dt=dt)
+        return popsim.SensorimotorLoop(
+            LSTMNetwork(n_inputs, 3, 2, key=key), plant, {}, interventions=HELD, dt=dt
+        )
     n_inputs = sum(leaf.shape[-1] for leaf in jax.tree.leaves(trials.inputs))
-    return popsim.NetworkModel(lstm(n_inputs, 3, trials.targets.values.shape[-1], key=key), dt=dt)
+    return popsim.NetworkModel(LSTMNetwork(n_inputs, 3, trials.targets.values.shape[-1], key=key), dt=dt)
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -81,17 +82,21 @@ def test_the_library_has_tasks_with_and_without_activity_in_their_loss():
     assert set(named) <= set(MOTOR_TASKS) and len(named) > 5
 
 
-class Silent(LSTM):
+class Silent(LSTMNetwork):
     """An LSTM that does not say what its activity is."""
 
     activity = popsim.networks.AbstractNetwork.activity
     with_activity = popsim.networks.AbstractNetwork.with_activity
 
+    def step(self, inputs, hidden, *, key):
+        return self.cell(inputs, hidden)
+
+    def read_out(self, hidden):
+        return self.readout(hidden[0])
+
 
 def silent_model(*held):
-    network = lstm(2, N_UNITS, 2, key=KEY)
-    fields = {field.name: getattr(network, field.name) for field in dataclasses.fields(network)}
-    return popsim.NetworkModel(Silent(**fields), held, dt=DT)
+    return popsim.NetworkModel(Silent(2, N_UNITS, 2, key=KEY), held, dt=DT)
 
 
 def scheduled(name, parameters):
@@ -116,7 +121,7 @@ def test_figures_of_a_network_without_activity_leave_it_out():
     ensemble = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, model)
     states = popsim.simulate(model, reach(N_STEPS), key=KEY)
     assert not defines_activity(ensemble, states)
-    assert defines_activity(popsim.NetworkModel(lstm(2, N_UNITS, 2, key=KEY), dt=DT), states)
+    assert defines_activity(popsim.NetworkModel(LSTMNetwork(2, N_UNITS, 2, key=KEY), dt=DT), states)
 
 
 class Quieter(interventions.AbstractIntervention):
@@ -132,7 +137,7 @@ class Quieter(interventions.AbstractIntervention):
 
 
 @pytest.mark.parametrize(
-    "build", [lambda: lstm(2, N_UNITS, 2, key=KEY), lambda: GRUNetwork(2, 4, 2, key=KEY)]
+    "build", [lambda: LSTMNetwork(2, N_UNITS, 2, key=KEY), lambda: GRUNetwork(2, 4, 2, key=KEY)]
 )
 def test_an_intervention_of_ones_own_may_ask_the_model(build):
     model = popsim.NetworkModel(build(), (Quieter(),), dt=DT)
@@ -147,7 +152,9 @@ class BothArrays(Silent):
         return jnp.stack(hidden)
 
 
-class OneArray(LSTM):
+class OneArray(Silent):
+    activity = LSTMNetwork.activity
+
     def with_activity(self, hidden, rates):
         return rates
 
@@ -160,8 +167,7 @@ class OneArray(LSTM):
     ],
 )
 def test_methods_that_do_not_fit_are_named(network, message):
-    like = lstm(2, N_UNITS, 2, key=KEY)
-    built = network(**{field.name: getattr(like, field.name) for field in dataclasses.fields(like)})
+    built = network(2, N_UNITS, 2, key=KEY)
     task = COGNITIVE_TASKS["flip-flop"](n_bits=2)
     with pytest.raises(ValueError, match=message):
         popsim.NetworkModel(built, dt=DT).check(task.validation_trials())
@@ -189,7 +195,7 @@ AREA = slice(1, 3)
 SELECTORS = {
     "gru": (NETWORKS["gru"], lambda hidden: hidden[AREA], lambda hidden: hidden[:, AREA]),
     "lstm": (
-        lambda: lstm(2, N_UNITS, 2, key=KEY),
+        lambda: LSTMNetwork(2, N_UNITS, 2, key=KEY),
         lambda hidden: hidden[0][AREA],
         lambda hidden: hidden[0][:, AREA],
     ),

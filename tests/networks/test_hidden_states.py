@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from lstm import lstm
 from relay import DT, reach
 from small_training import assert_same
 
@@ -17,7 +16,7 @@ import popsim
 from popsim import interventions
 from popsim.analysis import dynamics, neural_activity
 from popsim.experiments.reach_figures import draw_reach_figures
-from popsim.networks import unit_activity
+from popsim.networks import LSTMNetwork, unit_activity
 from popsim.report.run_report import hidden_activity
 from popsim.training import TaskTrainer, adam, open_history, rules
 
@@ -37,12 +36,12 @@ ON_UNITS = {
 def loop(key=KEY, held=()):
     """A loop with a point mass."""
     channels = {"vision": popsim.SensoryChannel(popsim.vision, delay=0.02, noise=popsim.GaussianNoise(0.01))}
-    network, plant = lstm(6, N_UNITS, 2, key=key), popsim.plants.PointMass()
+    network, plant = LSTMNetwork(6, N_UNITS, 2, key=key), popsim.plants.PointMass()
     return popsim.SensorimotorLoop(network, plant, channels, interventions=held, dt=DT)
 
 
 def alone(key=KEY, held=()):
-    return popsim.NetworkModel(lstm(2, N_UNITS, 2, key=key), held, dt=DT)
+    return popsim.NetworkModel(LSTMNetwork(2, N_UNITS, 2, key=key), held, dt=DT)
 
 
 MODELS = {"loop": loop, "network": alone}

@@ -40,7 +40,7 @@ class LSTM(AbstractNetwork):
     def with_activity(self, hidden, rates):
         return rates, hidden[1]
 
-@register_network("lstm")
+@register_network("lab-lstm")
 def lstm(n_inputs, n_units, n_outputs, *, key):
     """Long short-term memory."""
     cell, readout = eqx.nn.LSTMCell(n_inputs, n_units, key=key), eqx.nn.Linear(n_units, n_outputs, key=key)
@@ -49,11 +49,11 @@ def lstm(n_inputs, n_units, n_outputs, *, key):
 NAME = "lab_lstm"
 SMALL = {"n_units": 4, "n_batches": 4, "batch_size": 4, "log_step": 2, "n_members": 2}
 OPTIONS = [f"--{name.replace('n_members', 'members').replace('_', '-')}={n}" for name, n in SMALL.items()]
-REACHES = ["center-out", "--plant", "point-mass", "--duration", "0.3", "--network", "lstm", *OPTIONS]
+REACHES = ["center-out", "--plant", "point-mass", "--duration", "0.3", "--network", "lab-lstm", *OPTIONS]
 
 
 def forget():
-    NETWORKS.pop("lstm", None)
+    NETWORKS.pop("lab-lstm", None)
     sys.modules.pop(NAME, None)
 
 
@@ -78,7 +78,7 @@ def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys
     run = lab / "run"
     with_module("train", *REACHES, "--quiet", "--out", run)
     described = json.loads((run / "run.json").read_text())
-    assert described["network_modules"] == [NAME] and described["settings"]["network"] == "lstm"
+    assert described["network_modules"] == [NAME] and described["settings"]["network"] == "lab-lstm"
     with_module("show", run)
     page = (run / "report.html").read_text()
     for title in ("Neural activity", "Comparison of members", "Hidden activity"):
@@ -87,8 +87,8 @@ def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys
     forget()
     capsys.readouterr()
     main(["info", str(run)])
-    assert "lstm" in capsys.readouterr().out
-    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lstm'.* popsim --import {NAME} "):
+    assert "lab-lstm" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lab-lstm'.* popsim --import {NAME} "):
         open_run(run)
     with_module("info", run)
     assert open_run(run).ensemble.network.cell.weight_hh.shape == (2, 16, 4)
@@ -98,7 +98,7 @@ def test_a_run_of_a_network_of_the_user_is_trained_reported_and_read(lab, capsys
 @pytest.mark.full
 def test_a_stopped_run_is_resumed_by_the_command_that_it_names(lab):
     __import__(NAME)
-    experiment = CenterOut(network="lstm", plant="point-mass", duration=0.3, **SMALL)
+    experiment = CenterOut(network="lab-lstm", plant="point-mass", duration=0.3, **SMALL)
     whole = run_experiment(experiment, lab / "whole", quiet=True)
     with pytest.raises(Exception, match=f"popsim --import {NAME} resume") as stopped:
         run_experiment(experiment, lab / "stopped", stop=lambda: True, quiet=True)
@@ -112,20 +112,20 @@ def test_a_stopped_run_is_resumed_by_the_command_that_it_names(lab):
 def test_the_list_shows_networks(lab, capsys):
     with_module("list")
     named = capsys.readouterr().out.partition("networks (--network)")[2]
-    assert "lstm" in named and "Long short-term memory." in named
+    assert "lab-lstm" in named and "Long short-term memory." in named
     assert all(line.split(maxsplit=1)[1:] for line in named.splitlines() if line)
 
 
 def test_a_sweep_over_networks_imports_their_module(lab):
     __import__(NAME)
     experiment = Cognitive(**SMALL)
-    made = make_sweep(Sweep(experiment, {"network": ("gru", "lstm")}, range(2)), lab / "sweep")
+    made = make_sweep(Sweep(experiment, {"network": ("gru", "lab-lstm")}, range(2)), lab / "sweep")
     assert f"--import {NAME} resume" in made.folder.command("resume")
     assert made.folder.config.read_text().startswith(f"# popsim --import {NAME} sweep")
     script = slurm_script(made, SlurmOptions())
     assert f"popsim --import {NAME} sweep run" in script and f"PYTHONPATH={lab.resolve()}" in script
     forget()
-    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lstm'.* popsim --import {NAME} "):
+    with pytest.raises(ValueError, match=rf"must be registered, .*got 'lab-lstm'.* popsim --import {NAME} "):
         open_sweep(lab / "sweep")
 
 
@@ -134,7 +134,7 @@ def test_a_sweep_over_networks_imports_their_module(lab):
 @pytest.mark.full
 def test_workers_of_dask_import_the_module(lab):
     __import__(NAME)
-    make_sweep(Sweep(Cognitive(**SMALL), {"network": ("lstm",)}, range(2)), lab / "sweep")
+    make_sweep(Sweep(Cognitive(**SMALL), {"network": ("lab-lstm",)}, range(2)), lab / "sweep")
     finished = run_on_dask(lab / "sweep", n_workers=1)
     assert finished.is_finished and finished.ensemble().network.cell.weight_hh.shape == (2, 16, 4)
 
@@ -142,21 +142,23 @@ def test_workers_of_dask_import_the_module(lab):
 @pytest.mark.parametrize("arguments", [["center-out"], ["cognitive"]])
 def test_a_network_that_is_not_registered_is_named(arguments, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["train", *arguments, "--network", "lstm", "--out", "nowhere"])
+        main(["train", *arguments, "--network", "transformer", "--out", "nowhere"])
     error = capsys.readouterr().err
-    assert end.value.code == 2 and "--network must be one of gru, tanh, got 'lstm'" in error
+    assert (
+        end.value.code == 2 and f"--network must be one of {', '.join(NETWORKS)}, got 'transformer'" in error
+    )
 
 
 def test_settings_that_a_network_does_not_take_are_refused_by_name(lab):
     __import__(NAME)
-    reaches = CenterOut(network="lstm", hidden_noise=0.1, plant="point-mass")
-    with pytest.raises(ValueError, match="`network` must be one that takes `noise_std`.*got 'lstm'"):
+    reaches = CenterOut(network="lab-lstm", hidden_noise=0.1, plant="point-mass")
+    with pytest.raises(ValueError, match="`network` must be one that takes `noise_std`.*got 'lab-lstm'"):
         reaches.build_model(key=KEY)
-    muscles = CenterOut(network="lstm", plant="arm26", hidden_noise=0.0)
-    with pytest.raises(ValueError, match="`network` must be one that takes `output_fn`.*got 'lstm'"):
+    muscles = CenterOut(network="lab-lstm", plant="arm26", hidden_noise=0.0)
+    with pytest.raises(ValueError, match="`network` must be one that takes `output_fn`.*got 'lab-lstm'"):
         muscles.build_model(key=KEY)
     with pytest.raises(ValueError, match="`tau` must be given with a network that has a time constant"):
-        Cognitive(network="lstm", tau=0.1)
+        Cognitive(network="lab-lstm", tau=0.1)
 
 
 def test_named_networks_are_those_that_are_built_by_class():
@@ -195,4 +197,4 @@ def build_of_one_size(n_units, *, key):
 def test_what_cannot_be_registered_is_refused(name, build, message, as_users_run):
     with pytest.raises(ValueError, match=message):
         register_network(name)(build)
-    assert set(NETWORKS) == {"gru", "tanh"}
+    assert set(NETWORKS) == {"gru", "tanh", "lstm", "vanilla", "low-rank"}

@@ -23,7 +23,7 @@ def test_there_is_a_criterion_for_each_task_and_nan_does_not_meet_it():
     "options, name",
     [
         ({"task": "juggling"}, "task"),
-        ({"network": "lstm"}, "network"),
+        ({"network": "transformer"}, "network"),
         ({"tau": 0.1}, "tau"),
         ({"network": "tanh", "tau": 0.0}, "tau"),
         ({"n_units": 0}, "n_units"),

@@ -1,0 +1,177 @@
+"""Networks of a cell, plain ones, those of low rank, and a start that is learned."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT, reach
+
+import popsim
+from popsim.networks import (
+    NETWORKS,
+    CellNetwork,
+    GRUNetwork,
+    LeakyRNN,
+    LowRankRNN,
+    LSTMNetwork,
+    NetworkStep,
+    TrainableStart,
+    VanillaRNN,
+    build_network,
+)
+
+KEY = jax.random.key(3)
+SIZES = (3, 5, 2)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def drawn(*shapes):
+    return [
+        jax.random.normal(key, shape)
+        for key, shape in zip(jax.random.split(KEY, len(shapes)), shapes, strict=True)
+    ]
+
+
+def test_a_step_of_an_lstm_is_the_equation(float64):
+    network = LSTMNetwork(*SIZES, key=KEY)
+    x, h, c = drawn((3,), (5,), (5,))
+    after = network.step(x, (h, c), key=KEY)
+    cell = network.cell
+    drive = np.asarray(cell.weight_ih) @ x + np.asarray(cell.weight_hh) @ h + np.asarray(cell.bias)
+    into, keep, candidate, out = drive.reshape(4, 5)
+    memory = sigmoid(keep) * c + sigmoid(into) * np.tanh(candidate)
+    np.testing.assert_allclose(after[1], memory, rtol=1e-13)
+    np.testing.assert_allclose(after[0], sigmoid(out) * np.tanh(memory), rtol=1e-13)
+    np.testing.assert_allclose(network.candidate(x, (h, c)), np.tanh(candidate), rtol=1e-13)
+    readout = np.asarray(network.readout.weight) @ after[0] + np.asarray(network.readout.bias)
+    np.testing.assert_allclose(network.read_out(after), readout, rtol=1e-13)
+
+
+def test_a_step_of_a_vanilla_network_is_the_equation_and_that_of_a_leaky_one_whose_dt_is_tau(float64):
+    network = VanillaRNN(*SIZES, gain=1.3, key=KEY)
+    x, h = drawn((3,), (5,))
+    weights, received = np.asarray(network.recurrent_weights), np.asarray(network.input_weights)
+    drive = weights @ h + received @ x
+    np.testing.assert_allclose(network.step(x, h, key=KEY), np.tanh(drive), rtol=1e-13)
+    leaky = LeakyRNN(*SIZES, tau=DT, dt=DT, key=KEY)
+    where = ("recurrent_weights", "input_weights", "bias", "readout")
+    leaky = eqx.tree_at(
+        lambda n: [getattr(n, name) for name in where], leaky, [getattr(network, name) for name in where]
+    )
+    argument = leaky.step(x, h, key=KEY)
+    np.testing.assert_allclose(
+        leaky.read_out(argument), network.read_out(network.step(x, jnp.tanh(h), key=KEY)), rtol=1e-12
+    )
+
+
+def test_weights_of_a_vanilla_network_have_their_gain():
+    network = VanillaRNN(3, 400, 2, gain=1.3, key=KEY)
+    assert abs(np.std(network.recurrent_weights) * 20 / 1.3 - 1) < 0.01
+
+
+@pytest.mark.parametrize("random_gain", [0.0, 0.8])
+def test_a_network_of_low_rank_is_a_leaky_one_with_its_weights(float64, random_gain):
+    network = LowRankRNN(*SIZES, rank=2, random_gain=random_gain, tau=0.05, noise_std=0.1, key=KEY)
+    full = LeakyRNN(*SIZES, tau=0.05, noise_std=0.1, key=KEY)
+    names = ("recurrent_weights", "input_weights", "bias", "readout")
+    full = eqx.tree_at(
+        lambda n: [getattr(n, name) for name in names], full, [getattr(network, name) for name in names]
+    )
+    x, h = drawn((3,), (5,))
+    np.testing.assert_allclose(network.step(x, h, key=KEY), full.step(x, h, key=KEY), rtol=1e-12)
+    structured = np.asarray(network.left @ network.right.T) / 5
+    assert np.linalg.matrix_rank(structured) == 2
+    rest = np.asarray(network.recurrent_weights) - structured
+    assert np.any(np.abs(rest) > 1e-12) == bool(random_gain)
+    moved, expected = network.with_dt(0.005), full.with_dt(0.005)
+    np.testing.assert_allclose(moved.step(x, h, key=KEY), expected.step(x, h, key=KEY), rtol=1e-12)
+    learned = popsim.is_parameter(network)
+    assert learned.left and learned.right and not learned.tau and not learned.random_weights
+
+
+def test_the_random_part_has_its_gain():
+    network = LowRankRNN(3, 400, 2, random_gain=0.8, key=KEY)
+    assert abs(np.std(network.random_weights) * 20 / 0.8 - 1) < 0.01
+
+
+def test_a_network_of_a_cell_is_that_of_the_same_cell():
+    gru, lstm = GRUNetwork(*SIZES, key=KEY), LSTMNetwork(*SIZES, noise_std=0.1, key=KEY)
+    x, h, c = drawn((3,), (5,), (5,))
+    for network, hidden, noise in ((gru, h, 0.0), (lstm, (h, c), 0.1)):
+        same = CellNetwork(network.cell, 2, noise_std=noise, key=KEY)
+        assert jax.tree.structure(same.init(key=KEY)) == jax.tree.structure(hidden)
+        found, expected = (each.step(x, hidden, key=KEY) for each in (same, network))
+        jax.tree.map(np.testing.assert_array_equal, found, expected)
+        assert same.read_out(found).shape == (2,) and same.n_inputs == 3
+
+
+class Odd(eqx.Module):
+    """A cell that forgets what it got."""
+
+    input_size: int = 3
+    hidden_size: int = 5
+
+    def __call__(self, inputs, hidden):
+        return inputs
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: CellNetwork(jnp.tanh, 2, key=KEY), "`cell` must be a module with `input_size`"),
+        (lambda: CellNetwork(Odd(), 2, key=KEY), r"shape \(5,\), its `hidden_size`, or a pair .*it returned"),
+        (lambda: LowRankRNN(*SIZES, rank=6, key=KEY), "`rank` must be at most the number of units, 5, got 6"),
+        (lambda: LowRankRNN(*SIZES, rank=0, key=KEY), "`rank`"),
+        (lambda: LowRankRNN(*SIZES, tau=0.005, key=KEY), "`dt` must not exceed tau"),
+        (lambda: LowRankRNN(*SIZES, random_gain=-1.0, key=KEY), "`random_gain`"),
+        (lambda: VanillaRNN(*SIZES, gain=-1.0, key=KEY), "`gain`"),
+        (lambda: VanillaRNN(*SIZES, nonlinearity="relu", key=KEY), "`nonlinearity` must be a function"),
+        (
+            lambda: TrainableStart(LSTMNetwork(*SIZES, key=KEY), jnp.zeros(5)),
+            r"`initial_hidden` must be of the structure .* \(\(5,\), \(5,\)\), got \(5,\)",
+        ),
+        (lambda: TrainableStart(jnp.zeros(5)), "`network` must be a network"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(build, message, as_users_run):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_start_is_learned_and_all_else_is_that_of_the_network(name):
+    inner = build_network(name, 2, 5, 2, dt=DT, key=KEY)
+    started = jax.tree.map(lambda leaf: leaf + 0.3, inner.init(key=KEY))
+    network = TrainableStart(inner, started)
+    jax.tree.map(np.testing.assert_array_equal, network.init(key=KEY), started)
+    (x,) = drawn((2,))
+    hidden, expected = (each.step(x, started, key=KEY) for each in (network, inner))
+    jax.tree.map(np.testing.assert_array_equal, hidden, expected)
+    np.testing.assert_array_equal(network.read_out(hidden), inner.read_out(hidden))
+    np.testing.assert_array_equal(network.activity(hidden), inner.activity(hidden))
+    step = NetworkStep(x, started, hidden)
+    for kind, projection in inner.projections().items():
+        outer = network.projections()[kind]
+        assert outer.where(network) is projection.where(inner)
+        np.testing.assert_array_equal(outer.post(network, step), projection.post(inner, step))
+        np.testing.assert_array_equal(outer.pre(network, step), projection.pre(inner, step))
+
+    def loss(network):
+        states = popsim.simulate(popsim.NetworkModel(network, dt=DT), reach(4), key=KEY)
+        return jnp.sum(states.network.output**2)
+
+    slopes = jax.tree.leaves(eqx.filter_grad(loss)(network).initial_hidden)
+    assert all(np.any(slope) for slope in slopes)
+    assert all(jax.tree.leaves(popsim.is_parameter(network).initial_hidden))
+
+
+def test_a_network_with_a_start_moves_to_another_time_step():
+    inner = LeakyRNN(*SIZES, tau=0.05, dt=DT, key=KEY)
+    moved = TrainableStart(inner, jnp.full(5, 0.2)).with_dt(DT / 2)
+    assert moved.network.dt == DT / 2 and moved.initial_hidden[0] == np.float32(0.2)
+    with pytest.raises(ValueError, match="`dt`"):
+        moved.check_dt(DT)
