@@ -59,6 +59,14 @@ def test_the_code_about_bodies_runs():
     assert scope["course"].muscles.force.shape == (40, 6) and scope["arm"].n_commands == 7
 
 
+def test_the_code_about_networks_runs():
+    scope = {}
+    (block,) = code_blocks("docs/how_to/networks.md")
+    exec(compile(block, "docs/how_to/networks.md", "exec"), scope)
+    h, c = scope["model"].network.initial_hidden
+    assert h.shape == c.shape == (64,)
+
+
 @pytest.mark.full  # in short: test_the_code_fits_together
 @pytest.mark.parametrize("document", TRAINED)
 def test_the_code_runs(document, monkeypatch, tmp_path):
@@ -359,8 +367,15 @@ def _small_sweep(arguments: list[str]) -> list[str]:
 RECIPES = sorted(path.stem for path in (ROOT / "docs/how_to/recipes").glob("*.md") if path.stem != "index")
 
 LONG_RECIPES = {
-    *("add_a_sense", "change_noise_or_delay", "clip_gradients", "excitatory_inhibitory", "force_field"),
-    *("freeze_single_weights", "initial_state", "keep_less", "movie_of_the_arm", "repeat_trials"),
+    *(
+        "add_a_sense",
+        "any_cell",
+        "change_noise_or_delay",
+        "clip_gradients",
+        "excitatory_inhibitory",
+        "force_field",
+    ),
+    *("freeze_single_weights", "initial_state", "keep_less", "low_rank", "movie_of_the_arm", "repeat_trials"),
     *("sweep_seeds", "train_in_phases", "train_the_body", "weight_decay"),
 }
 
