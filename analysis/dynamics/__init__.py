@@ -1,10 +1,11 @@
-"""Fixed points of network dynamics and the linearization around them."""
+"""Fixed points of network dynamics, the linearization around them, and Lyapunov exponents."""
 
-from popsim.analysis.dynamics import attractors, fixed_points, inputs, linearization, search
+from popsim.analysis.dynamics import attractors, fixed_points, inputs, linearization, lyapunov, search
 from popsim.analysis.dynamics.attractors import *
 from popsim.analysis.dynamics.fixed_points import *
 from popsim.analysis.dynamics.inputs import *
 from popsim.analysis.dynamics.linearization import *
+from popsim.analysis.dynamics.lyapunov import *
 from popsim.analysis.dynamics.search import *
 
 __all__: list[str] = []
@@ -12,4 +13,5 @@ __all__ += attractors.__all__
 __all__ += fixed_points.__all__
 __all__ += inputs.__all__
 __all__ += linearization.__all__
+__all__ += lyapunov.__all__
 __all__ += search.__all__

@@ -1,0 +1,127 @@
+"""Lyapunov exponents against closed forms."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from popsim.analysis import dynamics
+from popsim.networks import LSTMNetwork
+
+
+class Matrix(eqx.Module):
+    """A linear map."""
+
+    weights: jax.Array
+
+
+def linear(model, state):
+    return model.weights @ state
+
+
+class Rate(eqx.Module):
+    value: jax.Array
+
+
+def logistic(model, state):
+    return model.value * state * (1 - state)
+
+
+def lorenz(model, state):
+    """A Runge-Kutta step of 0.01 of the Lorenz system with rho = 28, sigma = 10, beta = 8/3."""
+
+    def rate(s):
+        x, y, z = s
+        return jnp.stack([10 * (y - x), x * (28 - z) - y, x * y - model.value * z])
+
+    step = 0.01
+    first = rate(state)
+    second = rate(state + step / 2 * first)
+    third = rate(state + step / 2 * second)
+    fourth = rate(state + step * third)
+    return state + step / 6 * (first + 2 * second + 2 * third + fourth)
+
+
+def test_those_of_linear_maps_are_the_logarithms_of_their_eigenvalues():
+    sizes = np.array([[0.9, 0.5, 0.2], [1.3, 0.7, 0.6]])
+    turned = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    weights = np.stack([turned @ np.diag(each) @ turned.T for each in sizes])
+    start = np.full((2, 1, 3), 1e-6)
+    found = dynamics.lyapunov_spectrum(
+        Matrix(jnp.asarray(weights)), start, 100, dt=0.01, n_transient=200, dynamics=linear
+    )
+    np.testing.assert_allclose(found.exponent[:, 0], np.log(sizes) / 0.01, rtol=1e-6)
+    assert np.all(found.standard_error < 1e-5)
+    largest = dynamics.lyapunov_spectrum(
+        Matrix(jnp.asarray(weights)), start, 100, dt=0.01, n_transient=200, n_exponents=1, dynamics=linear
+    )
+    np.testing.assert_allclose(largest.exponent[..., 0], found.exponent[..., 0], rtol=1e-6)
+
+
+def test_that_of_the_logistic_map_is_the_logarithm_of_two():
+    found = dynamics.lyapunov_spectrum(
+        Rate(jnp.array([4.0])), np.array([[[0.3], [0.61]]]), 20_000, dt=1.0, dynamics=logistic
+    )
+    np.testing.assert_allclose(found.exponent, np.log(2), atol=5e-3)
+    assert np.all(np.abs(found.exponent - np.log(2)) < 4 * found.standard_error + 1e-3)
+
+
+@pytest.mark.slow
+def test_those_of_the_lorenz_system_are_known():
+    """0.9056, 0 and -14.572 (Sprott 2003, Chaos and Time-Series Analysis); their sum is -(10 + 1 + 8/3)."""
+    found = dynamics.lyapunov_spectrum(
+        Rate(jnp.array([8 / 3])),
+        np.array([[[1.0, 1.0, 20.0]]]),
+        40_000,
+        dt=0.01,
+        n_transient=2000,
+        dynamics=lorenz,
+    )
+    np.testing.assert_allclose(found.exponent[0, 0], [0.9056, 0.0, -14.572], atol=0.02)
+    np.testing.assert_allclose(found.exponent.sum(), -41 / 3, rtol=1e-4)
+    np.testing.assert_allclose(dynamics.kaplan_yorke_dimension(found.exponent), 2.06215, atol=2e-3)
+
+
+def test_a_network_with_two_states_has_an_exponent_for_each_of_their_numbers():
+    network = jax.tree.map(
+        lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, LSTMNetwork(2, 3, 1, key=jax.random.key(0))
+    )
+    found = dynamics.lyapunov_spectrum(network, np.zeros((1, 1, 6)), 50, dt=0.01, n_transient=500)
+    jacobian = dynamics.state_jacobians(
+        network, dynamics.rollout(network, np.zeros((1, 1, 6)), 600)[:, :, -1]
+    )
+    sizes = np.sort(np.abs(np.linalg.eigvals(jacobian[0, 0])))[::-1]
+    assert found.exponent.shape == (1, 1, 6)
+    np.testing.assert_allclose(found.exponent[0, 0, 0], np.log(sizes[0]) / 0.01, rtol=0.05)
+    assert np.all(found.exponent[0, 0, :3] < 0)
+
+
+@pytest.mark.parametrize(
+    ("exponents", "dimension"),
+    [([-1.0, -2.0], 0), ([0.0, -1.0], 1), ([0.5, -0.25, -1.0], 2.25), ([0.5, 0.1], np.nan)],
+)
+def test_the_dimension_is_that_of_kaplan_and_yorke(exponents, dimension):
+    np.testing.assert_allclose(dynamics.kaplan_yorke_dimension(np.array(exponents)), dimension)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_steps": 5}, "`n_steps` must be at least 10, got 5"),
+        ({"n_exponents": 2}, "`n_exponents` must be at most the size of a state, 1, got 2"),
+        ({"dt": 0.0}, "`dt`"),
+        ({"n_transient": -1}, "`n_transient`"),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message):
+    given = {"n_steps": 20, "dt": 0.1} | options
+    with pytest.raises(ValueError, match=message):
+        dynamics.lyapunov_spectrum(
+            Rate(jnp.array([4.0])), np.array([[[0.3]]]), given.pop("n_steps"), dynamics=logistic, **given
+        )
+
+
+def test_exponents_that_are_not_in_order_are_refused():
+    with pytest.raises(ValueError, match="`exponent` must be in order"):
+        dynamics.kaplan_yorke_dimension(np.array([-1.0, 2.0]))
