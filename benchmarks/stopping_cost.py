@@ -53,7 +53,7 @@ def main() -> None:
                 ensembled=True,
                 log_step=LOG_STEP,
                 disable_tqdm=True,
-                batch_callbacks={FIRST: [look], LAST: [look]},  # no logging point between them
+                batch_callbacks={FIRST: [look], LAST: [look]},  # no log point between them
                 key=jax.random.key(1),
             )
             weights[name] = np.asarray(trained.network.readout.weight)

@@ -18,6 +18,7 @@ from popsim._checks import (
     short_repr,
 )
 from popsim._plain_values import plain_number
+from popsim.hand import HandState
 from popsim.network_input import inputs_by_name
 from popsim.networks import NetworkState
 from popsim.noise import AbstractNoise, NoNoise
@@ -164,6 +165,11 @@ def network_input_names(
     check_trials("trials", trials)
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
+    if plant is not None and not isinstance(trials.init, HandState):
+        raise ValueError(
+            "`init` of the trials must be the HandState at the start where there is a body, got "
+            f"{kind_of(trials.init)}."
+        )
     senses = {} if channels is None else channels_by_name(channels)
 
     def feedback(trial: Trial) -> dict[str, Array]:

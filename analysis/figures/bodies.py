@@ -195,12 +195,16 @@ class BodyScale:
     - `low`, `high`: corners of the view, in cm.
     - `activation`: what the darkest colour of muscles stands for.
     - `force`: the force with the longest arrow, in N; zero for none.
+    - `has_cursor`: whether a cursor is away from the hand in any of the drawings.
+    - `n_shown_targets`: the most targets that are shown in any of the drawings.
     """
 
     low: Float[np.ndarray, "2"]
     high: Float[np.ndarray, "2"]
     activation: float
     force: float
+    has_cursor: bool
+    n_shown_targets: int
 
     @classmethod
     def of(cls, motions: Sequence[BodyMotion]) -> "BodyScale":
@@ -215,20 +219,33 @@ class BodyScale:
             places += [*motion.muscles] if motion.skeleton.shape[1] > 1 else []
         corners = 100 * np.concatenate([place.reshape(-1, 2) for place in places])
         corners = corners[np.isfinite(corners).all(axis=1)]
-        activations = [motion.activation.max() for motion in motions if motion.activation is not None]
-        forces = [
-            np.linalg.norm(motion.force, axis=1).max() for motion in motions if motion.force is not None
-        ]
+        if not len(corners):
+            raise ValueError("`motions` must have positions that are finite, got none.")
+        activations = [motion.activation for motion in motions if motion.activation is not None]
+        forces = [np.linalg.norm(motion.force, axis=1) for motion in motions if motion.force is not None]
         middle = (corners.max(axis=0) + corners.min(axis=0)) / 2
         width = corners.max(axis=0) - corners.min(axis=0)
         half = np.maximum(width, NARROWEST * width.max()) / 2 + max(MARGIN * float(width.max()), 0.5)
         headroom = np.array([0.0, HEADROOM * 2 * half[1]])
-        return cls(middle - half, middle + half + headroom, max([*activations, 1e-3]), max([*forces, 0.0]))
+        return cls(
+            low=middle - half,
+            high=middle + half + headroom,
+            activation=_largest(activations, 1e-3),
+            force=_largest(forces, 0.0),
+            has_cursor=any(motion.cursor is not None for motion in motions),
+            n_shown_targets=max(len(motion.shown_targets) for motion in motions),
+        )
 
     @property
     def muscle_colors(self) -> ScalarMappable:
         """The colours of activations."""
         return ScalarMappable(Normalize(0.0, self.activation), ACTIVATION_COLORS)
+
+
+def _largest(values: Sequence[Float[np.ndarray, "..."]], least: float) -> float:
+    """Return the largest of all numbers that are not NaN, and at least `least`."""
+    numbers = np.concatenate([np.ravel(each) for each in values]) if values else np.empty(0)
+    return float(np.max(numbers, initial=least, where=np.isfinite(numbers)))
 
 
 def draw_body(ax: Axes, motion: BodyMotion, step: int = -1, *, trail: float = 2.0) -> Axes:
@@ -271,7 +288,7 @@ class BodyArtists:
         self.trail = trail
         self.circles = [
             _marker(ax, "o", TARGET, SHOWN_SIZE, f"shown target{'s' if index else ''}", filled=False)
-            for index in range(len(motion.shown_targets))
+            for index in range(scale.n_shown_targets)
         ]
         self.target = None if motion.target is None else _marker(ax, "o", TARGET, TARGET_SIZE, "target")
         self.muscles = _muscle_lines(ax, motion, scale)
@@ -279,7 +296,7 @@ class BodyArtists:
         (self.joints,) = ax.plot([], [], "o", color="white", mec=JOINT, mew=1.0, markersize=4.5, zorder=4)
         (self.path,) = ax.plot([], [], color=PATH, linewidth=1.3, label="path of the hand", zorder=5)
         self.hand = _marker(ax, "o", PATH, HAND_SIZE, "hand")
-        self.cursor = None if motion.cursor is None else _marker(ax, "X", CURSOR, 6.0, "cursor")
+        self.cursor = _marker(ax, "X", CURSOR, 6.0, "cursor") if scale.has_cursor else None
         self.arrow = None if scale.force == 0 else _force_arrow(ax, scale)
         ax.set(xlabel="x (cm)", ylabel="y (cm)", aspect="equal")
         ax.update_datalim([tuple(scale.low), tuple(scale.high)])
@@ -300,8 +317,10 @@ class BodyArtists:
         self.joints.set_data(*points[:-1].T)
         self.hand.set_data(*points[-1:].T)
         self.path.set_data(*(100 * motion.hand[begin : step + 1]).T)
-        for circle, places in zip(self.circles, motion.shown_targets, strict=True):
-            circle.set_data(*(100 * places[step : step + 1]).T)
+        for index, circle in enumerate(self.circles):
+            is_shown = index < len(motion.shown_targets)
+            places = motion.shown_targets[index][step : step + 1] if is_shown else np.empty((0, 2))
+            circle.set_data(*(100 * places).T)
         if self.target is not None and motion.target is not None:
             self.target.set_data(*(100 * motion.target[step : step + 1]).T)
         if self.cursor is not None:

@@ -121,9 +121,8 @@ def _check_motions(n_panels: int, motions: Sequence[Sequence[BodyMotion]]) -> No
 
 def _parts(motion: BodyMotion) -> tuple[Any, ...]:
     """Return what there is to draw."""
-    activation, n_targets = motion.activation, len(motion.shown_targets)
-    n_muscles = None if activation is None else activation.shape[1]
-    return motion.skeleton.shape[1], n_muscles, len(motion.muscles), n_targets, motion.target is None
+    n_muscles = None if motion.activation is None else motion.activation.shape[1]
+    return motion.skeleton.shape[1], n_muscles, len(motion.muscles), motion.target is None
 
 
 def _add_keys(panels: list[Axes], motion: BodyMotion, scale: BodyScale) -> None:

@@ -185,6 +185,8 @@ class _AbstractKeptFrames(_AbstractFrameWriter):
 
 class _GifWriter(_AbstractKeptFrames):
     def write_end(self) -> None:
+        if not self.frames:  # matplotlib ends the writer where drawing the first frame failed, too
+            return
         # A GIF counts hundredths of seconds: rounding the time of each frame keeps that of the whole.
         ends = [round(100 * (index + 1) / self.fps) for index in range(len(self.frames))]
         durations = [10 * (end - begin) for begin, end in zip([0, *ends], ends, strict=False)]
@@ -202,6 +204,8 @@ class _GifWriter(_AbstractKeptFrames):
 
 class _PageWriter(_AbstractKeptFrames):
     def write_end(self) -> None:
+        if not self.frames:
+            return
         width, height = self.frames[0].size
         page = Template(_PAGE.read_text()).substitute(
             title=html.escape(self.path.stem),

@@ -4,6 +4,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 
+from popsim.analysis._arrays import AnyArray
 from popsim.analysis.figures.style import COLORS, extend_limits
 from popsim.training import ancestors
 
@@ -57,12 +58,12 @@ def draw_genealogy(
 
 def draw_discovered_schedules(
     ax: Axes,
-    batch: Int[np.ndarray, " selection"],
-    values: Float[np.ndarray, "selection member"],
-    parent: Int[np.ndarray, "selection member"],
+    batch: Int[AnyArray, " selection"],
+    values: Float[AnyArray, "selection member"],
+    parent: Int[AnyArray, "selection member"],
     *,
     label: str,
-    start: Float[np.ndarray, " member"] | None = None,
+    start: Float[AnyArray, " member"] | None = None,
     best: int | None = None,
 ) -> Axes:
     """Draw a hyperparameter over training as the members at the end have inherited it.

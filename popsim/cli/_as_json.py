@@ -20,7 +20,7 @@ from popsim.store import RunFolder
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.sweeps.overview import SweepOverview
 
-IS_DESCRIBED = ("experiment", "axes", "seeds", "n_members", "n_cells")  # in sweep.json
+DESCRIBED = ("experiment", "axes", "seeds", "n_members", "n_cells")  # in sweep.json
 
 
 def print_json(value: Any) -> None:
@@ -83,7 +83,7 @@ def info_of_sweep(overview: SweepOverview) -> dict[str, Any]:
     return {
         "kind": "sweep",
         "path": overview.folder.path,
-        **{name: overview.described.get(name) for name in IS_DESCRIBED},
+        **{name: overview.described.get(name) for name in DESCRIBED},
         "counts": collections.Counter(overview.states),
         "cells": states,
         "resume_command": None if is_finished else overview.folder.command("resume"),
@@ -91,14 +91,14 @@ def info_of_sweep(overview: SweepOverview) -> dict[str, Any]:
 
 
 def results_of_run(run: Run, report: Any) -> dict[str, Any]:
-    """Return the results of a run, null if it is not finished, and where its report and figures are."""
+    """Return the results of a finished run, and where its report and figures are."""
     return {
         "kind": "run",
         "path": run.folder.path,
         "experiment": run.experiment.name,
         "is_finished": run.is_finished,
-        "results": _table(run.results()) if run.is_finished else None,
-        "summary": run.summary if run.is_finished else None,
+        "results": _table(run.results()),
+        "summary": run.summary,
         **_files(report),
     }
 

@@ -9,9 +9,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from popsim._text_checks import as_path, as_word
+from popsim.experiments import EXPERIMENTS
 from popsim.store.files import saving, write_file
 
 TEMPLATE = "project_template"
+TASK = "cued-response"  # of the template
 ENDING = ".txt"  # of all files of the template, which are no modules of popsim
 
 
@@ -31,8 +33,8 @@ def write_project(path: Path) -> list[Path]:
         raise ValueError(f"`path` must be an empty folder, or none yet, got {path}: it has files.")
     words = {
         "PACKAGE": package,
-        "EXPERIMENT": package.strip("_").replace("_", "-"),
-        "KIND": "".join(word.capitalize() for word in package.split("_")),
+        "EXPERIMENT": experiment_name(package),
+        "KIND": "".join(word.capitalize() for word in package.split("_")) + "Experiment",
     }
     files = []
     for name, text in _template(resources.files("popsim.cli") / TEMPLATE):
@@ -56,7 +58,17 @@ def _package_name(path: Path) -> str:
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if name in sys.modules or spec is not None and spec.origin is not None:  # a folder alone is no module
         raise ValueError(f"`path` must end in a name that no other module has, got {name!r}.")
+    experiment = experiment_name(name)
+    if experiment == TASK or experiment in EXPERIMENTS:
+        raise ValueError(
+            f"`path` must end in a name that no experiment or task has, such as my_project, got {name!r}."
+        )
     return name
+
+
+def experiment_name(package: str) -> str:
+    """Return the name of the experiment of a package, on the command line."""
+    return package.strip("_").replace("_", "-")
 
 
 def _template(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]:
@@ -71,7 +83,6 @@ def _template(folder: Traversable, below: str = "") -> Iterator[tuple[str, str]]
 def print_next_commands(path: Path) -> None:
     """Print how to train and to test a project."""
     package = path.resolve().name
-    experiment = package.strip("_").replace("_", "-")
     print(f"cd {as_word(path)}")
-    print(f"popsim --import {package} train {experiment} --members 4")
+    print(f"popsim --import {package} train {experiment_name(package)} --members 4")
     print("python -m pytest")

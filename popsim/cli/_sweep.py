@@ -227,6 +227,7 @@ class SweepRun:
 
     def run(self) -> None:
         """Train the cells."""
+        self.engine.check()
         if self.until_input_ends:
             stop_when_input_ends()
         if len(self.cell) != 1 or self.engine.on is not None:

@@ -147,12 +147,19 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
     try:
         _check_words(arguments)
         modules, words = _split_imports(list(arguments))
+        if words[:1] == ["--version"]:
+            print(f"popsim {__version__}")
+            return
         with waiting_line("loading JAX"):
             if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
                 importlib.import_module("jax").config.update("jax_platforms", "cpu")
             for module in modules:
                 _import(module)
-            command, prog, settings = _command(words)
+            completion = _completion(words)
+            command, prog, settings = (None, "", []) if completion else _command(words)
+        if completion:
+            print(completion, end="")
+            return
         parsed = _parse(command, prog, settings)
         _check_paths(parsed)
         with waiting_line("loading JAX"):
@@ -224,17 +231,18 @@ def _split_imports(arguments: list[str]) -> tuple[list[str], list[str]]:
     return modules, arguments
 
 
+def _completion(words: list[str]) -> str:
+    """Return the script that `--completion` asks for; empty if it is not asked for."""
+    if words[:1] != ["--completion"]:
+        return ""
+    from popsim.cli._completion import completion_script
+
+    return completion_script("".join(words[1:2]), COMMANDS)
+
+
 def _command(arguments: list[str]) -> tuple[Any, str, list[str]]:
     """Return the command to parse, the words that name it, and the remaining arguments."""
     match arguments:
-        case ["--version", *_]:
-            print(f"popsim {__version__}")
-            sys.exit()
-        case ["--completion", *shells]:
-            from popsim.cli._completion import completion_script
-
-            print(completion_script("".join(shells[:1]), COMMANDS), end="")
-            sys.exit()
         case ["train", *settings]:
             return _train_command(settings)
         case ["sweep", *settings]:

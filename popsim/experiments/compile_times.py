@@ -80,7 +80,7 @@ class CompileTimes(Observer):
         names = [self._program] if self._program in times else [self._program, self._kind]
         for name in names:
             times.pop(name, None)
-            times[name] = round(seconds, 1)
+            times[name] = round(float(seconds), 1)
         newest = dict(list(times.items())[-MOST_TIMES:])
         with contextlib.suppress(OSError):
             write_file(folder / FILE, (json.dumps(newest).encode(),))
@@ -112,7 +112,7 @@ def read_times() -> dict[str, float]:
     if not isinstance(times, dict):
         return {}
     return {
-        name: float(seconds)
+        name: seconds
         for name, seconds in times.items()
-        if isinstance(seconds, int | float) and math.isfinite(seconds) and seconds >= 0
+        if isinstance(seconds, float) and math.isfinite(seconds) and seconds >= 0
     }

@@ -31,14 +31,14 @@ from popsim.training import (
 __all__ = ["Recording", "AbstractExperiment"]
 
 
-HELP = '"logged" (at the logging points), "all", "none", "every 10", "log 50" (log-spaced), or "0 9 99"'
+HELP = '"logged" (at the log points), "all", "none", "every 10", "log 50" (log-spaced), or "0 9 99"'
 
 
 @dataclasses.dataclass(frozen=True)
 class Recording:
     """The batches after which a run stores the trainable arrays, and their precision.
 
-    - `trainables`: "logged" for the logging points, "all", "none", "every 10" for every tenth batch, "log 50"
+    - `trainables`: "logged" for the log points, "all", "none", "every 10" for every tenth batch, "log 50"
         for 50 log-spaced ones, or the numbers of batches: "0 9 99".
     - `float16`: whether to store them with half the digits in half the space. Models rebuilt from them are
         then not exact.
@@ -138,7 +138,7 @@ class AbstractExperiment(abc.ABC):
     seed: int = 0
     """seed of all random numbers: initial weights, trials and noise"""
     log_step: int = 100
-    """batches between logging points, at which the networks are tested and the trainables kept"""
+    """batches between log points, at which the networks are tested and the trainables kept"""
     first_member: int = 0
     """number of the first network in a larger population, whose networks do not depend on how many are
     trained together"""
@@ -171,7 +171,7 @@ class AbstractExperiment(abc.ABC):
             raise ValueError(f"`n_members` must be at most {MOST_MEMBERS}, got {self.n_members}.")
         if self.n_batches // self.log_step > MOST_LOG_POINTS:
             raise ValueError(
-                f"`log_step` must leave at most {MOST_LOG_POINTS} logging points in {self.n_batches} "
+                f"`log_step` must leave at most {MOST_LOG_POINTS} log points in {self.n_batches} "
                 f"batches, got {self.log_step}."
             )
         if self.grid:

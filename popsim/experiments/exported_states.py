@@ -26,7 +26,7 @@ FEATURES: Mapping[str, tuple[str, str]] = {
     "network_received": ("input", "1"),
     "received": ("input", "1"),
     "unit_input": ("unit", "1"),
-    "command": ("command", ""),
+    "command": ("actuator", ""),
     "hand_position": ("space", "m"),
     "hand_velocity": ("space", "m/s"),
     "cursor_position": ("space", "m"),
@@ -159,7 +159,7 @@ def _weight_axes(network: Any) -> dict[str, tuple[str, ...]]:
 
 
 def _attributes(run: Run) -> dict[str, Any]:
-    """Return what a file says of the run from which it comes; values that are no text or number as JSON."""
+    """Return what a file says of the run from which it comes."""
     experiment = run.experiment
     described = describe_experiment(experiment)
     return {

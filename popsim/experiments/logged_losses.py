@@ -1,4 +1,4 @@
-"""The losses at the logging points of a run, from its log."""
+"""The losses at the log points of a run, from its log."""
 
 import dataclasses
 import itertools
@@ -19,7 +19,7 @@ LONGEST = 1e9
 
 @dataclasses.dataclass(frozen=True)
 class LoggedLosses:
-    """The total losses at a logging point, summed over terms.
+    """The total losses at a log point, summed over terms.
 
     - `batch`: the number of the training batch.
     - `seconds`: the elapsed time of the training.
@@ -33,9 +33,9 @@ class LoggedLosses:
 
 
 def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | None, int]:
-    """Return the losses of the last logging point in a log (None without one), and its number of lines.
+    """Return the losses of the last log point in a log (None without one), and its number of lines.
 
-    Lines that are not logging points, such as a torn one, are ignored.
+    Lines that are not log points, such as a torn one, are ignored.
 
     **Arguments:**
 
@@ -56,7 +56,7 @@ def last_losses(path: Path, most: int | None = None) -> tuple[LoggedLosses | Non
 
 
 def damaged_lines(path: Path) -> list[int]:
-    """Return the numbers of log lines that are not logging points, except a torn last one.
+    """Return the numbers of log lines that are not log points, except a torn last one.
 
     **Raises:** `CorruptDataError` as `log_lines`.
     """
@@ -76,7 +76,7 @@ def logged_losses(line: Any) -> LoggedLosses:
         training, validation = _total(line["loss"]), _total(line["validation_loss"])
         batch, seconds = int(line["batch"]), float(line["seconds"])
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"a line of a log must be a logging point, got {error!r}.") from None
+        raise ValueError(f"a line of a log must be a log point, got {error!r}.") from None
     if not 0 <= seconds < LONGEST:
         raise ValueError(f"the seconds of a log must be from 0 to {LONGEST}, got {seconds}.")
     return LoggedLosses(batch, seconds, training, validation)

@@ -23,7 +23,7 @@ MEASURES = {
     "end_point_error_m": ("error at end", "mm", 1000.0, 2),
     "final_speed_m_per_s": ("speed at end", "cm/s", 100.0, 2),
 }
-"""The measures of a member: the name, the unit and the decimals in the table, and the number of this unit."""
+"""By measure: its name and unit in the table, how many of these units make one in SI, and the decimals."""
 AT_END = ("end_point_error_m", "final_speed_m_per_s")
 
 
@@ -51,8 +51,8 @@ def summarize_movements(experiment: Any, ensemble: Any) -> dict[str, Any]:
     """Measure the validation trials with noise, for each member of the ensemble and of an untrained control.
 
     The measures are the total loss, the mean distance of the cursor from its target over time and, if all
-    targets are at rest in the end, the distance and the speed of the hand at the last step; each is a mean
-    over the trials of a group, see `trial_groups`.
+    targets are at rest in the end, the distance of the cursor from its target and the speed of the hand at
+    the last step. Each is a mean over the trials of a group, see `trial_groups`.
 
     **Arguments:**
 

@@ -73,7 +73,8 @@ def scores(
         return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
     if score == "loss":
         return np.asarray(jnp.mean(evaluation.losses.total, axis=1))
-    return np.asarray(jnp.mean(evaluation.losses.terms["output error"], axis=1))
+    weighted = jnp.mean(evaluation.losses.terms["output error"], axis=1)
+    return np.asarray(weighted / task.loss.at_batch(LAST_BATCH).weights["output error"])
 
 
 N_TRIALS = 1000

@@ -68,6 +68,12 @@ class RunHistory:
         return show_or_print(lambda: dataset_html(self.dataset), self)
 
     @property
+    def kept_batches(self) -> list[int]:
+        """The numbers of the batches after which trainables were kept."""
+        dataset = self.dataset
+        return dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+
+    @property
     def total_loss(self) -> Any:
         """The sum of the loss terms in each training batch, an `xarray.DataArray` (batch, member).
 
@@ -163,7 +169,7 @@ class _Opened:
 
     @functools.cached_property
     def log(self) -> list[dict[str, Any]]:
-        """The logging points; raises `CorruptDataError` if a line of the log is not one."""
+        """The log points; raises `CorruptDataError` if a line of the log is not one."""
         lines = self.parts.read_log()
         for number, line in enumerate(lines, 1):
             try:
@@ -181,8 +187,7 @@ class _Opened:
         """
         if batch == -1:
             return self._initial()
-        dataset = self._dataset
-        batches = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+        batches = self.history.kept_batches
         if batch not in batches:
             raise ValueError(
                 f"`batch` must be one whose trainables were kept by `save_model_trainables`, {batches}, or "

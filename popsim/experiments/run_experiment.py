@@ -68,7 +68,7 @@ def run_experiment(
     - `out`: the folder of the run.
     - `overwrite`: whether to replace an existing run.
     - `quiet`: whether to hide the progress bar.
-    - `recording`: the batches after which to keep the trainable arrays; by default the logging points,
+    - `recording`: the batches after which to keep the trainable arrays; by default the log points,
         including the last batch.
     - `devices`: the devices over which the members are divided, see `TaskTrainer`. Their number changes the
         last digits of the result, and is stored in the run.

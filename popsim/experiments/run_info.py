@@ -62,8 +62,8 @@ class RunInfo:
     - `n_trained`: the number of numbers of one member that are trained; None if unknown.
     - `frozen`: by member, the batch from which on it is frozen.
     - `stopped`: by member, the batch from which on a population update has stopped it.
-    - `losses`: the losses of the last logging point; None if there is none.
-    - `n_log_lines`: the number of logging points.
+    - `losses`: the losses of the last log point; None if there is none.
+    - `n_log_lines`: the number of log points.
     - `checkpoints`: the checkpoints in order.
     - `arrays`: the arrays of the history.
     - `history_damage`: the damage of the history as a whole; empty if none.
@@ -260,7 +260,7 @@ def _sizes(folder: RunFolder) -> dict[str, int]:
 def verify_run(path: str | Path) -> dict[str, str]:
     """Read everything in a run, or in a training in its folder, one part at a time.
 
-    All files except the log are compared with checksums; the log must consist of logging points. All parts
+    All files except the log are compared with checksums; the log must consist of log points. All parts
     must be of this run, and none may be missing. A run in progress may be verified as well.
 
     **Arguments:**
@@ -330,7 +330,7 @@ def _damaged_log(parts: RunParts) -> dict[str, str]:
     except ValueError as error:
         return {log.name: str(error)}
     if lines:
-        return {log.name: f"these of its lines are no logging points: {', '.join(map(str, lines[:10]))}"}
+        return {log.name: f"these of its lines are no log points: {', '.join(map(str, lines[:10]))}"}
     problem = complaint(parts.read_log)
     return {log.name: problem} if problem else {}
 

@@ -88,7 +88,7 @@ def _members(info: RunInfo) -> str:
 
 def _losses(info: RunInfo) -> str:
     if info.losses is None:
-        return "no logging point yet"
+        return "no log point yet"
     losses = info.losses
     training, validation = (spread_text(values) for values in (losses.training, losses.validation))
     after = duration_text(losses.seconds)

@@ -163,8 +163,7 @@ def _stages(run: Run, batches: Sequence[Stage]) -> list[tuple[str, int | None]]:
     """Return the title and the batch of each stage; no batch for the last checkpoint."""
     if not batches:
         raise ValueError("`batches` must be one stage of training or more, got none.")
-    dataset = run.history.dataset
-    kept = dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+    kept = run.history.kept_batches
     stages: list[tuple[str, int | None]] = []
     for stage in batches:
         text = str(stage)

@@ -35,11 +35,15 @@ def explorer_elements(run: Run) -> list[Html]:
     **Arguments:**
 
     - `run`: a finished run.
+
+    **Returns:** the elements; none where the states have nothing that these charts show.
     """
     trials = run.task.validation_trials()
     conditions = _evenly_spaced(n_trials(trials), MOST_CONDITIONS)
     ensembles = _kept_ensembles(run)
     courses = [_courses_of(run, ensemble, conditions) for ensemble in ensembles.values()]
+    if not courses[0]:
+        return []
     n_members = run.experiment.n_members
     n_bytes = sum(course[0].size * _width(name) for of_batch in courses for name, course in of_batch.items())
     n_shown = max(1, min(n_members, MOST_BYTES // n_bytes))
@@ -55,10 +59,12 @@ def explorer_elements(run: Run) -> list[Html]:
         "charts": charts,
     }
     members = f"{n_shown} of {n_members} members" if n_shown < n_members else f"{n_members} members"
+    n_between = len(ensembles) - 2
+    between = f"after some of the kept batches ({n_between}), " if n_between > 0 else ""
     about = (
         f"{len(names)} of {n_trials(trials)} validation trials without noise, by {members}, before training, "
-        f"after {len(ensembles) - 2} batches that were kept, and at the end. Some time steps and units are "
-        "left out, and numbers are rounded: the run has all of them."
+        f"{between}and at the end. Some time steps and units are left out, and numbers are rounded: the run "
+        "has all of them."
     )
     return [
         element("p", about),
@@ -88,9 +94,8 @@ def _evenly_spaced(count: int, most: int) -> Int[np.ndarray, " shown"]:
 
 def _kept_ensembles(run: Run) -> dict[str, Any]:
     """Return the ensemble before training, after some kept batches, and at the end, by their names."""
-    dataset, end = run.history.dataset, run.n_batches_trained
-    kept = dataset["trainables_batch"].values if "trainables_batch" in dataset.coords else np.zeros(0, int)
-    kept = kept[kept + 1 < end]
+    end = run.n_batches_trained
+    kept = np.array([batch for batch in run.history.kept_batches if batch + 1 < end], int)
     batches = kept[_evenly_spaced(kept.size, MOST_BATCHES - 2)] if kept.size else kept
     ensembles = {"before training": run.models(batch=-1)}
     ensembles |= {f"after {batch + 1} batches": run.models(batch=int(batch)) for batch in batches}

@@ -72,7 +72,8 @@ def _drawn_series(ax: Axes) -> Iterator[Series]:
         values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
         if values.ndim == 2:
             left, right, bottom, top = image.get_extent()
-            yield "map", _name(image, number), _map_points(values, (left, right), (top, bottom))
+            first_to_last = (bottom, top) if image.origin == "lower" else (top, bottom)
+            yield "map", _name(image, number), _map_points(values, (left, right), first_to_last)
 
 
 def _collection_series(marks: Any, name: str) -> Iterator[Series]:

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,6 +41,7 @@ from popsim.task_description import innermost_task
 __all__ = ["compare_runs"]
 
 LONGEST = 24
+WIDE = 3.0  # the ratio of values from which an axis is logarithmic
 MISSING = "-"
 
 
@@ -87,7 +89,7 @@ class ComparedRun:
         return values[np.isfinite(values)]
 
     def format_last_losses(self, say: Callable[[LoggedLosses], str]) -> str:
-        """Format the last logging point."""
+        """Format the last log point."""
         return MISSING if self.info.losses is None else say(self.info.losses)
 
 
@@ -304,14 +306,21 @@ def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind
     return RunFigure(figure, f"Loss in {kind}", caption)
 
 
+def _metric_scale(values: Sequence[Float[np.ndarray, " member"]]) -> Literal["linear", "log"]:
+    """Return "log" for positive values over a wide range; over a narrow one hardly a tick has a label."""
+    finite = np.concatenate([numbers[np.isfinite(numbers)] for numbers in values])
+    is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()
+    return "log" if is_wide else "linear"
+
+
 def _draw_metrics(runs: Sequence[ComparedRun]) -> RunFigure | None:
     if not (rows := shared_metrics(runs)):
         return None
     size = (3.4, 0.3 + len(rows) * (0.5 + 0.25 * len(runs)))
     figure, axes = plt.subplots(len(rows), 1, figsize=size, layout="constrained", squeeze=False)
     for ax, (name, _, values) in zip(axes[:, 0], rows, strict=True):
-        scale = "log" if all((numbers[np.isfinite(numbers)] > 0).all() for numbers in values) else "linear"
-        draw_member_values(ax, values, names=[each.short_name for each in runs], label=name, scale=scale)
+        names = [each.short_name for each in runs]
+        draw_member_values(ax, values, names=names, label=name, scale=_metric_scale(values))
     caption = (
         f"A point for each member ({_members(runs)}), a bar at their mean, on a logarithmic axis the "
         f"geometric mean; each number is over the trials that the table names. {REPLICATION}"

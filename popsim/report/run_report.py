@@ -197,9 +197,9 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     None if fewer than two batches of trainables were kept, or none of them is a matrix of nonzero initial
     weights.
     """
-    dataset = run.history.dataset
-    if "trainables_batch" not in dataset.coords or dataset.sizes["trainables_batch"] < 2:
+    if len(run.history.kept_batches) < 2:
         return None
+    dataset = run.history.dataset
     sizes = {
         name: array[0, 0].size
         for name, array in recorded_arrays(dataset).items()
@@ -327,10 +327,11 @@ def report_run(run: Run, out: str | Path | None = None) -> WrittenReport:
         sections[section.title] = [element("p", section.introduction), *figure_grid(shown)]
     explorer = try_to_draw("the charts that follow a choice", lambda: explorer_elements(run), passes=DAMAGE)
     is_failed = isinstance(explorer, FailedDrawing)
-    sections[TITLE] = [failed_figure_note(explorer)] if is_failed else explorer
+    if explorer:
+        sections[TITLE] = [failed_figure_note(explorer)] if is_failed else explorer
     code = element("pre", element("code", _CODE.format(path=repr(str(run.folder.path)))))
     sections["Open this run in Python"] = [scroll_box("Python code", code)]
-    page, scripts = out / REPORT, () if is_failed else CHARTS
+    page, scripts = out / REPORT, CHARTS if explorer and not is_failed else ()
     n_bytes = write_page(page, _title(run), _introduction(run, info), sections, scripts=scripts)
     return WrittenReport(page, n_bytes, figures, str(results))
 
@@ -358,7 +359,7 @@ def _introduction(run: Run, info: RunInfo) -> list[Html]:
         ),
     ]
     for members, reason in (
-        (info.frozen, "frozen since their numbers were not finite"),
+        (info.frozen, "frozen because their numbers were no longer finite"),
         (info.stopped, "stopped by their performance"),
     ):
         if members:

@@ -84,7 +84,7 @@ def _loader() -> Any:
             node = super().compose_mapping_node(anchor)
             names: set[str] = set()
             for key, _ in node.value:
-                if not isinstance(key, yaml.ScalarNode):
+                if not isinstance(key, yaml.ScalarNode) or key.tag == "tag:yaml.org,2002:null":
                     raise ValueError(f"it must have text as keys, which line {_line(key)} has not")
                 if key.value in names:
                     raise ValueError(

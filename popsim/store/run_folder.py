@@ -40,7 +40,7 @@ class RunFolder(PlainFolder):
     - `run.json`: format and popsim version, identity of the run, experiment and settings; written first;
     - `training.json`: format and popsim version, identity, and the list of what must exist; written when the
         training begins and after each checkpoint;
-    - `log.jsonl`: one line per logging point;
+    - `log.jsonl`: one line per log point;
     - `history.zarr/`: losses, learning rate, trainables and trials over training batches;
     - `checkpoints/`: the last states of the training, each in a file named by its number of batches;
     - `run.yaml`: the settings for `popsim train --config`, of which nothing is read otherwise;
@@ -150,7 +150,8 @@ class RunFolder(PlainFolder):
                 raise ValueError(f"`out` must not hold anything but a popsim run, got {path}.")
             if not overwrite:
                 raise ValueError(
-                    f"`out` must not hold a run already, got {path}; --overwrite replaces it."
+                    f"`out` must not hold a run already, got {path}; --overwrite replaces it, and --seed or "
+                    "--out begins another."
                     f"{'' if folder.is_finished else f' To finish it: {folder.resume_command}'}"
                 )
         elif foreign := folder.foreign_file():

@@ -123,4 +123,4 @@ def last_line(log: Path) -> bytes:
             if n_bytes <= size:
                 break
             size *= 8
-    raise CorruptDataError(f"{log} must have a line for each logging point; it is damaged.")
+    raise CorruptDataError(f"{log} must have a line for each log point; it is damaged.")

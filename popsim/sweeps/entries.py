@@ -189,7 +189,7 @@ def inspect_cell(cell: SweepCell) -> CellEntry:
 
 
 def _losses_of(cell: SweepCell, info: RunInfo, parts: RunParts) -> dict[str, list[float]]:
-    """Return the last losses of the members, by name; nothing if no logging point is saved."""
+    """Return the last losses of the members, by name; nothing if no log point is saved."""
     folder, losses = cell.folder, info.losses
     if not info.is_finished:  # the log may be ahead of what is saved
         parts.check_log()
@@ -211,7 +211,7 @@ def _losses_of(cell: SweepCell, info: RunInfo, parts: RunParts) -> dict[str, lis
 
 
 def _lost_lines(folder: CellFolder) -> CorruptDataError:
-    return CorruptDataError(f"{folder.log} must have a line for each logging point; it is damaged.")
+    return CorruptDataError(f"{folder.log} must have a line for each log point; it is damaged.")
 
 
 def _layout_of(cell: CellFolder, info: RunInfo) -> CellLayout | None:

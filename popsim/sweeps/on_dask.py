@@ -127,7 +127,7 @@ def run_on_dask(
         how = (__version__, modules, python_path, options, n_local, event)
         together = tuple(numbers) if opened.sweep.selects_across_cells else ()
         tasks = [CellTask(folder, number, together, *how) for number in numbers]
-        progress = SweepProgress(opened)
+        progress = SweepProgress(opened, numbers)
         shown = contextlib.nullcontext() if quiet else progress.shown()
         with naming_lost_scheduler(client, opened.folder), shown:
             failed = _run_tasks(client, tasks, event, stop, tell, progress)

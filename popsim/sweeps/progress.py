@@ -12,6 +12,7 @@ from popsim._waiting import called_regularly, is_interactive, waiting_text
 from popsim.store.checkpoints import Checkpoints
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
+from popsim.training.observers import Records
 from popsim.training.progress import SECONDS_BETWEEN_LINES, last_loss
 
 __all__ = ["SweepProgress"]
@@ -30,11 +31,12 @@ class SweepProgress(Observer):
     **Arguments:**
 
     - `opened`: the sweep as it is when the first cell begins.
+    - `numbers`: the cells that are trained here or that are waited for; the time left is theirs.
     """
 
-    def __init__(self, opened: OpenedSweep):
+    def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
         sweep = opened.sweep
-        self._opened = opened
+        self._opened, self._numbers = opened, tuple(numbers)
         finished = set(opened.cells_in("finished"))
         self._n_cells, self._n_cells_done, self._n_cells_ended = sweep.n_cells, len(finished), 0
         if "n_batches" in sweep.axes:
@@ -46,6 +48,7 @@ class SweepProgress(Observer):
             for n in range(sweep.n_cells)
         }
         self._n_at_start = sum(self._done.values())
+        self._n_own_at_start = self._n_own_done
         self._start = self._last_shown = self._last_read = time.perf_counter()
         self._cell: int | None = None
         self._batch_seconds, self._n_timed = 0.0, 0
@@ -122,7 +125,11 @@ class SweepProgress(Observer):
         self._show()
 
     def on_pause(self, last: int) -> None:
-        """Count the seconds of a logging point, unless it was compiled in them."""
+        """Count the seconds of a log point, unless it was compiled in them."""
+        self._count_seconds(0)
+
+    def on_replacement(self, batch: int, records: Records) -> None:
+        """Leave what the replacement has compiled out of the rate."""
         self._count_seconds(0)
 
     def on_end(self, error: BaseException | None) -> None:
@@ -138,18 +145,22 @@ class SweepProgress(Observer):
 
     @property
     def seconds_left(self) -> float | None:
-        """The seconds until all cells are finished, at the rate so far; None if that is unknown."""
-        n_done = sum(self._done.values())
-        n_left = sum(self._n_batches.values()) - n_done
+        """The seconds until `numbers` are finished, at the rate so far; None if that is unknown."""
+        n_left = sum(self._n_batches[number] for number in self._numbers) - self._n_own_done
         if self._reads_cells:
-            n_new = n_done - self._n_at_start
+            n_new = self._n_own_done - self._n_own_at_start
             return (time.perf_counter() - self._start) / n_new * n_left if n_new else None
         if not self._n_timed:
             return None
         n_ended = self._n_cells_ended
         besides = self._besides_ended / n_ended if n_ended else self._seconds_besides
-        n_cells_left = self._n_cells - self._n_cells_done - self._has_compiled
+        n_cells_left = len(self._numbers) - n_ended - self._has_compiled
         return self._batch_seconds / self._n_timed * n_left + besides * n_cells_left
+
+    @property
+    def _n_own_done(self) -> int:
+        """The batches that are done of `numbers`."""
+        return sum(self._done[number] for number in self._numbers)
 
     @property
     def _seconds_besides(self) -> float:

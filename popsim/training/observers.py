@@ -65,7 +65,7 @@ class FinishedBatches:
     - `recorded_batches`, `trainables`: those after which trainables are kept, and these, with a leading axis.
     - `state`: the state after the last one.
     - `frozen_from`: the batch from which on each member is frozen; -1 if it is not.
-    - `logs`: whether a logging point follows.
+    - `logs`: whether a log point follows.
     - `updates`: whether population updates follow.
 
     Arrays may be views that the next call overwrites, and those of `state` are deleted by it. Over several
@@ -90,7 +90,7 @@ class FinishedBatches:
 
 @dataclasses.dataclass(frozen=True)
 class LogEntry:
-    """One logging point.
+    """One log point.
 
     - `batch`: the number of the batch just finished.
     - `model`: the model, or ensemble, after that batch.
@@ -186,7 +186,7 @@ class Observer:
         """
 
     def on_log_point(self, entry: LogEntry) -> None:
-        """Act on a logging point."""
+        """Act on a log point."""
 
     def on_rendezvous(self) -> None:
         """Act before the training waits for the others of its population."""
@@ -195,7 +195,7 @@ class Observer:
         """Act on replaced members, before the next batches; see `on_updates`."""
 
     def on_pause(self, last: int) -> None:
-        """Act after batch `last` and its logging point, if any, before the next batches."""
+        """Act after batch `last` and its log point, if any, before the next batches."""
 
     def on_end(self, error: BaseException | None) -> None:
         """Finish, after the last batch, or after an exception, which is raised again afterwards."""
@@ -237,7 +237,7 @@ def check_tensorboard() -> None:
 class TensorBoardWriter(Observer):
     """A writer of TensorBoard events during training: losses, learning rate, figures.
 
-    `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at logging points, as
+    `TaskTrainer` adds one where `enable_tensorboard` is set. One made by hand is called at log points, as
     one of the `log_fns`, and closed by its owner. The scalars are "training/total",
     "training/<term>", the same for "validation", and "learning_rate" if it is known: means over members that
     are not frozen, and those of training and learning rate over members that are not stopped either. An
@@ -249,7 +249,7 @@ class TensorBoardWriter(Observer):
 
     - `logdir`: the folder, created if it does not exist.
     - `validation_figures`: `validation_figures(states, trials) -> {name: matplotlib figure}`, called at each
-        logging point with the states of the validation trials (leaves have axes (member,) trial, time) and
+        log point with the states of the validation trials (leaves have axes (member,) trial, time) and
         these trials. Figures are closed once written.
     - `first_batch`: the first batch of these events; later events of an interrupted training are hidden.
 
@@ -275,7 +275,7 @@ class TensorBoardWriter(Observer):
         self._validation_figures = validation_figures
 
     def __call__(self, entry: LogEntry) -> None:
-        """Write one logging point."""
+        """Write one log point."""
         for name, value in _scalars(entry):
             self._writer.add_scalar(name, value, entry.batch)
         draw = self._validation_figures

@@ -76,13 +76,13 @@ class TrainerOptions:
         With a folder the history is collected there, not in memory. While the compiled loop runs, the devices
         hold one more copy of the train state (model and optimizer state), which is saved if that call fails.
     - `checkpoint_seconds`, `n_checkpoints`: the interval in seconds between checkpoints, and how many are
-        kept. Checkpoints are also written at logging points (at most one a second) and after the last batch.
+        kept. Checkpoints are also written at log points (at most one a second) and after the last batch.
         An exception or Ctrl-C is re-raised after the last finished call of the loop (including its logging
         point, if any) has been saved, with a note that says what is saved and how to resume.
     - `without_lock`: whether to use a `chkpt_dir` on a disk that cannot lock files, where nothing notices a
         second process that writes there; by default such a disk is refused.
     - `enable_tensorboard`, `tensorboard_logdir`: whether to write losses, learning rate and figures as
-        TensorBoard events to that folder at each logging point, see `TensorBoardWriter`; needs
+        TensorBoard events to that folder at each log point, see `TensorBoardWriter`; needs
         `popsim[tensorboard]`.
     - `model_update_funcs`: a PyTree of model updates, applied one after the other after each step of the
         optimizer: learning rules (`AbstractModelUpdate`), or functions `(model, states) -> update` of the
@@ -110,10 +110,10 @@ class TrainerOptions:
     - `loss_update_func`: `(loss, loss_values, gradients) -> loss`, the loss of a member's next batch from the
         current loss, its mean weighted terms and the gradients.
     - `post_step_fns`: functions from model to model, applied last in each batch, such as constraints.
-    - `log_fns`: functions called with a `LogEntry` at each logging point.
+    - `log_fns`: functions called with a `LogEntry` at each log point.
     - `validation_figures`: `(states, trials) -> {name: figure}` of the validation trials, for TensorBoard.
     - `validation_metrics`: `(states, trials) -> {name: numbers}` of the validation trials; for an ensemble
-        the first axis is the member. Recorded at each logging point as `history.metrics`.
+        the first axis is the member. Recorded at each log point as `history.metrics`.
     - `stop`: a function without arguments, called about once a second. When it returns True, training saves a
         checkpoint, ends, and returns the results so far.
 
@@ -227,7 +227,7 @@ class Training:
     - `ensembled`: whether `model` is an ensemble.
     - `ensemble_random_trials`: whether each member of an ensemble sees its own trials; otherwise all see the
         same.
-    - `log_step`: the number of batches between logging points, which run the validation trials, print the
+    - `log_step`: the number of batches between log points, which run the validation trials, print the
         losses, call the log functions and save a checkpoint. The last batch is always one.
     - `save_model_trainables`: whether to keep the trainable arrays after every batch, or a 1D array of the
         batches after which to keep them: batch numbers or, here and below, a boolean for each of the

@@ -40,7 +40,7 @@ def progress_observer(expected_seconds: ExpectedSeconds = unknown_seconds) -> Ob
 
 
 class ProgressBar(Observer):
-    """A bar of loss, batches per second and time left, with the losses of logging points above it.
+    """A bar of loss, batches per second and time left, with the losses of log points above it.
 
     Compilation is shown by a line of its own, and its seconds count for neither rate nor time left.
 
@@ -57,6 +57,7 @@ class ProgressBar(Observer):
 
     def on_begin(self, start: TrainingStart) -> None:
         """Write what is trained, and begin the bar."""
+        self._compiling = None
         self._bar = tqdm(
             total=start.n_batches,
             initial=start.first_batch,
@@ -80,19 +81,20 @@ class ProgressBar(Observer):
 
     def _refresh(self) -> None:
         """Bring the seconds up to date; called from another thread, too."""
-        if (compiling := self._compiling) is not None:
-            begun, what, expected = compiling
-            text = waiting_text(what, time.perf_counter() - begun, expected)
-            self._bar.set_description_str(text, refresh=False)
-        self._bar.refresh()
+        with self._bar.get_lock():  # no text of a compilation that has just ended
+            if self._compiling is not None:
+                begun, what, expected = self._compiling
+                text = waiting_text(what, time.perf_counter() - begun, expected)
+                self._bar.set_description_str(text, refresh=False)
+            self._bar.refresh()
 
     def _skip_compilation(self, n_batches: int) -> None:
         """Leave the seconds since the last `on_compilation`, and batches made in them, out of the rate."""
         if self._compiling is None:
             return
-        seconds, self._compiling = time.perf_counter() - self._compiling[0], None
         bar = self._bar
         with bar.get_lock():  # the other thread must not see one without the others
+            seconds, self._compiling = time.perf_counter() - self._compiling[0], None
             if bar.bar_format is not None:  # before the first batch, nothing counts
                 bar.bar_format = None
                 bar.start_t = bar.last_print_t = bar._time()  # pyright: ignore[reportAttributeAccessIssue]
@@ -113,12 +115,12 @@ class ProgressBar(Observer):
             self._bar.refresh()
 
     def on_log_point(self, entry: LogEntry) -> None:
-        """Write the losses of the logging point above the bar."""
+        """Write the losses of the log point above the bar."""
         for row in self._table.rows(entry):
             self._write(row)
 
     def on_pause(self, last: int) -> None:
-        """Leave what the logging point has compiled out of the rate."""
+        """Leave what the log point has compiled out of the rate."""
         self._skip_compilation(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
@@ -134,7 +136,7 @@ class ProgressBar(Observer):
 
 
 class ProgressLines(Observer):
-    """Lines for a pipe or a file: what is compiled, the losses of logging points, and the rate.
+    """Lines for a pipe or a file: what is compiled, the losses of log points, and the rate.
 
     **Arguments:**
 
@@ -188,12 +190,12 @@ class ProgressLines(Observer):
         return f"{done}, {rate:.3g} batch/s, {left} left, {loss}"
 
     def on_log_point(self, entry: LogEntry) -> None:
-        """Write the losses of the logging point."""
+        """Write the losses of the log point."""
         for row in self._table.rows(entry):
             self._write(row)
 
     def on_pause(self, last: int) -> None:
-        """Leave what the logging point has compiled out of the rate."""
+        """Leave what the log point has compiled out of the rate."""
         self._count_seconds(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
@@ -213,14 +215,15 @@ class ProgressLines(Observer):
 class LossTable:
     """Rows of a table of losses, with the names of the columns where they are new.
 
-    Values are means over members that are not frozen, the first over those that train.
+    The loss of the batch is a mean over the members that still train, the others over those that are not
+    frozen.
     """
 
     def __init__(self) -> None:
         self._columns: tuple[str, ...] = ()
 
     def rows(self, entry: LogEntry) -> Iterator[str]:
-        """Yield the row of a logging point: the loss of the batch, and the validation loss with its terms."""
+        """Yield the row of a log point: the loss of the batch, and the validation loss with its terms."""
         validation = entry.validation_loss
         terms = validation.terms if len(validation.terms) > 1 else {}
         columns: tuple[str, ...] = ("batch", "loss", "validation", *terms)

@@ -153,7 +153,7 @@ def test_a_run_that_stopped_and_one_that_has_just_begun(stopped, tmp_path, capsy
 
     shutil.copy(folder.description, tmp_path)
     out = printed(RunFolder(tmp_path), capsys, "--verify")
-    for part in ("nothing saved yet", "no logging point", "checkpoints: none", "history: none"):
+    for part in ("nothing saved yet", "no log point", "checkpoints: none", "history: none"):
         assert part in out
 
 

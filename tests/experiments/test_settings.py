@@ -147,7 +147,7 @@ def test_a_mixin_with_its_own_check_sees_plain_values():
         ("n_units", 1j, "`n_units` must be a plain value, .* got complex"),
         ("n_units", 2**1025, "`n_units` must be a whole number of at most 1024 bits"),
         ("n_members", 10**7, "`n_members` must be at most 1000000, got 10000000"),
-        ("n_batches", 10**9, "`log_step` must leave at most 1000000 logging points"),
+        ("n_batches", 10**9, "`log_step` must leave at most 1000000 log points"),
     ],
 )
 def test_what_is_no_plain_value_of_its_type_is_refused_by_name(kind, name, value, message):

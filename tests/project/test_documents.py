@@ -373,10 +373,11 @@ LONG_RECIPES = {
         "change_noise_or_delay",
         "clip_gradients",
         "excitatory_inhibitory",
+        "fit_recorded_rates",
         "force_field",
     ),
     *("freeze_single_weights", "initial_state", "keep_less", "low_rank", "movie_of_the_arm", "repeat_trials"),
-    *("sweep_seeds", "train_in_phases", "train_the_body", "weight_decay"),
+    *("sweep_seeds", "train_in_phases", "train_the_body", "two_areas", "weight_decay"),
 }
 
 

@@ -28,7 +28,7 @@ def load_make():
 
 make = load_make() if GALLERY.exists() else None
 SCRIPTS = make.scripts() if make else {}
-PAGES = sorted((ROOT / "docs" / "analysis").glob("*.md"))
+PAGES = sorted(page for page in (ROOT / "docs" / "analysis").glob("*.md") if page.stem != "index")
 
 SCRIPTS_IN_SHORT = ("hand_paths", "learning_curves", "weight_matrix")
 PAGES_IN_SHORT = ("trainables",)

@@ -249,9 +249,9 @@ HOSTILE = {
         "at most 1000000 batches",
     ),
     "a billion on a logarithm": ("keep: log 999999999", "at most 1000000 batches"),
-    "a billion logging points": (
+    "a billion log points": (
         "settings: {n-batches: 2147483647, log-step: 1}",
-        "at most 1000000 logging points",
+        "at most 1000000 log points",
     ),
     "a tag": ("settings: !!python/object/apply:os.system [true]", "must have no tags"),
     "bytes": ("settings: {text: !!binary aGk=}", "must have no tags"),

@@ -178,7 +178,7 @@ def test_a_rate_is_reduced_on_a_plateau(advanced):
 @pytest.mark.parametrize("last", [7, 8])
 @pytest.mark.full
 def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path):
-    """After a logging point, and after the batch that follows it."""
+    """After a log point, and after the batch that follows it."""
     whole, history = advanced
     folder, done = {"chkpt_dir": tmp_path / "run"}, []
     _, part = advancing(
@@ -207,7 +207,7 @@ def test_a_controlled_training_goes_on_where_it_stopped(last, advanced, tmp_path
 
 @pytest.mark.full
 def test_a_longer_training_is_as_if_it_had_been_longer(advanced, tmp_path):
-    """The last batch, 10, has a logging point of its own, at which no control acts."""
+    """The last batch, 10, has a log point of its own, at which no control acts."""
     folder = {"chkpt_dir": tmp_path / "run"}
     advancing(11, trainer=folder)
     longer, own = advancing(trainer=folder, restore_checkpoint=True)

@@ -58,7 +58,7 @@ class Recorder(Observer):
 
 @pytest.fixture(scope="module")
 def recorder():
-    """What an observer is told of a training in two phases, with a logging point in each."""
+    """What an observer is told of a training in two phases, with a log point in each."""
     recorder = Recorder()
     phases = {0: lambda model: model.network, 3: lambda model: model.network.readout}
     train(6, trainer=TaskTrainer(OPTIMIZER, observers=[recorder]), where_train=phases, log_step=2)
@@ -85,7 +85,7 @@ def batches(recorder, count):
 
 
 def run_events(observer, recorder, clock):
-    """One batch with a compilation of 20 s, ten in 1 s, a compiled logging point of 5 s, another phase."""
+    """One batch with a compilation of 20 s, ten in 1 s, a compiled log point of 5 s, another phase."""
     observer.on_begin(TrainingStart(first_batch=0, n_batches=111, n_members=2, n_trained=41))
     clock.now = 1.0
     observer.on_compilation("training")

@@ -123,11 +123,11 @@ def test_a_finished_training_is_returned_as_it_is(whole, tmp_path):
 
 
 def checkpointed_at_log_points(monkeypatch, *, seconds):
-    """Lets so many seconds be between checkpoints at logging points."""
+    """Lets so many seconds be between checkpoints at log points."""
     monkeypatch.setattr("popsim.training.history.training_store.LOG_POINT_SECONDS", seconds)
 
 
-def test_checkpoints_at_logging_points_change_no_bit(tmp_path, whole, monkeypatch):
+def test_checkpoints_at_log_points_change_no_bit(tmp_path, whole, monkeypatch):
     checkpointed_at_log_points(monkeypatch, seconds=0.0)
     in_each_call(Checkpoints.wait, Checkpoints, "save", monkeypatch)  # else a slow disk would leave some out
     trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, n_checkpoints=9, **OPTIONS)
@@ -135,7 +135,7 @@ def test_checkpoints_at_logging_points_change_no_bit(tmp_path, whole, monkeypatc
     assert Checkpoints(tmp_path / "checkpoints").steps() == [4, 8, 12, 16, 20, 21]
 
 
-def test_a_slow_disk_makes_no_logging_point_wait(tmp_path, whole, monkeypatch):
+def test_a_slow_disk_makes_no_log_point_wait(tmp_path, whole, monkeypatch):
     checkpointed_at_log_points(monkeypatch, seconds=0.0)
     ended = threading.Event()
     write = Checkpoints._write

@@ -168,7 +168,7 @@ def test_a_single_model_shares_its_trials_with_nobody():
     small_training.assert_same((model, history.loss), (expected, its_history.loss))
 
 
-def test_losses_are_printed_at_logging_points(capsys):
+def test_losses_are_printed_at_log_points(capsys):
     entries = []
     trainer = TaskTrainer(small_training.OPTIMIZER, log_fns=[entries.append])
     small_training.train(4, trainer=trainer, log_step=2)

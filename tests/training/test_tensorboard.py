@@ -14,7 +14,7 @@ from popsim.training import LogEntry, TaskTrainer, TensorBoardWriter
 
 
 def entry(batch, loss, learning_rate=0.5, trials=None):
-    """A logging point; the validation losses are ten times those of training."""
+    """A log point; the validation losses are ten times those of training."""
     terms = {name: np.asarray(values, np.float32) for name, values in loss.items()}
     validation = LossValues({name: np.asarray(10 * values) for name, values in terms.items()})
     states = {"position": jnp.full((3, 4, 2), float(batch))}

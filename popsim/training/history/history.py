@@ -217,7 +217,7 @@ class HistoryRecorder(Observer):
         metrics = {name: values.shape for name, values in entry.metrics.items()}
         if (before := self._metrics or metrics) != metrics:
             raise ValueError(
-                "`validation_metrics` must return the same names and shapes at each logging point, "
+                "`validation_metrics` must return the same names and shapes at each log point, "
                 f"got {metrics} after {before}."
             )
         self._metrics = metrics
@@ -264,7 +264,7 @@ class HistoryRecorder(Observer):
         """
         batch, records = self._rows.rows(BATCH)
         validation_batch, validation = self._rows.rows(VALIDATION)
-        if validation is None:  # stopped before the first logging point
+        if validation is None:  # stopped before the first log point
             validation = ValidationRecord(jax.tree.map(lambda rows: rows[:0], records.loss), {})
         trainables_batch, trainables = self._rows.rows(TRAINABLES)
         trials_batch, trials = self._rows.rows(TRIALS)

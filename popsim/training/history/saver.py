@@ -16,7 +16,7 @@ __all__ = ["Saver"]
 class Saver(Observer):
     """Writes the log and checkpoints to the store of a training.
 
-    Whatever ends a training, the batches that are finished are saved first. Batches with a logging point are
+    Whatever ends a training, the batches that are finished are saved first. Batches with a log point are
     finished after it: otherwise the history of a resumed training would lack that point.
 
     **Arguments:**

@@ -40,7 +40,7 @@ from popsim.training.steps.train_state import TrainState, named_state, with_name
 
 __all__ = ["TrainingStore", "open_training_store"]
 
-LOG_POINT_SECONDS = 1.0  # between checkpoints at logging points, at least
+LOG_POINT_SECONDS = 1.0  # between checkpoints at log points, at least
 
 
 class TrainingStore:
@@ -175,14 +175,14 @@ class TrainingStore:
         )
 
     def log(self, entry: LogEntry) -> None:
-        """Append a logging point to the log."""
+        """Append a log point to the log."""
         append_json_line(self.folder.log, _log_line(entry, self._parts.run_id))
         self._logged.append(entry.batch)
 
     def is_due(self, *, at_log_point: bool) -> bool:
-        """Return whether to write a checkpoint: at logging points, at most once a second, else by `seconds`.
+        """Return whether to write a checkpoint: at log points, at most once a second, else by `seconds`.
 
-        Logging points never wait for a slow disk: none is saved while a checkpoint is being written.
+        Log points never wait for a slow disk: none is saved while a checkpoint is being written.
         """
         is_wanted = at_log_point and not self._checkpoints.is_writing
         wait = min(self._seconds, LOG_POINT_SECONDS) if is_wanted else self._seconds
@@ -314,7 +314,7 @@ def _log_line(entry: LogEntry, run_id: str) -> dict[str, Any]:
 
     **Arguments:**
 
-    - `entry`: the logging point.
+    - `entry`: the log point.
     - `run_id`: the id of the run.
     """
     return {

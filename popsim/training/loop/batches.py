@@ -88,7 +88,7 @@ class CallDivision:
     ):
         # One past each batch that ends a call; the last batch always does, so a search below finds something.
         self._ends = np.asarray(sorted({*stops_after, n_batches - 1}), int) + 1
-        self._intervals = intervals  # not listed: a long training has millions of logging points
+        self._intervals = intervals  # not listed: a long training has millions of log points
         self._capacity = capacity
         self._seconds = seconds
         self._paced = 1
