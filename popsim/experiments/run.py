@@ -40,6 +40,11 @@ from popsim.trial import Trial
 __all__ = ["RunHistory", "Run", "ScriptRun", "open_run"]
 
 
+def kept_batches(dataset: Any) -> list[int]:
+    """Return the numbers of the batches after which trainables were kept in a history."""
+    return dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
+
+
 @dataclasses.dataclass(frozen=True)
 class RunHistory:
     """The history of a run.
@@ -66,12 +71,6 @@ class RunHistory:
     def _repr_html_(self) -> str:
         """Return what a notebook shows: what was recorded, with axes and sizes; no array is read."""
         return show_or_print(lambda: dataset_html(self.dataset), self)
-
-    @property
-    def kept_batches(self) -> list[int]:
-        """The numbers of the batches after which trainables were kept."""
-        dataset = self.dataset
-        return dataset["trainables_batch"].values.tolist() if "trainables_batch" in dataset.coords else []
 
     @property
     def total_loss(self) -> Any:
@@ -187,7 +186,8 @@ class _Opened:
         """
         if batch == -1:
             return self._initial()
-        batches = self.history.kept_batches
+        dataset = self._dataset
+        batches = kept_batches(dataset)
         if batch not in batches:
             raise ValueError(
                 f"`batch` must be one whose trainables were kept by `save_model_trainables`, {batches}, or "

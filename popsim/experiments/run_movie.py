@@ -14,7 +14,7 @@ from popsim._text_checks import suggestion
 from popsim.analysis.figures import BodyMotion, Playback, animate_body, body_motion, figure_style
 from popsim.ensemble import member
 from popsim.evaluation import validation_trials
-from popsim.experiments.run import Run
+from popsim.experiments.run import Run, kept_batches
 from popsim.noise import with_zero_noise
 from popsim.plants import AbstractPlant
 from popsim.states import LoopState
@@ -163,7 +163,7 @@ def _stages(run: Run, batches: Sequence[Stage]) -> list[tuple[str, int | None]]:
     """Return the title and the batch of each stage; no batch for the last checkpoint."""
     if not batches:
         raise ValueError("`batches` must be one stage of training or more, got none.")
-    kept = run.history.kept_batches
+    kept = kept_batches(run.history.dataset)
     stages: list[tuple[str, int | None]] = []
     for stage in batches:
         text = str(stage)

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from popsim.analysis.behaviour import hand_speed
 from popsim.analysis.figures import direction_colors
 from popsim.analysis.figures.style import COLORS
-from popsim.experiments.run import Run
+from popsim.experiments.run import Run, kept_batches
 from popsim.networks.activity import defines_activity, unit_activity
 from popsim.noise import without_noise
 from popsim.report._html import Html, element
@@ -95,7 +95,7 @@ def _evenly_spaced(count: int, most: int) -> Int[np.ndarray, " shown"]:
 def _kept_ensembles(run: Run) -> dict[str, Any]:
     """Return the ensemble before training, after some kept batches, and at the end, by their names."""
     end = run.n_batches_trained
-    kept = np.array([batch for batch in run.history.kept_batches if batch + 1 < end], int)
+    kept = np.array([batch for batch in kept_batches(run.history.dataset) if batch + 1 < end], int)
     batches = kept[_evenly_spaced(kept.size, MOST_BATCHES - 2)] if kept.size else kept
     ensembles = {"before training": run.models(batch=-1)}
     ensembles |= {f"after {batch + 1} batches": run.models(batch=int(batch)) for batch in batches}

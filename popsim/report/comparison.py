@@ -306,7 +306,7 @@ def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind
     return RunFigure(figure, f"Loss in {kind}", caption)
 
 
-def _metric_scale(values: Sequence[Float[np.ndarray, " member"]]) -> Literal["linear", "log"]:
+def _metric_scale(values: Sequence[Float[np.ndarray, " _"]]) -> Literal["linear", "log"]:
     """Return "log" for positive values over a wide range; over a narrow one hardly a tick has a label."""
     finite = np.concatenate([numbers[np.isfinite(numbers)] for numbers in values])
     is_wide = finite.size > 0 and finite.min() > 0 and finite.max() > WIDE * finite.min()

@@ -35,7 +35,7 @@ from popsim.analysis.trainables import (
     participation_ratio_of_singular_values,
     recorded_arrays,
 )
-from popsim.experiments.run import Run
+from popsim.experiments.run import Run, kept_batches
 from popsim.experiments.run_figure import RunFigure
 from popsim.experiments.run_info import RunInfo, read_run_info
 from popsim.experiments.run_info_table import duration_text
@@ -197,7 +197,7 @@ def draw_weights(run: Run) -> dict[str, RunFigure] | None:
     None if fewer than two batches of trainables were kept, or none of them is a matrix of nonzero initial
     weights.
     """
-    if len(run.history.kept_batches) < 2:
+    if len(kept_batches(run.history.dataset)) < 2:
         return None
     dataset = run.history.dataset
     sizes = {

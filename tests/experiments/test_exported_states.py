@@ -107,7 +107,7 @@ def test_a_body_is_exported_with_its_units(reach_setup, tmp_path):
         axes.add(name, leading, array)
     dataset = xarray.Dataset(axes.variables)
     assert dataset.hand_position.dims[2:] == ("time", "space") and dataset.hand_position.units == "m"
-    assert dataset.hand_velocity.units == "m/s" and dataset.command.dims[-1] == "command"
+    assert dataset.hand_velocity.units == "m/s" and dataset.command.dims[-1] == "actuator"
     np.testing.assert_array_equal(dataset.cursor_position, states.cursor.position)
     write_mat(dataset, tmp_path / "reach.mat")
     np.testing.assert_array_equal(loadmat(tmp_path / "reach.mat")["hand_position"], states.hand.position)
