@@ -77,6 +77,7 @@ def draw_discovered_schedules(
     - `start`: its values at the start of training.
     - `best`: a member whose schedule is drawn in colour.
     """
+    parent = np.asarray(parent)
     n_selections, n_members = parent.shape
     line = ancestors(parent)
     after = np.concatenate([line[1:], np.arange(n_members)[None]]) if n_selections else line

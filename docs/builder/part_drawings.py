@@ -143,10 +143,10 @@ def _draw_pulse_response(ax: Axes, name: str, pulse: np.ndarray) -> None:
 class _TwoInputs(Synapses):
     """Synapses of a linear unit, whose weights are the model and whose inputs are the batch."""
 
-    def pre_activity(self, batch):
+    def pre_activity(self, batch: Any) -> Any:
         return batch.trials
 
-    def post_activity(self, batch):
+    def post_activity(self, batch: Any) -> Any:
         return batch.trials @ batch.model.T
 
     def update(self, model, change):

@@ -20,6 +20,7 @@ from popsim.models.network_model import NetworkModel
 from popsim.network_input import network_input
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name, options_of_network
+from popsim.per_member import PerMember
 from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store import as_json_numbers
@@ -73,8 +74,9 @@ def scores(
         return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
     if score == "loss":
         return np.asarray(jnp.mean(evaluation.losses.total, axis=1))
-    weighted = jnp.mean(evaluation.losses.terms["output error"], axis=1)
-    return np.asarray(weighted / task.loss.at_batch(LAST_BATCH).weights["output error"])
+    weight: Any = task.loss.at_batch(LAST_BATCH).weights["output error"]
+    weight = weight.values if isinstance(weight, PerMember) else weight
+    return np.asarray(jnp.mean(evaluation.losses.terms["output error"], axis=1) / weight)
 
 
 N_TRIALS = 1000
