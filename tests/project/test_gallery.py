@@ -63,7 +63,7 @@ def test_the_page_shows_every_picture_and_links_to_its_script():
     assert all(summary and summary in written for summary in make.drawing_functions().values())
     for concept in SCRIPTS:
         assert f"](images/{concept}.png)" in written and f"]({concept}.py)" in written
-        assert 0 < (images / f"{concept}.png").stat().st_size < 150_000
+        assert 0 < (images / f"{concept}.png").stat().st_size < 200_000
 
 
 @pytest.mark.slow
