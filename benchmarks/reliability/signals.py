@@ -29,9 +29,9 @@ def complaints(answer: dict[str, Any], path: Path, moment: str) -> list[str]:
     if answer["ended"] - answer.get("sent", answer["ended"]) > LIMIT:
         wrong.append("too slow")
     lines = answer["said"].strip().splitlines()
-    resume = f"popsim --import faults.trainings resume {shlex.quote(str(path))} goes on"
-    goes_on = resume in (lines[-1] if lines else "")
-    if goes_on != (path / "run.json").exists():
+    resume = f"to continue: popsim --import faults.trainings resume {shlex.quote(str(path))}"
+    can_continue = resume in (lines[-1] if lines else "")
+    if can_continue != (path / "run.json").exists():
         wrong.append(f"it said {lines}")
     if moment.startswith("saving") and not any((path / "checkpoints").glob("0*")):
         wrong.append("no checkpoint")
