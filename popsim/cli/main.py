@@ -149,7 +149,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
         modules, words = _split_imports(list(arguments))
         if words[:1] == ["--version"]:
             print(f"popsim {__version__}")
-            return
+            sys.exit()
         with waiting_line("loading JAX"):
             if is_process and words[:1] == ["list"]:  # it, and what it imports, need no other device
                 importlib.import_module("jax").config.update("jax_platforms", "cpu")
@@ -159,7 +159,7 @@ def _run(arguments: Sequence[str], *, is_process: bool) -> None:
             command, prog, settings = (None, "", []) if completion else _command(words)
         if completion:
             print(completion, end="")
-            return
+            sys.exit()
         parsed = _parse(command, prog, settings)
         _check_paths(parsed)
         with waiting_line("loading JAX"):
