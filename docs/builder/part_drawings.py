@@ -28,16 +28,23 @@ PATTERNS = ((1.0, 0.3), (0.3, 1.0))  # of two inputs, in turn
 WEIGHT_RANGE = 2.4
 
 
+def _panels(count: int, *, height: float, sharey: bool = False) -> tuple[Figure, list[Any]]:
+    """Return a figure with as many axes, three in a row of a height in inches."""
+    n_rows = -(-count // 3)
+    figure, axes = plt.subplots(
+        n_rows, 3, sharey=sharey, squeeze=False, figsize=(7.2, height * n_rows), layout="constrained"
+    )
+    panels = list(axes.flat)
+    for ax in panels[count:]:
+        ax.remove()
+    return figure, panels[:count]
+
+
 def draw_bodies(bodies: Mapping[str, Callable[[], AbstractPlant]], path: Path) -> None:
     """Draw bodies after 0.2 s of a constant command from rest."""
-    n_columns = 3
     with figure_style():
-        figure, axes = plt.subplots(
-            -(-len(bodies) // n_columns), n_columns, figsize=(7.2, 4.8), layout="constrained"
-        )
-        for ax in axes.flat[len(bodies) :]:
-            ax.remove()
-        for ax, (name, build) in zip(axes.flat, bodies.items(), strict=False):
+        figure, axes = _panels(len(bodies), height=2.4)
+        for ax, (name, build) in zip(axes, bodies.items(), strict=True):
             plant = build()
             command = jnp.asarray(COMMANDS.get(name, EXCITATION * np.eye(plant.n_commands)[0]))
             states = simulate_plant(plant, jnp.tile(command, (N_STEPS, 1)), dt=DT).state
@@ -111,18 +118,11 @@ def draw_networks(path: Path) -> None:
     steps = np.arange(100)
     pulse = np.where((steps >= 10) & (steps < 30), 1.0, 0.0)
     with figure_style():
-        figure, axes = plt.subplots(
-            1,
-            len(NETWORKS),
-            sharey=True,
-            squeeze=False,
-            figsize=(2.7 * len(NETWORKS), 2.4),
-            layout="constrained",
-        )
-        for ax, name in zip(axes[0], NETWORKS, strict=True):
+        figure, axes = _panels(len(NETWORKS), height=2.0, sharey=True)
+        for ax, name in zip(axes, NETWORKS, strict=True):
             _draw_pulse_response(ax, name, pulse)
             ax.set(title=name, xlabel="time (s)")
-        axes[0, 0].set_ylabel("activity")
+            ax.set_ylabel("activity")
         _save(figure, path)
 
 

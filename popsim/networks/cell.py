@@ -1,7 +1,7 @@
 """Networks of a cell of Equinox, or of one with the same methods, and a readout."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -18,16 +18,6 @@ from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
 from popsim.randomness import key_stream
 
 __all__ = ["AbstractCellNetwork", "CellNetwork", "LSTMNetwork"]
-
-
-class Cell(Protocol):
-    """What advances the hidden state of a layer, such as `equinox.nn.GRUCell`."""
-
-    input_size: int
-    hidden_size: int
-
-    def __call__(self, inputs: Any, hidden: Any) -> Any:
-        """Return the hidden state after a step."""
 
 
 class AbstractCellNetwork(AbstractNetwork):
@@ -75,6 +65,15 @@ def noise_of_units(noise_std: OneOrEach, n_units: int) -> AbstractNoise:
     check_one_or_each("noise_std", noise_std, n_units, "units")
     check_non_negative("noise_std", noise_std)
     return GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
+
+
+@jit_fast_compile
+def initial_layers(
+    kind: Any, n_inputs: int, n_units: int, n_outputs: int, output_bias: OneOrEach, key: Key[Array, ""]
+) -> tuple[Any, eqx.nn.Linear]:
+    """Draw a cell of a class of Equinox, and the readout of its units."""
+    cell = kind(n_inputs, n_units, key=key_stream(key, "cell"))
+    return cell, linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
 
 
 class CellNetwork(AbstractCellNetwork):
@@ -188,7 +187,8 @@ class LSTMNetwork(AbstractCellNetwork):
         n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
         self.noise = noise_of_units(noise_std, n_units)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
-        self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
+        sizes = (n_inputs, n_units, n_outputs)
+        self.cell, self.readout = initial_layers(eqx.nn.LSTMCell, *sizes, output_bias, key)
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
@@ -232,11 +232,3 @@ class LSTMNetwork(AbstractCellNetwork):
             bias_rows=rows,
         )
         return {"recurrent": recurrent, "input": received, "readout": readout_projection()}
-
-
-@jit_fast_compile
-def _initial_layers(
-    n_inputs: int, n_units: int, n_outputs: int, output_bias: OneOrEach, key: Key[Array, ""]
-) -> tuple[eqx.nn.LSTMCell, eqx.nn.Linear]:
-    cell = eqx.nn.LSTMCell(n_inputs, n_units, key=key_stream(key, "cell"))
-    return cell, linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))

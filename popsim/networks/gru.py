@@ -10,12 +10,10 @@ from jaxtyping import Array, Float, Key
 
 from popsim._argument_shapes import OneOrEach
 from popsim._checks import WholeNumber
-from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
-from popsim.networks.base import Projection, as_sizes, linear_readout, prepare_readout
-from popsim.networks.cell import AbstractCellNetwork, noise_of_units, readout_projection
+from popsim.networks.base import Projection, as_sizes, prepare_readout
+from popsim.networks.cell import AbstractCellNetwork, initial_layers, noise_of_units, readout_projection
 from popsim.noise import AbstractNoise
-from popsim.randomness import key_stream
 
 __all__ = ["GRUNetwork"]
 
@@ -58,7 +56,8 @@ class GRUNetwork(AbstractCellNetwork):
         n_inputs, n_units, n_outputs = as_sizes(n_inputs, n_units, n_outputs)
         self.noise = noise_of_units(noise_std, n_units)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
-        self.cell, self.readout = _initial_layers(n_inputs, n_units, n_outputs, output_bias, key)
+        sizes = (n_inputs, n_units, n_outputs)
+        self.cell, self.readout = initial_layers(eqx.nn.GRUCell, *sizes, output_bias, key)
         self.n_inputs = n_inputs
         self.n_outputs = n_outputs
 
@@ -108,11 +107,3 @@ class GRUNetwork(AbstractCellNetwork):
             bias_rows=candidate,
         )
         return {"recurrent": recurrent, "input": received, "readout": readout_projection()}
-
-
-@jit_fast_compile
-def _initial_layers(
-    n_inputs: int, n_units: int, n_outputs: int, output_bias: OneOrEach, key: Key[Array, ""]
-) -> tuple[eqx.nn.GRUCell, eqx.nn.Linear]:
-    cell = eqx.nn.GRUCell(n_inputs, n_units, key=key_stream(key, "cell"))
-    return cell, linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
