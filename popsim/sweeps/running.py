@@ -16,6 +16,8 @@ from popsim._plain_values import plain_value
 from popsim._text_checks import as_path, count_text, one_line
 from popsim.experiments import Run, RunStopped, run_or_resume
 from popsim.experiments.circumstances import Devices, check_flags
+from popsim.experiments.run_experiment import finish_run
+from popsim.experiments.run_options import RunOptions
 from popsim.store import RunFolder, SaveError, lock_folder, write_json
 from popsim.store.files import finished_name, saving
 from popsim.store.identity import FolderLockedError
@@ -171,7 +173,7 @@ def run_sweep(
     cells = None if cells is None else as_parts("cells", cells, (int, np.integer), "numbers of cells")
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
-    _repair(opened)
+    _repair(opened, without_lock=without_lock)
     progress = SweepProgress(opened, numbers)
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     # No patience: while this process waits for a cell, it could train that cell itself.
@@ -244,8 +246,8 @@ class _Attempts:
             self.progress.end_cell(number, is_finished=folder.cell(number).is_finished)
 
 
-def _repair(opened: OpenedSweep) -> None:
-    """Write again what is missing or damaged of a sweep and follows from the rest of it.
+def _repair(opened: OpenedSweep, *, without_lock: bool) -> None:
+    """Write what is missing or damaged of a sweep and follows from the rest of it.
 
     **Raises:** `SaveError` if it cannot be written.
     """
@@ -260,8 +262,13 @@ def _repair(opened: OpenedSweep) -> None:
         try:
             read_note(cell)
         except (ValueError, OSError):
-            with contextlib.suppress(ValueError, OSError), lock_folder(cell.folder.path):
-                write_entry(cell)
+            with contextlib.suppress(ValueError, OSError):
+                # Of a cell that was killed after its summary, the run does not say yet that it is finished.
+                finish_run(
+                    Run(cell.read(), cell.experiment), RunOptions(quiet=True, without_lock=without_lock)
+                )
+                with lock_folder(cell.folder.path, without_lock=without_lock):
+                    write_entry(cell)
 
 
 def _disk_is_full(error: BaseException | None) -> bool:

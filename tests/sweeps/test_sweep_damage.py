@@ -15,6 +15,7 @@ from small_sweep import DIVIDED, SWEEP, copy, make_begun, make_trained
 from small_training import assert_same
 
 from popsim.cli import main
+from popsim.store import read_sealed_json, write_sealed_json
 from popsim.sweeps import CellsFailed, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
 from popsim.sweeps.tables import sweep_table
 
@@ -139,6 +140,18 @@ def test_derived_files_are_made_again(copied):
     (copied / "sweep.yaml").unlink()
     run_sweep(copied, [0])
     assert verify_sweep(copied) == {} and open_sweep(copied).summary().equals(expected.summary())
+
+
+def test_a_cell_that_was_killed_after_its_summary_is_finished(copied):
+    folder = open_sweep(copied).folder.cell(0)
+    finished = folder.description.read_bytes()
+    content = read_sealed_json(folder.description)
+    write_sealed_json(
+        folder.description, {name: content[name] for name in content if name not in ("finished", "figures")}
+    )
+    folder.entry.unlink()
+    run_sweep(copied)
+    assert folder.description.read_bytes() == finished and verify_sweep(copied) == {}
 
 
 DAMAGES = {

@@ -6,6 +6,7 @@ there, as the system keeps what was written and forgets what was not. At the las
 
 import dataclasses
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,22 @@ def judge(
     for killed in left:
         found = digests.get(killed.path, {"error": "the process ended"})
         if found != whole:
-            wrong = found.get("error") or ", ".join(k for k in whole if found.get(k) != whole[k])
+            wrong = found.get("error") or ", ".join(_differences(found, whole))
             verdicts.append(f"{killed.path}: {wrong}")
         elif newest[killed.path] < killed.saved:
             verdicts.append(f"{killed.path}: lost the save {killed.saved}")
         else:
             verdicts.append("equal")
     return verdicts
+
+
+def _differences(found: Any, whole: Any, name: str = "") -> Iterator[str]:
+    """The names of what differs between two digests, down to entries of files, with the first's values."""
+    if isinstance(found, dict) and isinstance(whole, dict):
+        for key in sorted(found.keys() | whole.keys()):
+            yield from _differences(found.get(key), whole.get(key), f"{name}/{key}" if name else key)
+    elif found != whole:
+        yield f"{name} ({found!r:.200})"
 
 
 def _newest(path: str) -> int:
