@@ -19,7 +19,11 @@ from popsim.trial import StepInput, Trial, check_one_trial
 __all__ = ["AbstractModel", "simulate"]
 
 
-class DelayBuffer(eqx.Module):
+class Unrecorded(eqx.Module):
+    """Base class of parts of a state that `simulate` does not keep: they would take much memory."""
+
+
+class DelayBuffer(Unrecorded):
     """The last `delay` values of a signal, oldest first."""
 
     values: Float[Array, "delay features"]
@@ -30,7 +34,7 @@ class DelayBuffer(eqx.Module):
         return cls(jnp.broadcast_to(value, (n_steps, *value.shape)))
 
     def push(
-        self, value: Float[Array, " features"], n_back: Int[Array, ""] | None = None
+        self, value: Float[Array, " features"], n_back: int | Int[Array, ""] | None = None
     ) -> tuple[Float[Array, " features"], "DelayBuffer"]:
         """Append the value of this step; return the value of `n_back` steps ago, by default `delay` steps,
         and the new buffer."""
@@ -87,11 +91,11 @@ class AbstractModel(eqx.Module):
         """
 
     def record(self, state: PyTree[Array]) -> PyTree[Array]:
-        """Return the part of a state that `simulate` keeps: by default, all but the delay buffers."""
+        """Return the part of a state that `simulate` keeps: by default, all but what is `Unrecorded`."""
         return jax.tree.map(
-            lambda node: None if isinstance(node, DelayBuffer) else node,
+            lambda node: None if isinstance(node, Unrecorded) else node,
             state,
-            is_leaf=lambda node: isinstance(node, DelayBuffer),
+            is_leaf=lambda node: isinstance(node, Unrecorded),
         )
 
     def check(self, trials: Trial) -> None:  # noqa: B027

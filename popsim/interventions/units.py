@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from popsim._checks import check_fraction
 from popsim.intervention import AbstractIntervention, Stage, check_parameter, name_of_parameters
 from popsim.model import AbstractModel
-from popsim.networks.activity import UnitSelector, selected_units, with_selected_units
+from popsim.networks.activity import UnitSelector, selected_units, unit_numbers, with_selected_units
 
 __all__ = ["ClampUnitsParameters", "ClampUnits", "SilenceUnits", "StimulateUnits", "UnitInput"]
 
@@ -63,9 +63,9 @@ class ClampUnits(AbstractUnitIntervention):
 
     **Arguments:**
 
-    - `units`: selects a part of the hidden state at one time step, such as an area,
-        `lambda hidden: hidden[:10]`; by default `network.activity(hidden)`, all units. All interventions on
-        units take it.
+    - `units`: the name of a group of units of the network, such as an area, or a function that selects a part
+        of the hidden state at one time step, such as `lambda hidden: hidden[:10]`; by default
+        `network.activity(hidden)`, all units. All interventions on units take it.
     """
 
     name: str = eqx.field(static=True, default="clamp units")
@@ -136,7 +136,9 @@ class UnitInput(AbstractIntervention):
     def prepare_in(
         self, model: AbstractModel | None, parameters: Float[Array, " unit"], state: PyTree[Array]
     ) -> PyTree[Array]:
-        units = selected_units(self.name, model, state.network.hidden, self.units)
+        # The units of a group get their part of what all units receive.
+        selector = None if isinstance(self.units, str) else self.units
+        units = selected_units(self.name, model, state.network.hidden, selector)
         return dataclasses.replace(state, unit_input=jnp.zeros_like(units))
 
     def apply(
@@ -144,3 +146,17 @@ class UnitInput(AbstractIntervention):
     ) -> PyTree[Array]:
         check_parameter(self.name, parameters, state.unit_input.shape)
         return dataclasses.replace(state, unit_input=state.unit_input + parameters)
+
+    def apply_in(
+        self,
+        model: AbstractModel | None,
+        parameters: Float[Array, " unit"],
+        state: PyTree[Array],
+        *,
+        key: Key[Array, ""],
+    ) -> PyTree[Array]:
+        if not isinstance(self.units, str):
+            return self.apply(parameters, state, key=key)
+        units = unit_numbers(self.name, getattr(model, "network", None), self.units)
+        check_parameter(self.name, parameters, units.shape)
+        return dataclasses.replace(state, unit_input=state.unit_input.at[units].add(parameters))

@@ -62,8 +62,9 @@ class HiddenActivity(AbstractSumOfSquares):
 
     **Arguments:**
 
-    - `units`: selects a part of the hidden state at one time step, such as an area,
-        `lambda hidden: hidden[:10]`; by default h is `network.activity(hidden)`, all units.
+    - `units`: the units of h: the name of a group of the network, such as an area, or a function that selects
+        a part of the hidden state at one time step, such as `lambda hidden: hidden[:10]`; by default h is
+        `network.activity(hidden)`, all units.
     """
 
     name: str = eqx.field(static=True, default="hidden activity", kw_only=True)

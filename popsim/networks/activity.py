@@ -10,12 +10,14 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
+from popsim._text_checks import suggestion
 from popsim.networks.base import AbstractNetwork, one_array
 
 __all__ = ["UnitSelector", "unit_activity"]
 
-UnitSelector = Callable[[Any], Array]
-"""A function from the hidden state of a network at one time step to the units of a part of it, one array."""
+UnitSelector = Callable[[Any], Array] | str
+"""A part of the units of a network: the name of one of its groups (`AbstractNetwork.unit_groups`), such as an
+area, or a function from the hidden state at one time step to the activity of these units, one array."""
 
 
 def unit_activity(ensemble: Any, states: Any) -> Float[Array | np.ndarray, "member trial time unit"]:
@@ -54,10 +56,13 @@ def selected_units(
     - `user`: what needs the units, for the error message.
     - `model`: the model whose `network` defines the activity. A hidden state that is one array needs none.
     - `hidden`: the hidden state of the network.
-    - `units`: selects a part of the hidden state; None for the activity of all units.
+    - `units`: the name of a group, or a function that selects a part of the hidden state; None for the
+        activity of all units.
     """
+    network: Any = getattr(model, "network", None)
+    if isinstance(units, str):
+        return network.activity(hidden)[unit_numbers(user, network, units)]
     if units is None:
-        network = getattr(model, "network", None)
         if isinstance(network, AbstractNetwork):
             return network.activity(hidden)
         return one_array(network, "activity", hidden)
@@ -70,6 +75,25 @@ def selected_units(
     return selected
 
 
+def unit_numbers(user: str, network: Any, group: str) -> Int[np.ndarray, " unit"]:
+    """Return the numbers of the units of a group of a network.
+
+    **Arguments:**
+
+    - `user`: what needs the units, for the error message.
+    - `network`: the network.
+    - `group`: the name of the group.
+    """
+    groups = network.unit_groups() if isinstance(network, AbstractNetwork) else {}
+    if group not in groups:
+        names = ", ".join(map(repr, groups)) or "none"
+        raise ValueError(
+            f"`units` of {user!r} must be the name of a group of units of the network, or a function such as "
+            f"`lambda hidden: hidden[:10]`, got {group!r}. Its groups: {names}.{suggestion(group, groups)}"
+        )
+    return groups[group]
+
+
 def with_selected_units(
     user: str, model: Any, hidden: PyTree[Array], units: UnitSelector | None, rates: Float[Array, " unit"]
 ) -> PyTree[Array]:
@@ -77,13 +101,19 @@ def with_selected_units(
     if units is None:
         network = getattr(model, "network", None)
         return network.with_activity(hidden, rates) if isinstance(network, AbstractNetwork) else rates
+    if isinstance(units, str):
+        network: Any = model.network
+        activity = network.activity(hidden).at[unit_numbers(user, network, units)].set(rates)
+        return network.with_activity(hidden, activity)
     selected = units(hidden)
     if any(selected is leaf for leaf in jax.tree.leaves(hidden)):
         return eqx.tree_at(units, hidden, rates)
     return _with_part(user, hidden, units, rates)
 
 
-def _with_part(user: str, hidden: PyTree[Array], units: UnitSelector, rates: Float[Array, " unit"]) -> Any:
+def _with_part(
+    user: str, hidden: PyTree[Array], units: Callable[[Any], Array], rates: Float[Array, " unit"]
+) -> Any:
     """Return a hidden state with other values of a part of its arrays."""
     flat, unravel = ravel_pytree(hidden)
     places = _places(hidden, units)
@@ -97,7 +127,7 @@ def _with_part(user: str, hidden: PyTree[Array], units: UnitSelector, rates: Flo
     return unravel(jnp.where(source >= 0, rates.ravel()[np.maximum(source, 0)], flat))
 
 
-def _places(hidden: PyTree[Array], units: UnitSelector) -> Int[np.ndarray, " unit"] | None:
+def _places(hidden: PyTree[Array], units: Callable[[Any], Array]) -> Int[np.ndarray, " unit"] | None:
     """Return where in the raveled hidden state the selected numbers are; None if they are not of it.
 
     The selector is called with the place of each number instead of the number. It is called again with places

@@ -10,7 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import (
@@ -187,6 +187,14 @@ class AbstractNetwork(eqx.Module):
         """
         one_array(self, "with_activity", hidden)
         return rates
+
+    def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
+        """Return the numbers of the units of each group, such as an area, by name; by default no groups.
+
+        Losses, interventions and analyses take such a name as `units`. The result may depend on static fields
+        only, not on arrays.
+        """
+        return {}
 
     def projections(self) -> dict[str, Projection]:
         """Return the projections that learning rules may act on, by name; by default none.

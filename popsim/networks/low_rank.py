@@ -12,7 +12,8 @@ from popsim._checks import WholeNumber, check_non_negative, check_positive_int, 
 from popsim._plain_values import plain_number
 from popsim.networks.base import as_sizes, linear_readout, prepare_readout
 from popsim.networks.cell import noise_of_units
-from popsim.networks.leaky_rnn import AbstractLeakyNetwork, check_leaky
+from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity
+from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 
@@ -31,7 +32,8 @@ class LowRankRNN(AbstractLeakyNetwork):
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
     - `rank`: the number of modes, at most the number of units.
     - `random_gain`: g; 0 for no random part.
-    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `output_fn`, `output_bias`: as of a `LeakyRNN`.
+    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `plasticity`, `output_fn`, `output_bias`: as of a
+        `LeakyRNN`.
     - `key`: for the initial weights. Entries of m and n are drawn from a standard normal distribution.
     """
 
@@ -43,6 +45,7 @@ class LowRankRNN(AbstractLeakyNetwork):
     readout: eqx.nn.Linear
     tau: Float[Array, "*axes"]  # s
     noise: AbstractNoise
+    plasticity: AbstractPlasticity | None
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
     output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
     dt: float = eqx.field(static=True, converter=plain_number)
@@ -63,6 +66,7 @@ class LowRankRNN(AbstractLeakyNetwork):
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
         noise_std: OneOrEach = 0.0,
         train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
         output_fn: Callable[[Array], Array] | None = None,
         output_bias: OneOrEach = 0.0,
         key: Key[Array, ""],
@@ -86,6 +90,7 @@ class LowRankRNN(AbstractLeakyNetwork):
         self.bias = jnp.zeros(n_units)
         self.readout = linear_readout(n_units, n_outputs, output_bias, key=key_stream(key, "readout"))
         self.tau = jnp.asarray(tau, self.bias.dtype)
+        self.plasticity = check_plasticity(plasticity, n_units)
         self.nonlinearity = nonlinearity
         self.dt = dt
         self.train_tau = train_tau

@@ -4,67 +4,85 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Array, Key
 
 from popsim._argument_shapes import OneOrEach
 from popsim._checks import short_repr
 from popsim._text_checks import suggestion
+from popsim.networks.area_rnn import AreaRNN
+from popsim.networks.areas import Areas, Sparse
 from popsim.networks.base import AbstractNetwork
 from popsim.networks.cell import LSTMNetwork
 from popsim.networks.gru import GRUNetwork
 from popsim.networks.leaky_rnn import LeakyRNN
 from popsim.networks.low_rank import LowRankRNN
+from popsim.networks.plasticity import ShortTermPlasticity
 from popsim.networks.vanilla import VanillaRNN
 
 __all__ = ["NETWORKS", "register_network", "build_network"]
+
+Build = Callable[..., AbstractNetwork]
 
 OPTIONS = ("dt", "tau", "noise_std", "output_fn", "output_bias")
 """The keyword arguments that a function which builds a network may take, besides `key`."""
 
 
-def tanh_network(
-    n_inputs: int,
-    n_units: int,
-    n_outputs: int,
-    *,
-    tau: float = 0.1,
-    dt: float,
-    noise_std: OneOrEach = 0.0,
-    output_fn: Callable[[Array], Array] | None = None,
-    output_bias: OneOrEach = 0.0,
-    key: Key[Array, ""],
-) -> LeakyRNN:
-    """Leaky units with tanh rates and a linear readout."""
-    readout = {"output_fn": output_fn, "output_bias": output_bias}
-    return LeakyRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
+def of_leaky(kind: Callable[..., AbstractNetwork], text: str) -> Build:
+    """Return a function that builds a leaky network, with the time constants of experiments.
+
+    **Arguments:**
+
+    - `kind`: called with the sizes and the options below.
+    - `text`: the first line of its docstring.
+    """
+
+    def build(
+        n_inputs: int,
+        n_units: int,
+        n_outputs: int,
+        *,
+        tau: float = 0.1,
+        dt: float,
+        noise_std: OneOrEach = 0.0,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ) -> AbstractNetwork:
+        readout = {"output_fn": output_fn, "output_bias": output_bias}
+        return kind(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
+
+    build.__doc__ = text
+    return build
 
 
-def low_rank_network(
-    n_inputs: int,
-    n_units: int,
-    n_outputs: int,
-    *,
-    tau: float = 0.1,
-    dt: float,
-    noise_std: OneOrEach = 0.0,
-    output_fn: Callable[[Array], Array] | None = None,
-    output_bias: OneOrEach = 0.0,
-    key: Key[Array, ""],
-) -> LowRankRNN:
-    """Leaky units with tanh rates and recurrent weights of rank two."""
-    readout = {"output_fn": output_fn, "output_bias": output_bias}
-    return LowRankRNN(n_inputs, n_units, n_outputs, tau=tau, dt=dt, noise_std=noise_std, **readout, key=key)
+def two_areas(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> AreaRNN:
+    """Build two areas of half the units each: the first receives the inputs, the second is read out."""
+    sizes = {"first": n_units - n_units // 2, "second": n_units // 2}
+    connections = {("first", "second"): Sparse(0.1), ("second", "first"): Sparse(0.05)}
+    areas = Areas(sizes, connections=connections, inputs={"first": ["inputs"]}, outputs="second")
+    return AreaRNN(areas, {"inputs": n_inputs}, n_outputs, **options)
 
 
-NETWORKS: dict[str, Callable[..., AbstractNetwork]] = {
+def short_term_plastic(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> LeakyRNN:
+    """Build leaky units without an upper limit, half with facilitating synapses and half with depressing."""
+    plasticity = ShortTermPlasticity.alternating(n_units)
+    # Weights act through u x, which is .15 and .45 at rest: a gain that makes up for it on average.
+    return LeakyRNN(
+        n_inputs, n_units, n_outputs, nonlinearity=jax.nn.relu, plasticity=plasticity, gain=3.0, **options
+    )
+
+
+NETWORKS: dict[str, Build] = {
     "gru": GRUNetwork,
-    "tanh": tanh_network,
+    "tanh": of_leaky(LeakyRNN, "Leaky units with tanh rates and a linear readout."),
     "lstm": LSTMNetwork,
     "vanilla": VanillaRNN,
-    "low-rank": low_rank_network,
+    "low-rank": of_leaky(LowRankRNN, "Leaky units with tanh rates and recurrent weights of rank two."),
+    "two-areas": of_leaky(two_areas, "Two areas of leaky units with sparse connections between them."),
+    "short-term": of_leaky(short_term_plastic, "Leaky units with facilitating and depressing synapses."),
 }
-Build = Callable[..., AbstractNetwork]
 
 
 def register_network(name: str) -> Callable[[Build], Build]:

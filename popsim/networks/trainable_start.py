@@ -1,22 +1,21 @@
 """A network whose hidden state at the start of a trial is learned."""
 
-import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from popsim._plain_values import plain_number
-from popsim.networks.base import AbstractNetwork, NetworkStep, Projection, check_network
+from popsim.networks.base import AbstractNetwork, check_network
+from popsim.networks.wrapper import AbstractNetworkWrapper
 from popsim.randomness import seed_key
 
 __all__ = ["TrainableStart"]
 
 
-class TrainableStart(AbstractNetwork):
+class TrainableStart(AbstractNetworkWrapper):
     """A network whose hidden state at the start of a trial is learned like its weights.
 
     ```python
@@ -50,7 +49,7 @@ class TrainableStart(AbstractNetwork):
             )
         self.network = network
         self.initial_hidden = jax.tree.map(
-            lambda given, own: jnp.asarray(given, own.dtype), initial_hidden, start
+            lambda value, like: jnp.asarray(value, like.dtype), initial_hidden, start
         )
         self.n_inputs = network.n_inputs
         self.n_outputs = network.n_outputs
@@ -58,47 +57,6 @@ class TrainableStart(AbstractNetwork):
     def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
         return self.initial_hidden
 
-    def step(
-        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
-    ) -> PyTree[Array]:
-        return self.network.step(inputs, hidden, key=key)
-
-    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
-        return self.network.read_out(hidden)
-
-    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
-        return self.network.activity(hidden)
-
-    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
-        return self.network.with_activity(hidden, rates)
-
-    def projections(self) -> dict[str, Projection]:
-        """Return the projections of the network within."""
-        return {name: _of_inner(projection) for name, projection in self.network.projections().items()}
-
-    def with_dt(self, dt: float) -> "TrainableStart":
-        """Return the network for another time step (s), with the same start."""
-        return eqx.tree_at(lambda outer: outer.network, self, self.network.with_dt(dt))
-
-    def check_dt(self, dt: float) -> None:
-        self.network.check_dt(dt)
-
 
 def _shapes(hidden: PyTree[Any]) -> PyTree[Any]:
     return jax.tree.map(jnp.shape, hidden)
-
-
-def _of_inner(projection: Projection) -> Projection:
-    """Return the projection of a network for one that holds it."""
-
-    def within(read: Callable) -> Callable[[TrainableStart, NetworkStep], Array]:
-        return lambda outer, step: read(outer.network, step)
-
-    where, where_bias = projection.where, projection.where_bias
-    return dataclasses.replace(
-        projection,
-        where=lambda outer: where(outer.network),
-        pre=within(projection.pre),
-        post=within(projection.post),
-        where_bias=None if where_bias is None else lambda outer: where_bias(outer.network),
-    )

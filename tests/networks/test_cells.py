@@ -145,7 +145,7 @@ def test_what_cannot_be_built_is_refused(build, message, as_users_run):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_start_is_learned_and_all_else_is_that_of_the_network(name):
     inner = build_network(name, 2, 5, 2, dt=DT, key=KEY)
-    started = jax.tree.map(lambda leaf: leaf + 0.3, inner.init(key=KEY))
+    started = jax.tree.map(lambda leaf: 0.7 * leaf + 0.2, inner.init(key=KEY))
     network = TrainableStart(inner, started)
     jax.tree.map(np.testing.assert_array_equal, network.init(key=KEY), started)
     (x,) = drawn((2,))

@@ -168,7 +168,9 @@ def network_steps(activity: TrialActivity) -> NetworkStep:
     **Returns:** its inputs, and its hidden state before and after each step; the first axis is time.
     """
     model: Any = activity.model
-    first, hidden = activity.initial_state.network.hidden, activity.states.network.hidden
+    # What is not recorded of the states must not be in the first of them either.
+    first = model.record(activity.initial_state).network.hidden
+    hidden = activity.states.network.hidden
     before = jax.tree.map(lambda start, row: jnp.concatenate([start[None], row[:-1]]), first, hidden)
     unit_input = getattr(activity.states, "unit_input", None)
     return NetworkStep(model.network_inputs(activity.states, activity.trial), before, hidden, unit_input)

@@ -1,0 +1,215 @@
+"""Leaky networks of several areas."""
+
+from collections.abc import Callable, Mapping
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree, ScalarLike
+
+from popsim._argument_shapes import OneOrEach, check_one_or_each
+from popsim._checks import WholeNumber, check_instance, check_non_negative, check_positive_int
+from popsim._plain_values import plain_number
+from popsim._time_steps import is_on_grid, nearest_times, step_at
+from popsim.model import DelayBuffer
+from popsim.networks.areas import Areas
+from popsim.networks.base import Projection, linear_readout, prepare_readout
+from popsim.networks.cell import noise_of_units
+from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity
+from popsim.networks.plasticity import AbstractPlasticity
+from popsim.noise import AbstractNoise
+from popsim.randomness import key_stream
+
+__all__ = ["AreaRNN"]
+
+
+class AreaRNN(AbstractLeakyNetwork):
+    """A `LeakyRNN` of several areas, with the connections, delays and signs of an `Areas`.
+
+    ```python
+    inputs = popsim.senses.network_input_names(task.validation_trials(), plant, channels)
+    network = popsim.networks.AreaRNN(areas, inputs, plant.n_commands, dt=0.01, key=key)
+    ```
+
+    What is not connected has a weight of zero, which no training changes. With excitatory and inhibitory
+    units, `strengths` holds the magnitudes, and a unit keeps its sign whatever training makes of them:
+    `recurrent_weights` are sign times |strength| (as in PsychRNN, Ehrlich et al. 2021, eNeuro 8).
+
+    The groups of units are the areas, and with signs their excitatory and inhibitory units, such as "M1" and
+    "M1 excitatory": give these names as `units` of losses and interventions. The connections are drawn for
+    each member of an ensemble.
+
+    **Arguments:**
+
+    - `areas`: the plan.
+    - `inputs`: how many numbers each input has, in order: `popsim.senses.network_input_names` returns that.
+    - `n_outputs`: the number of outputs.
+    - `gain`: of the recurrent weights: without signs, the standard deviation of those onto a unit times the
+        square root of their number; with signs, the spectral radius.
+    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `plasticity`, `output_fn`, `output_bias`: as of a
+        `LeakyRNN`. Delays and plasticity exclude each other.
+    - `key`: for the connections and the initial weights.
+    """
+
+    strengths: Float[Array, "*members units units"]  # [post, pre]
+    input_weights: Float[Array, "*members units inputs"]
+    bias: Float[Array, "*members units"]
+    readout: eqx.nn.Linear
+    tau: Float[Array, "*axes"]  # s
+    noise: AbstractNoise
+    plasticity: AbstractPlasticity | None
+    present: Bool[Array, "*members units units"]
+    receives: Bool[Array, "*members units inputs"]
+    is_read_out: Bool[Array, "*members units"]
+    signs: Float[Array, "*members units"] | None
+    nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
+    output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
+    dt: float = eqx.field(static=True, converter=plain_number)
+    train_tau: bool = eqx.field(static=True)
+    n_inputs: int = eqx.field(static=True, converter=plain_number)
+    n_outputs: int = eqx.field(static=True, converter=plain_number)
+    sizes: tuple[tuple[str, int], ...] = eqx.field(static=True)
+    n_excitatory: tuple[int, ...] | None = eqx.field(static=True)
+    delays: tuple[tuple[str, str, float], ...] = eqx.field(static=True)  # from, to, s
+
+    def __init__(
+        self,
+        areas: Areas,
+        inputs: Mapping[str, int],
+        n_outputs: WholeNumber,
+        *,
+        tau: OneOrEach = 0.05,
+        dt: float = 0.01,
+        nonlinearity: Callable[[Array], Array] = jnp.tanh,
+        noise_std: OneOrEach = 0.0,
+        gain: ScalarLike = 0.9,
+        train_tau: bool = False,
+        plasticity: AbstractPlasticity | None = None,
+        output_fn: Callable[[Array], Array] | None = None,
+        output_bias: OneOrEach = 0.0,
+        key: Key[Array, ""],
+    ):
+        check_instance("areas", areas, Areas, "an Areas")
+        check_instance("inputs", inputs, Mapping, "the sizes of inputs by name, see network_input_names")
+        for name, size in inputs.items():
+            check_positive_int(f"inputs[{name!r}]", size)
+        check_positive_int("n_outputs", n_outputs)
+        n_units, self.n_inputs, self.n_outputs = areas.n_units, sum(inputs.values()), int(n_outputs)
+        check_leaky(n_units, tau, dt, nonlinearity)
+        check_one_or_each("gain", gain)
+        check_non_negative("gain", gain)
+        self.delays = tuple((*pair, float(delay)) for pair, delay in areas.delays.items() if delay > 0)
+        if self.delays and plasticity is not None:
+            raise ValueError("`plasticity` must be None for areas with delays.")
+        check_delays(self.delays, dt)
+        self.noise = noise_of_units(noise_std, n_units)
+        self.output_fn, output_bias = prepare_readout(output_fn, output_bias, self.n_outputs)
+        self.present = areas.draw_present(key=key_stream(key, "connections"))
+        weights = areas.draw_weights(self.present, gain, key=key_stream(key, "recurrent"))
+        signs = areas.signs
+        self.strengths = weights if signs is None else jnp.abs(weights)
+        self.signs = None if signs is None else jnp.asarray(signs, weights.dtype)
+        receives = areas.receives(inputs)
+        normal = jax.random.normal(key_stream(key, "input"), receives.shape)
+        n_received = np.maximum(1, receives.sum(axis=1, keepdims=True))
+        self.input_weights = jnp.where(receives, normal / n_received**0.5, 0)
+        self.receives = jnp.asarray(receives)
+        self.is_read_out = jnp.asarray(areas.is_read_out())
+        self.bias = jnp.zeros(n_units)
+        self.readout = linear_readout(n_units, self.n_outputs, output_bias, key=key_stream(key, "readout"))
+        self.tau = jnp.asarray(tau, self.bias.dtype)
+        self.plasticity = check_plasticity(plasticity, n_units)
+        self.nonlinearity = nonlinearity
+        self.dt = dt
+        self.train_tau = train_tau
+        self.sizes = tuple(areas.sizes.items())
+        counts = areas.n_excitatory
+        self.n_excitatory = None if counts is None else tuple(counts[area] for area in areas.sizes)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """The fields that are not learned, besides the noise: the signs, and tau unless `train_tau`."""
+        return ("signs",) if self.train_tau else ("signs", "tau")
+
+    @property
+    def recurrent_weights(self) -> Float[Array, "*members units units"]:
+        """The weights with their signs, [post, pre]; zero where there is no connection."""
+        if self.signs is None:
+            return jnp.where(self.present, self.strengths, 0)
+        return jnp.where(self.present, self.signs[..., None, :] * jnp.abs(self.strengths), 0)
+
+    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+        return self.recurrent_weights @ rates
+
+    def received_input(self, inputs: Float[Array, " inputs"]) -> Float[Array, " unit"]:
+        return jnp.where(self.receives, self.input_weights, 0) @ inputs
+
+    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+        """Return the readout of the rates f(x) of the areas that are read out."""
+        output = self.readout(jnp.where(self.is_read_out, self.rates(hidden), 0))
+        return output if self.output_fn is None else self.output_fn(output)
+
+    def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
+        if not self.delays:
+            return super().init_synapses(rates)
+        return DelayBuffer.filled(rates, max(self._steps_of(delay) for _, _, delay in self.delays))
+
+    def step_synapses(
+        self, synapses: PyTree[Array], rates: Float[Array, " unit"]
+    ) -> tuple[Float[Array, " unit"], PyTree[Array]]:
+        if not self.delays:
+            return super().step_synapses(synapses, rates)
+        weights, units = self.recurrent_weights, self.unit_groups()
+        arriving, later = jnp.zeros_like(rates), synapses
+        for source, target, delay in self.delays:
+            rows, columns = (slice(group[0], group[-1] + 1) for group in (units[target], units[source]))
+            sent, later = synapses.push(rates, self._steps_of(delay))
+            arriving = arriving.at[rows].add(weights[rows, columns] @ sent[columns])
+            weights = weights.at[rows, columns].set(0)  # what is left has no delay
+        return arriving + weights @ rates, later
+
+    def _steps_of(self, delay: float) -> int:
+        return step_at(delay, self.dt)
+
+    def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
+        """Return the units of each area, and of its excitatory and inhibitory ones."""
+        groups: dict[str, Int[np.ndarray, " unit"]] = {}
+        first = 0
+        for i, (area, size) in enumerate(self.sizes):
+            units = first + np.arange(size)
+            groups[area] = units
+            if self.n_excitatory is not None:
+                groups[f"{area} excitatory"], groups[f"{area} inhibitory"] = np.split(
+                    units, [self.n_excitatory[i]]
+                )
+            first += size
+        return groups
+
+    def projections(self) -> dict[str, Projection]:
+        """Return the input weights and the readout, and the recurrent weights where units have no signs."""
+        projections = super().projections()
+        if self.signs is not None:
+            return projections
+        recurrent = Projection(
+            where=lambda network: network.strengths,
+            pre=lambda network, step: network.rates(step.before),
+            post=lambda network, step: network.rates(step.after),
+            where_bias=lambda network: network.bias,
+        )
+        return {"recurrent": recurrent, **projections}
+
+    def with_dt(self, dt: float) -> "AreaRNN":
+        """Return the network for another time step (s), of which its delays must be multiples."""
+        check_delays(self.delays, dt)
+        return super().with_dt(dt)
+
+
+def check_delays(delays: tuple[tuple[str, str, float], ...], dt: float) -> None:
+    """Raise `ValueError` unless delays (from, to, seconds) are whole numbers of time steps."""
+    for source, target, delay in delays:
+        if not is_on_grid(delay, dt):
+            raise ValueError(
+                f"`delays[{(source, target)}]` must be a whole number of time steps of {dt} s, "
+                f"got {delay} s: the nearest are {nearest_times(delay, dt)}."
+            )

@@ -1,0 +1,187 @@
+"""Networks in layers, and what stands before and after a network: an encoder and a readout."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PyTree
+
+from popsim._checks import WholeNumber, check_positive_int, kind_of
+from popsim._plain_values import plain_number
+from popsim.networks.base import AbstractNetwork, check_function, check_network
+from popsim.networks.wrapper import AbstractNetworkWrapper
+from popsim.randomness import key_stream
+
+__all__ = ["EncodedNetwork", "StackedNetwork"]
+
+
+class StackedNetwork(AbstractNetwork):
+    """Layers of networks: each receives the output of the one before at the same time step.
+
+    ```python
+    first = popsim.networks.GRUNetwork(3, 64, 32, key=key)  # 32 numbers go to the second layer
+    network = popsim.networks.StackedNetwork([first, popsim.networks.LeakyRNN(32, 64, 2, key=other_key)])
+    ```
+
+    The hidden state is the tuple of those of the layers, and the activity is that of all units, those of the
+    first layer first. The groups of units are called "layer 0", "layer 1" and so on. Learning rules need a
+    network with projections, and this has none.
+
+    **Arguments:**
+
+    - `layers`: networks, each with as many inputs as the one before has outputs.
+    """
+
+    layers: tuple[AbstractNetwork, ...]
+    n_inputs: int = eqx.field(static=True, converter=plain_number)
+    n_outputs: int = eqx.field(static=True, converter=plain_number)
+    n_units: tuple[int, ...] = eqx.field(static=True)
+
+    def __init__(self, layers: Sequence[AbstractNetwork]):
+        layers = tuple(layers)
+        if not layers:
+            raise ValueError("`layers` must hold at least one network, got none.")
+        for layer in layers:
+            check_network(layer)
+        for i, (before, after) in enumerate(zip(layers, layers[1:], strict=False)):
+            if before.n_outputs != after.n_inputs:
+                raise ValueError(
+                    f"`layers[{i + 1}]` must have as many inputs as layers[{i}] has outputs, "
+                    f"{before.n_outputs}, got {after.n_inputs}."
+                )
+        self.layers = layers
+        self.n_inputs = layers[0].n_inputs
+        self.n_outputs = layers[-1].n_outputs
+        self.n_units = tuple(eqx.filter_eval_shape(_activity_at_start, layer).size for layer in layers)
+
+    def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], ...]:
+        return tuple(layer.init(key=self._key(i, key)) for i, layer in enumerate(self.layers))
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        after = []
+        for i, (layer, before) in enumerate(zip(self.layers, hidden, strict=True)):
+            after.append(layer.step(inputs, before, key=self._key(i, key)))
+            inputs = layer.read_out(after[-1])
+        return tuple(after)
+
+    def _key(self, layer: int, key: Key[Array, ""]) -> Key[Array, ""]:
+        return key_stream(key, f"layer {layer}")
+
+    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+        return self.layers[-1].read_out(hidden[-1])
+
+    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+        pairs = zip(self.layers, hidden, strict=True)
+        return jnp.concatenate([layer.activity(of_layer) for layer, of_layer in pairs])
+
+    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+        parts = jnp.split(rates, np.cumsum(self.n_units)[:-1])
+        triples = zip(self.layers, hidden, parts, strict=True)
+        return tuple(layer.with_activity(of_layer, part) for layer, of_layer, part in triples)
+
+    def unit_groups(self) -> dict[str, Int[np.ndarray, " unit"]]:
+        """Return the units of each layer, and the groups that a layer has itself, such as "layer 0 PMd"."""
+        groups = {}
+        for i, (layer, n_units) in enumerate(zip(self.layers, self.n_units, strict=True)):
+            first = sum(self.n_units[:i])
+            groups[f"layer {i}"] = first + np.arange(n_units)
+            groups |= {f"layer {i} {name}": first + units for name, units in layer.unit_groups().items()}
+        return groups
+
+    def with_dt(self, dt: float) -> "StackedNetwork":
+        """Return the network for another time step (s), if all layers have one in their equations."""
+        return StackedNetwork([layer.with_dt(dt) for layer in self.layers])
+
+    def check_dt(self, dt: float) -> None:
+        for layer in self.layers:
+            layer.check_dt(dt)
+
+
+def _activity_at_start(network: AbstractNetwork) -> Float[Array, " unit"]:
+    return network.activity(network.init(key=jax.random.key(0)))
+
+
+class EncodedNetwork(AbstractNetworkWrapper):
+    """A network with an encoder before it, a readout after it, or both.
+
+    ```python
+    encoder = equinox.nn.MLP(3, 16, 64, 1, key=key)
+    network = EncodedNetwork(LeakyRNN(16, 64, 8, key=key), encoder, n_inputs=3)
+    ```
+
+    Both are trained with the network where they hold arrays. All else is that of the network within,
+    `network.network`.
+
+    **Arguments:**
+
+    - `network`: any network.
+    - `encoder`: a function or a module, from the input vector to the inputs of the network; None for none.
+    - `readout`: from the output of the network to that of the whole; None for none.
+    - `n_inputs`: the number of inputs; needed with an encoder.
+    """
+
+    network: AbstractNetwork
+    encoder: Callable[[Array], Array] | None
+    readout: Callable[[Array], Array] | None
+    n_inputs: int = eqx.field(static=True, converter=plain_number)
+    n_outputs: int = eqx.field(static=True, converter=plain_number)
+
+    def __init__(
+        self,
+        network: AbstractNetwork,
+        encoder: Callable[[Array], Array] | None = None,
+        readout: Callable[[Array], Array] | None = None,
+        *,
+        n_inputs: WholeNumber | None = None,
+    ):
+        check_network(network)
+        for name, function in (("encoder", encoder), ("readout", readout)):
+            if function is not None:
+                check_function(name, function, "equinox.nn.MLP(...)")
+        if (encoder is None) != (n_inputs is None):
+            raise ValueError("`n_inputs` must be given with `encoder`, and not without it.")
+        if n_inputs is not None:
+            check_positive_int("n_inputs", n_inputs)
+        self.network, self.encoder, self.readout = network, encoder, readout
+        self.n_inputs = network.n_inputs if n_inputs is None else int(n_inputs)
+        if encoder is not None:
+            encoded = _shape_of("encoder", encoder, self.n_inputs)
+            if encoded != (network.n_inputs,):
+                raise ValueError(
+                    f"`encoder` must return the {network.n_inputs} inputs of the network, "
+                    f"got an array of shape {encoded}."
+                )
+        self.n_outputs = network.n_outputs
+        if readout is not None:
+            shape = _shape_of("readout", readout, network.n_outputs)
+            if len(shape) != 1:
+                raise ValueError(f"`readout` must return a vector, got an array of shape {shape}.")
+            self.n_outputs = shape[0]
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        encoded = inputs if self.encoder is None else self.encoder(inputs)
+        return self.network.step(encoded, hidden, key=key)
+
+    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+        output = self.network.read_out(hidden)
+        return output if self.readout is None else self.readout(output)
+
+
+def _shape_of(name: str, function: Callable[[Array], Array], size: int) -> tuple[int, ...]:
+    """Return the shape of what a function returns for a vector of this size."""
+    try:
+        returned: Any = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((size,), float))
+    except Exception as error:
+        raise ValueError(
+            f"`{name}` must take a vector of {size} numbers, got a {type(error).__name__}: {error}"
+        ) from error
+    if not hasattr(returned, "shape"):
+        raise ValueError(f"`{name}` must return an array, got {kind_of(returned)}.")
+    return returned.shape

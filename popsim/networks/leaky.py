@@ -1,0 +1,211 @@
+"""The base class of leaky rate networks."""
+
+import abc
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PyTree
+
+from popsim._argument_shapes import OneOrEach, check_number, check_one_or_each
+from popsim._checks import check_instance, check_positive, check_same_dt, is_traced, kind_of, short_repr
+from popsim._plain_values import plain_number
+from popsim.model import Unrecorded
+from popsim.networks.base import AbstractNetwork, Projection, check_function, replace_fields
+from popsim.networks.plasticity import AbstractPlasticity
+from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
+
+__all__ = ["AbstractLeakyNetwork", "LeakyState"]
+
+LeakyType = TypeVar("LeakyType", bound="AbstractLeakyNetwork")
+
+
+class UnrecordedState(Unrecorded):
+    """The state of a plasticity that simulations do not keep."""
+
+    state: PyTree[Array]
+
+
+class LeakyState(eqx.Module):
+    """The hidden state of a leaky network whose synapses have a state of their own.
+
+    - `activation`: x, the argument of the nonlinearity.
+    - `synapses`: the state of the plasticity, or the rates on their way between areas; None where simulations
+        do not keep it.
+    """
+
+    activation: Float[Array, "*axes unit"]
+    synapses: PyTree[Array]
+
+
+class AbstractLeakyNetwork(AbstractNetwork):
+    """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
+
+    A subclass supplies `recurrent_input`. See `LeakyRNN` for the Euler step and its noise. The hidden state
+    is x, or a `LeakyState` where the network has `plasticity`.
+    """
+
+    input_weights: eqx.AbstractVar[Float[Array, "*members units inputs"]]
+    bias: eqx.AbstractVar[Float[Array, "*members units"]]
+    readout: eqx.AbstractVar[eqx.nn.Linear]
+    tau: eqx.AbstractVar[Float[Array, "*axes"]]  # s
+    noise: eqx.AbstractVar[AbstractNoise]
+    plasticity: eqx.AbstractVar[AbstractPlasticity | None]
+    nonlinearity: eqx.AbstractVar[Callable[[Array], Array]]
+    output_fn: eqx.AbstractVar[Callable[[Array], Array] | None]
+    dt: eqx.AbstractVar[float]
+
+    @abc.abstractmethod
+    def recurrent_input(self, rates: Float[Array, " unit"]) -> Float[Array, " unit"]:
+        """Return what units receive from one another.
+
+        **Arguments:**
+
+        - `rates`: r = f(x).
+        """
+
+    def received_input(self, inputs: Float[Array, " inputs"]) -> Float[Array, " unit"]:
+        """Return what units receive from the inputs, without their bias."""
+        return self.input_weights @ inputs
+
+    def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
+        start = jnp.zeros_like(self.bias)
+        synapses = self.init_synapses(self.nonlinearity(start))
+        return start if synapses is None else LeakyState(start, synapses)
+
+    def step(
+        self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
+    ) -> PyTree[Array]:
+        activation = self.activity(hidden)
+        synapses = hidden.synapses if isinstance(hidden, LeakyState) else None
+        received, synapses = self.step_synapses(synapses, self.nonlinearity(activation))
+        drive = received + self.received_input(inputs) + self.bias
+        leak = self.dt / self.tau
+        noise = self.noise(jnp.zeros_like(activation), key=key)
+        after = activation + leak * (drive - activation) + jnp.sqrt(2 * leak) * noise
+        return after if synapses is None else LeakyState(after, synapses)
+
+    def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
+        """Return the state of the synapses at the start of a trial; None if they have none.
+
+        **Arguments:**
+
+        - `rates`: the rates at the start.
+        """
+        return None if self.plasticity is None else self._keep(self.plasticity.init(rates.size))
+
+    def step_synapses(
+        self, synapses: PyTree[Array], rates: Float[Array, " unit"]
+    ) -> tuple[Float[Array, " unit"], PyTree[Array]]:
+        """Return what units receive from one another at this step, and the state of the synapses.
+
+        **Arguments:**
+
+        - `synapses`: their state one step ago.
+        - `rates`: the rates before the step.
+        """
+        if self.plasticity is None:
+            return self.recurrent_input(rates), None
+        before = synapses.state if isinstance(synapses, UnrecordedState) else synapses
+        after = self.plasticity.step(before, rates, dt=self.dt)
+        if not self.plasticity.trains_through:
+            after = jax.lax.stop_gradient(after)
+        return self.plasticity.transmit(after, self.recurrent_input, rates), self._keep(after)
+
+    def _keep(self, state: PyTree[Array]) -> PyTree[Array]:
+        """Return the state of the plasticity, marked if it is not recorded."""
+        is_recorded = self.plasticity is None or self.plasticity.is_recorded
+        return state if is_recorded else UnrecordedState(state)
+
+    def read_out(self, hidden: PyTree[Array]) -> Float[Array, " output"]:
+        """Return the readout of the rates f(x)."""
+        output = self.readout(self.rates(hidden))
+        return output if self.output_fn is None else self.output_fn(output)
+
+    def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+        """Return the activations x."""
+        return hidden.activation if isinstance(hidden, LeakyState) else hidden
+
+    def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
+        """Return the hidden state with other activations x."""
+        return LeakyState(rates, hidden.synapses) if isinstance(hidden, LeakyState) else rates
+
+    def rates(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
+        """Return the rates f(x).
+
+        **Arguments:**
+
+        - `hidden`: the hidden state at one time step.
+        """
+        return self.nonlinearity(self.activity(hidden))
+
+    def projections(self) -> dict[str, Projection]:
+        """Return the input weights and the readout. The activity of a unit is its rate f(x)."""
+        received = Projection(
+            where=lambda network: network.input_weights,
+            pre=lambda network, step: step.received,
+            post=lambda network, step: network.rates(step.after),
+            where_bias=lambda network: network.bias,
+        )
+        readout = Projection(
+            where=lambda network: network.readout.weight,
+            pre=lambda network, step: network.rates(step.after),
+            post=lambda network, step: network.read_out(step.after),
+            where_bias=lambda network: network.readout.bias,
+        )
+        return {"input": received, "readout": readout}
+
+    def check_dt(self, dt: float) -> None:
+        check_same_dt(dt, self.dt, "network", f"To move the network there: network.with_dt({dt}).")
+
+    def with_dt(self: LeakyType, dt: float) -> LeakyType:
+        """Return the network for another time step (s), of one model or of an ensemble.
+
+        With the leak a = dt / tau, an uncoupled unit keeps the fraction (1 - a)^(t / dt) of its activation
+        for a time t, and fluctuates with variance s^2 / (1 - a / 2) for `noise_std` s (the stationary
+        variance of a first-order autoregression; Box & Jenkins, Time Series Analysis, section 3.2). Both are
+        kept exactly: a' = 1 - (1 - a)^(dt' / dt), tau' = dt' / a', s'^2 = s^2 (1 - a' / 2) / (1 - a / 2). So
+        are the fixed points of the coupled network; how it moves between them differs in the order of dt.
+        """
+        check_number("dt", dt)
+        check_positive("dt", dt)
+        if not is_traced(self.tau) and np.any(np.asarray(self.tau) < self.dt * (1 - 1e-6)):
+            raise ValueError(
+                f"`tau` must be at least dt = {self.dt} s to be moved, got {short_repr(self.tau)} s."
+            )
+        if self.bias.ndim > 1:
+            return eqx.filter_vmap(lambda network: network.with_dt(dt))(self)
+        if type(self.noise) not in (GaussianNoise, NoNoise):
+            raise ValueError(
+                f"`noise` must be Gaussian to be moved to another dt, got {kind_of(self.noise)}."
+            )
+        leak = self.dt / self.tau
+        moved = 1 - (1 - leak) ** (dt / self.dt)
+        noise = self.noise
+        if isinstance(noise, GaussianNoise):
+            noise = GaussianNoise(noise.std * jnp.sqrt((1 - moved / 2) / (1 - leak / 2)))
+        return replace_fields(self, tau=dt / moved, noise=noise, dt=plain_number(dt))
+
+
+def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
+    """Check the arguments that leaky networks share."""
+    check_one_or_each("tau", tau, n_units, "units")
+    check_positive("tau", tau)
+    check_number("dt", dt)
+    check_positive("dt", dt)
+    check_function("nonlinearity", nonlinearity, "jnp.tanh")
+    if not is_traced(tau) and np.any(dt > np.asarray(tau)):
+        raise ValueError(f"`dt` must not exceed tau = {short_repr(tau)} s, got {dt} s.")
+
+
+def check_plasticity(plasticity: Any, n_units: int) -> AbstractPlasticity | None:
+    """Return the plasticity of a leaky network, None for none, which must fit its number of units."""
+    if plasticity is not None:
+        check_instance(
+            "plasticity", plasticity, AbstractPlasticity, "None or one such as ShortTermPlasticity"
+        )
+        plasticity.init(n_units)
+    return plasticity

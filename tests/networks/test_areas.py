@@ -1,0 +1,179 @@
+"""Networks of several areas: what is connected, with which signs and delays, and that training keeps it."""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from relay import DT
+
+import popsim
+from popsim import interventions, losses, training
+from popsim.networks import AreaRNN, Areas, FastWeights, LeakyRNN, Sparse
+
+KEY = jax.random.key(3)
+SIZES = {"PMd": 10, "M1": 8}
+FORWARD, BACK = ("PMd", "M1"), ("M1", "PMd")
+CONNECTIONS = {FORWARD: Sparse(0.3), BACK: Sparse(0.2, from_excitatory=True)}
+INPUTS = {"target": 2, "proprioception": 3}
+PMD, M1 = slice(0, 10), slice(10, 18)
+
+
+def plan(**changes):
+    options = {
+        "connections": CONNECTIONS,
+        "excitatory": 0.8,
+        "inputs": {"PMd": ["target"], "M1": ["proprioception"]},
+        "outputs": "M1",
+    }
+    return Areas(SIZES, **(options | changes))
+
+
+def build(areas, inputs=INPUTS, **options):
+    return AreaRNN(areas, inputs, 2, tau=0.05, dt=DT, key=KEY, **options)
+
+
+def test_connections_are_those_of_the_plan():
+    network = build(plan())
+    weights = np.asarray(network.recurrent_weights)
+    assert np.all((weights[M1, PMD] != 0).sum(axis=1) == 3)  # .3 of 10
+    assert np.all((weights[PMD, M1] != 0).sum(axis=1) == 2)  # .2 of 6 excitatory ones, rounded up
+    assert np.all(weights[PMD, M1][:, 6:] == 0)
+    signs = np.repeat([1, -1, 1, -1], [8, 2, 6, 2])
+    assert np.all(weights * signs >= 0)
+    np.testing.assert_allclose(weights.sum(axis=1), 0, atol=1e-5)
+    assert np.max(np.abs(np.linalg.eigvals(weights))) == pytest.approx(0.9, rel=1e-4)
+    received = np.asarray(network.input_weights) != 0
+    assert np.all(received[PMD] == [1, 1, 0, 0, 0])
+    assert np.all(received[M1] == [0, 0, 1, 1, 1])
+    groups = network.unit_groups()
+    assert groups["M1 excitatory"].tolist() == [*range(10, 16)]
+    assert [*groups] == [f"{area}{kind}" for area in SIZES for kind in ("", " excitatory", " inhibitory")]
+
+
+def test_a_step_is_that_of_a_leaky_network_with_the_weights_of_the_areas(float64):
+    network = build(plan(), noise_std=0.1)
+    leaky = LeakyRNN(5, 18, 2, tau=0.05, dt=DT, noise_std=0.1, key=KEY)
+    names = ("recurrent_weights", "input_weights", "bias", "readout")
+    leaky = eqx.tree_at(lambda n: [getattr(n, x) for x in names], leaky, [getattr(network, x) for x in names])
+    leaky = eqx.tree_at(lambda n: n.readout.weight, leaky, replace_fn=lambda w: w.at[:, :10].set(0))
+    inputs, hidden = jax.random.normal(KEY, (5,)), jax.random.normal(KEY, (18,))
+    after = network.step(inputs, hidden, key=KEY)
+    np.testing.assert_allclose(after, leaky.step(inputs, hidden, key=KEY), rtol=1e-12)
+    np.testing.assert_allclose(network.read_out(after), leaky.read_out(after), rtol=1e-12)
+
+
+def test_what_an_area_sends_arrives_after_its_delay(float64):
+    delays = {FORWARD: 0.03, BACK: 0.01, ("M1", "M1"): 0.02}
+    network = build(plan(delays=delays))
+    weights, received = np.asarray(network.recurrent_weights), np.asarray(network.input_weights)
+    inputs = np.asarray(jax.random.normal(KEY, (12, 5)))
+    hidden, activations = network.init(key=KEY), [np.zeros(18)]
+    back = {FORWARD: 3, BACK: 1, ("M1", "M1"): 2, ("PMd", "PMd"): 0}
+    units = {"PMd": PMD, "M1": M1}
+    for t, row in enumerate(inputs):
+        hidden = network.step(jnp.asarray(row), hidden, key=KEY)
+        drive = received @ row - activations[t]
+        for (source, target), steps in back.items():
+            sent = np.tanh(activations[max(0, t - steps)])
+            drive[units[target]] += weights[units[target], units[source]] @ sent[units[source]]
+        activations.append(activations[t] + DT / 0.05 * drive)
+        np.testing.assert_allclose(network.activity(hidden), activations[-1], rtol=1e-12, atol=1e-14)
+    moved = network.with_dt(0.005)
+    assert moved.init(key=KEY).synapses.values.shape == (6, 18)
+    with pytest.raises(ValueError, match="must be a whole number of time steps of 0.004 s, got 0.03 s"):
+        network.with_dt(0.004)
+
+
+def test_an_ensemble_trains_keeps_its_areas_and_names_its_units():
+    task = popsim.tasks.PerceptualDecision(dt=0.02)
+    inputs = popsim.senses.network_input_names(task.validation_trials())
+    areas = Areas(
+        SIZES, connections=CONNECTIONS, delays={FORWARD: 0.04}, excitatory=0.8, inputs={"PMd": [*inputs]}
+    )
+    silenced = interventions.SilenceUnits(units="PMd")
+    stimulated = interventions.UnitInput(units="M1")
+
+    def model_of(*, density, key):
+        changed = {**areas.connections, FORWARD: Sparse(density)}
+        own = Areas(SIZES, connections=changed, delays=areas.delays, excitatory=0.8, inputs=areas.inputs)
+        network = AreaRNN(own, inputs, 2, dt=0.02, key=key)
+        return popsim.NetworkModel(network, (silenced, stimulated), dt=0.02)
+
+    ensemble = popsim.build_members(model_of, popsim.member_grid(1, density=[0.2, 0.6]), key=KEY)
+    before = np.asarray(ensemble.network.recurrent_weights)
+    assert (before[:, M1, PMD] != 0).sum(axis=2).tolist() == [[2] * 8, [6] * 8]
+    cost = 1.0 * task.loss + 1e-3 * losses.HiddenActivity(units="M1")
+    trained, history = training.TaskTrainer(training.adam(1e-2))(
+        dataclasses.replace(task, loss=cost),
+        ensemble,
+        where_train=lambda model: model.network,
+        n_batches=3,
+        batch_size=4,
+        key=KEY,
+        ensembled=True,
+    )
+    after = np.asarray(trained.network.recurrent_weights)
+    assert np.any(after != before)
+    assert np.array_equal(after == 0, before == 0)
+    signs = np.repeat([1, -1, 1, -1], [8, 2, 6, 2])
+    assert np.all(after * signs >= 0)
+
+
+def test_names_select_units_of_losses_and_interventions():
+    network = build(plan())
+    silenced, stimulated = interventions.SilenceUnits(units="PMd"), interventions.UnitInput(units="M1")
+    model = popsim.NetworkModel(network, (silenced, stimulated), dt=DT)
+    trial = popsim.Trial(
+        init=(),
+        inputs={"proprioception": jnp.ones((6, 3)), "target": jnp.ones((6, 2))},
+        targets=(),
+        timeline=popsim.Timeline(dt=DT, n_steps=6),
+        interventions={
+            "silence units": popsim.trial.InterventionSchedule(jnp.ones(10), jnp.ones(6, bool)),
+            "unit input": popsim.trial.InterventionSchedule(5 * jnp.ones(8), jnp.ones(6, bool)),
+        },
+    )
+    states = popsim.simulate(model, trial, key=KEY)
+    assert np.all(np.asarray(states.network.hidden)[:, PMD] == 0)
+    assert np.min(states.network.hidden[-1, M1]) > 0.5
+    cost = losses.HiddenActivity(units="M1")(states, trial, model)
+    np.testing.assert_allclose(cost, np.sum(np.asarray(states.network.hidden)[:, M1] ** 2), rtol=1e-5)
+    wrong = popsim.NetworkModel(network, (interventions.SilenceUnits(units="PMv"),), dt=DT)
+    with pytest.raises(ValueError, match="must be the name of a group of units.*Perhaps you meant PMd"):
+        popsim.simulate(wrong, trial, key=KEY)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"sizes": {"PMd": 0}}, r"`sizes\['PMd'\]` must be a positive"),
+        ({"connections": {("PMd", "M2"): Sparse()}}, "`connections` must name areas, PMd, M1, got 'M2'"),
+        ({"connections": {("PMd", "M1"): np.ones((10, 8), bool)}}, r"of shape \(8, 10\)"),
+        ({"delays": {FORWARD: 0.02}, "connections": None}, "`delays` must be of areas that `connections`"),
+        ({"excitatory": 1.5}, "must be from zero to one, got 1.5"),
+        ({"excitatory": 1.0}, "`excitatory` must leave units of both kinds"),
+        ({"excitatory": None}, "`excitatory` must be given for connections with `from_excitatory`"),
+        ({"outputs": "V1"}, "`outputs` must name areas, PMd, M1, got 'V1'"),
+        ({"inputs": {"PMd": "target"}}, r"`inputs\['PMd'\]` must be a list of names of inputs"),
+    ],
+)
+def test_bad_plans(arguments, message):
+    options = {"sizes": SIZES, "connections": CONNECTIONS, "excitatory": 0.8} | arguments
+    with pytest.raises(ValueError, match=message):
+        Areas(options.pop("sizes"), **options)
+
+
+def test_bad_networks():
+    with pytest.raises(ValueError, match="whole number of time steps of 0.01 s, got 0.025 s"):
+        build(plan(delays={FORWARD: 0.025}))
+    with pytest.raises(ValueError, match=r"`inputs\['PMd'\]` must name inputs of the network.*meant target"):
+        build(plan(inputs={"PMd": ["targets"]}))
+    with pytest.raises(ValueError, match="`plasticity` must be None for areas with delays"):
+        build(plan(delays={FORWARD: 0.02}), plasticity=FastWeights(0.2, 1.0))
+    with pytest.warns(UserWarning, match="leaves units of 'M1' without any input from 'PMd'"):
+        build(plan(connections={FORWARD: np.zeros((8, 10), bool)}))
+    with pytest.warns(UserWarning, match="leaves the inputs proprioception without an area"):
+        build(plan(inputs={"PMd": ["target"]}))
