@@ -52,7 +52,7 @@ NOT_PURE = {
     "a table for people, from trials that are drawn": "describe_task",
     SETTINGS: """
         member_grid
-        networks: register_network
+        networks: identity_weights per_gate register_network spectral_weights
         tasks: phase_batches register_task
         training: every_nth_batch log_spaced_batches
         training.constraints: dale_signs
@@ -317,6 +317,12 @@ PURE = {
     "n_network_inputs": lambda x: popsim.n_network_inputs(trials(x), model(x).plant, model(x).channels),
     "networks.build_network": lambda x: scaled(
         popsim.networks.build_network("tanh", 2, 3, 1, dt=DT, key=key(x)), x
+    ),
+    "networks.draw_weights": lambda x: popsim.networks.draw_weights(
+        model(x).network,
+        lambda network: network.cell.weight_hh,
+        popsim.networks.per_gate(popsim.networks.spectral_weights(x)),
+        key=key(x),
     ),
     "networks.dale_weights": lambda x: x * popsim.networks.dale_weights([1.0, 1.0, -1.0, -1.0], key=key(x)),
     "networks.unit_activity": lambda x: popsim.networks.unit_activity(
