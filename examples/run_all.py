@@ -26,6 +26,7 @@ SCRIPTS = (
     "context_integration",
     "flip_flop",
     "flip_flop_fixed_points",
+    "chaos",
 )
 
 

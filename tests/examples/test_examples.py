@@ -64,6 +64,7 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
 @pytest.mark.parametrize(
     ("name", "n_gates", "n_controls"),
     [
+        ("chaos", 14, 5),
         ("context_integration", 12, 24),
         ("flip_flop", 12, 12),
         ("force_field", 37, 26),
@@ -71,7 +72,7 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
         ("weight_change", 13, 10),
     ],
 )
-def test_trained_networks_pass_in_the_short_form_of_a_figure(name, n_gates, n_controls, tmp_path):
+def test_networks_pass_in_the_short_form_of_a_figure(name, n_gates, n_controls, tmp_path):
     run_short_form(name, n_gates, n_controls, tmp_path)
     if name == "flip_flop":
         run_short_form("flip_flop_fixed_points", 26, 10, tmp_path)  # of these networks
