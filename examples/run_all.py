@@ -27,6 +27,7 @@ SCRIPTS = (
     "flip_flop",
     "flip_flop_fixed_points",
     "chaos",
+    "low_rank_dynamics",
 )
 
 
