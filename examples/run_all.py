@@ -28,6 +28,7 @@ SCRIPTS = (
     "flip_flop_fixed_points",
     "chaos",
     "low_rank_dynamics",
+    "balanced_spectrum",
 )
 
 

@@ -51,6 +51,7 @@ def test_lqr_reaching_runs_in_its_short_form(tmp_path):
         ("oja", 52, 20),
         ("hopfield", 14, 2),
         ("inertial_anisotropy", 24, 2),
+        ("balanced_spectrum", 14, 5),
     ],
 )
 def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n_controls, tmp_path):
