@@ -26,6 +26,9 @@ SCRIPTS = (
     "context_integration",
     "flip_flop",
     "flip_flop_fixed_points",
+    "chaos",
+    "low_rank_dynamics",
+    "balanced_spectrum",
 )
 
 

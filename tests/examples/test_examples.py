@@ -51,6 +51,7 @@ def test_lqr_reaching_runs_in_its_short_form(tmp_path):
         ("oja", 52, 20),
         ("hopfield", 14, 2),
         ("inertial_anisotropy", 24, 2),
+        ("balanced_spectrum", 14, 5),
     ],
 )
 def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n_controls, tmp_path):
@@ -64,6 +65,8 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
 @pytest.mark.parametrize(
     ("name", "n_gates", "n_controls"),
     [
+        ("chaos", 14, 5),
+        ("low_rank_dynamics", 19, 20),
         ("context_integration", 12, 24),
         ("flip_flop", 12, 12),
         ("force_field", 37, 26),
@@ -71,7 +74,7 @@ def test_a_figure_passes_its_gates_and_its_controls_fail_theirs(name, n_gates, n
         ("weight_change", 13, 10),
     ],
 )
-def test_trained_networks_pass_in_the_short_form_of_a_figure(name, n_gates, n_controls, tmp_path):
+def test_networks_pass_in_the_short_form_of_a_figure(name, n_gates, n_controls, tmp_path):
     run_short_form(name, n_gates, n_controls, tmp_path)
     if name == "flip_flop":
         run_short_form("flip_flop_fixed_points", 26, 10, tmp_path)  # of these networks

@@ -1,0 +1,66 @@
+"""Networks of low rank at rest and in trials against limits and simulated networks."""
+
+import numpy as np
+import pytest
+
+low_rank = pytest.importorskip("references.low_rank_dynamics", reason="examples/ is not beside the tests")
+
+
+def vectors(n_units, overlap, seed=0):
+    """m and n with n'm = overlap N and |m|^2 = N, exactly."""
+    m, other = np.random.default_rng(seed).standard_normal((2, n_units))
+    m *= n_units**0.5 / np.linalg.norm(m)
+    return m, overlap * m + other - (other @ m) / n_units * m
+
+
+def settle(weights, start, n_steps=300, leak=0.3):
+    x = start
+    for _ in range(n_steps):
+        x = x + leak * (weights(np.tanh(x)) - x)
+    return x
+
+
+def test_the_variance_near_an_overlap_of_one_and_of_a_large_one():
+    assert low_rank.variance_at_rest(1.0) == 0
+    assert low_rank.variance_at_rest(1.001) == pytest.approx(1 - 1 / 1.001, rel=0.01)  # <tanh'> = 1 - D
+    assert low_rank.variance_at_rest(15.0) == pytest.approx(2 * 15.0**2 / np.pi, rel=0.01)  # tanh = sign
+
+
+@pytest.mark.parametrize("overlap", [0.8, 1.2, 3.0])
+def test_kappa_without_a_random_part_is_exact(overlap):
+    m, n = vectors(300, overlap)
+    x = settle(lambda rates: m * (n @ rates) / 300, m, n_steps=600)
+    assert low_rank.exact_kappa(m, n) == pytest.approx(m @ x / 300, abs=1e-9)
+
+
+def test_a_simulated_network_with_a_random_part_rests_where_the_theory_says():
+    n_units, overlap, gain = 1500, 2.0, 0.8
+    m, n = vectors(n_units, overlap)
+    random = np.random.default_rng(1).standard_normal((n_units, n_units)) / n_units**0.5
+    x = settle(lambda rates: m * (n @ rates) / n_units + gain * random @ rates, m, n_steps=100)
+    assert np.mean(n * np.tanh(x)) == pytest.approx(low_rank.kappa_at_rest(overlap, gain), rel=0.04)
+    assert np.mean(x**2) == pytest.approx(low_rank.variance_at_rest(overlap), rel=0.08)
+    assert low_rank.kappa_at_rest(overlap, 0.0) == low_rank.variance_at_rest(overlap) ** 0.5
+    assert np.isnan(low_rank.kappa_at_rest(1.2, 2.0))  # the random part alone has a larger variance
+
+
+def test_the_reduction_has_the_outputs_of_the_whole_network():
+    rng, n_units, leak = np.random.default_rng(0), 40, 0.4
+    left, right = 3 * rng.standard_normal((2, n_units, 2))
+    network = low_rank.LowRankNetwork(
+        left=left,
+        right=right,
+        input_weights=rng.standard_normal((n_units, 3)),
+        bias=rng.standard_normal(n_units),
+        readout=rng.standard_normal((2, n_units)),
+        output_bias=rng.standard_normal(2),
+        leak=leak,
+    )
+    inputs = rng.standard_normal((5, 30, 3))
+    x, outputs = np.zeros((5, n_units)), []
+    for t in range(30):
+        received = np.tanh(x) @ (left @ right.T / n_units).T
+        x = x + leak * (received + inputs[:, t] @ network.input_weights.T + network.bias - x)
+        outputs.append(np.tanh(x) @ network.readout.T + network.output_bias)
+    _, reduced = network.latent_course(inputs)
+    np.testing.assert_allclose(reduced, np.stack(outputs, axis=1), atol=1e-11)
