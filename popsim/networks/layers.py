@@ -13,7 +13,7 @@ from popsim._checks import WholeNumber, check_positive_int, kind_of
 from popsim._plain_values import plain_number
 from popsim.networks.base import AbstractNetwork, check_function, check_network
 from popsim.networks.wrapper import AbstractNetworkWrapper
-from popsim.randomness import key_stream
+from popsim.randomness import key_stream, seed_key
 
 __all__ = ["EncodedNetwork", "StackedNetwork"]
 
@@ -103,7 +103,7 @@ class StackedNetwork(AbstractNetwork):
 
 
 def _activity_at_start(network: AbstractNetwork) -> Float[Array, " unit"]:
-    return network.activity(network.init(key=jax.random.key(0)))
+    return network.activity(network.init(key=seed_key(0)))
 
 
 class EncodedNetwork(AbstractNetworkWrapper):

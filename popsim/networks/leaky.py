@@ -41,6 +41,11 @@ class LeakyState(eqx.Module):
     synapses: PyTree[Array]
 
 
+def activation_of(hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
+    """Return the activations x of a hidden state."""
+    return hidden.activation if isinstance(hidden, LeakyState) else hidden
+
+
 class AbstractLeakyNetwork(AbstractNetwork):
     """Base class of leaky rate networks: tau dx/dt = -x + (what units send) + W_in u + b + noise.
 
@@ -79,7 +84,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
     def step(
         self, inputs: Float[Array, " inputs"], hidden: PyTree[Array], *, key: Key[Array, ""]
     ) -> PyTree[Array]:
-        activation = self.activity(hidden)
+        activation = activation_of(hidden)
         synapses = hidden.synapses if isinstance(hidden, LeakyState) else None
         received, synapses = self.step_synapses(synapses, self.nonlinearity(activation))
         drive = received + self.received_input(inputs) + self.bias
@@ -127,11 +132,13 @@ class AbstractLeakyNetwork(AbstractNetwork):
 
     def activity(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the activations x."""
-        return hidden.activation if isinstance(hidden, LeakyState) else hidden
+        return hidden.activation if isinstance(hidden, LeakyState) else super().activity(hidden)
 
     def with_activity(self, hidden: PyTree[Array], rates: Float[Array, " unit"]) -> PyTree[Array]:
         """Return the hidden state with other activations x."""
-        return LeakyState(rates, hidden.synapses) if isinstance(hidden, LeakyState) else rates
+        if isinstance(hidden, LeakyState):
+            return LeakyState(rates, hidden.synapses)
+        return super().with_activity(hidden, rates)
 
     def rates(self, hidden: PyTree[Array]) -> Float[Array, " unit"]:
         """Return the rates f(x).
@@ -140,7 +147,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
 
         - `hidden`: the hidden state at one time step.
         """
-        return self.nonlinearity(self.activity(hidden))
+        return self.nonlinearity(activation_of(hidden))
 
     def projections(self) -> dict[str, Projection]:
         """Return the input weights and the readout. The activity of a unit is its rate f(x)."""

@@ -156,6 +156,12 @@ class Counting(popsim.networks.LeakyRNN):
     def read_out(self, hidden):
         return super().read_out(hidden[0])
 
+    def activity(self, hidden):
+        return hidden[0]
+
+    def with_activity(self, hidden, rates):
+        return rates, hidden[1]
+
 
 def test_a_number_in_the_state_is_no_array_of_it(as_users_run):
     def build_counting(key):

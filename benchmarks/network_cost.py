@@ -1,0 +1,152 @@
+"""What each network costs in a training, beside a plain JAX scan of the same steps.
+
+    python benchmarks/network_cost.py [--members 4]
+
+Both train by back-propagation and Adam on the same trials of one batch: 64 trials of 100 steps, 64 units, 10
+inputs and 2 outputs, without a body and without noise. The plain program calls the network's own `step` and
+`read_out` in one `jax.lax.scan`, under `vmap` over trials and members. They take turns in one process;
+medians of turns, in CPU time, on one core.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+import popsim
+from popsim import networks, training
+from popsim.networks import NETWORKS, build_network
+
+N_INPUTS, N_UNITS, N_OUTPUTS, N_TRIALS, N_STEPS, DT = 10, 64, 2, 64, 100, 0.01
+KEY = jax.random.key(0)
+
+
+def squared_output(states, trial, model):
+    """The mean square of the output."""
+    return jnp.mean(states.network.output**2)
+
+
+class Noise(popsim.AbstractTask):
+    """Put out nothing while the inputs are white noise."""
+
+    loss: popsim.Loss = eqx.field(
+        default_factory=lambda: 1.0 * popsim.FunctionTerm("squared output", squared_output)
+    )
+
+    def trial(self, *, batch, key):
+        return popsim.Trial(
+            init=(),
+            inputs=jax.random.normal(key, (N_STEPS, N_INPUTS)),
+            targets=(),
+            timeline=popsim.Timeline(dt=DT, n_steps=N_STEPS),
+        )
+
+    def validation_trials(self):
+        return popsim.sample_trials(self, 2, batch=0, key=KEY)
+
+
+def build(name: str, *, key: jax.Array) -> networks.AbstractNetwork:
+    """One of the registered networks, or fast weights, which have a number for each connection."""
+    if name == "fast weights":
+        plasticity = networks.FastWeights(0.2, 1.0)
+        return networks.LeakyRNN(N_INPUTS, N_UNITS, N_OUTPUTS, dt=DT, plasticity=plasticity, key=key)
+    return build_network(name, N_INPUTS, N_UNITS, N_OUTPUTS, dt=DT, key=key)
+
+
+def with_popsim(ensemble: popsim.NetworkModel, n_batches: int) -> float:
+    """CPU seconds of a training after it has been compiled."""
+    began = {}
+    training.TaskTrainer(training.adam(1e-3))(
+        Noise(),
+        ensemble,
+        n_batches,
+        N_TRIALS,
+        lambda model: model.network,
+        ensembled=True,
+        log_step=10**6,
+        disable_tqdm=True,
+        on_begin=lambda _: began.update(at=time.process_time()),
+        key=KEY,
+    )
+    return time.process_time() - began["at"]
+
+
+def plain_program(ensemble: popsim.NetworkModel) -> Callable[[int], float]:
+    """A function that trains for some batches with plain JAX and returns the CPU seconds."""
+    network = ensemble.network
+    learned, rest = eqx.partition(network, popsim.is_parameter(network))
+    optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
+
+    def loss_of(learned, rest, inputs):
+        network = eqx.combine(learned, rest)
+
+        def of_trial(inputs):
+            def step(hidden, row):
+                hidden = network.step(row, hidden, key=KEY)
+                return hidden, network.read_out(hidden)
+
+            return jnp.mean(jax.lax.scan(step, network.init(key=KEY), inputs)[1] ** 2)
+
+        return jnp.mean(jax.vmap(of_trial)(inputs))
+
+    def batch(carry, key):
+        learned, slots = carry
+        n_members = popsim.n_members(ensemble)
+        inputs = jax.random.normal(key, (n_members, N_TRIALS, N_STEPS, N_INPUTS))
+        gradients = eqx.filter_vmap(eqx.filter_grad(loss_of))(learned, rest, inputs)
+        updates, slots = eqx.filter_vmap(optimizer.update)(gradients, slots, learned)
+        return (eqx.apply_updates(learned, updates), slots), None
+
+    slots = eqx.filter_vmap(optimizer.init)(learned)
+    loop = jax.jit(lambda keys: jax.lax.scan(batch, (learned, slots), keys)[0][0])
+
+    def train(n_batches: int) -> float:
+        began = time.process_time()
+        jax.block_until_ready(loop(jax.random.split(KEY, n_batches)))
+        return time.process_time() - began
+
+    return train
+
+
+def main() -> None:
+    """Measure, and print a row for each network."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--members", type=int, default=4)
+    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--networks", nargs="+", default=[*NETWORKS, "fast weights"])
+    arguments = parser.parse_args()
+    short, long = 2, 22
+    print(f"{'network':14}{'popsim ms':>11}{'plain ms':>11}{'ratio':>8}   least to most")
+    for name in arguments.networks:
+        ensemble = popsim.make_ensemble(
+            lambda key, name=name: popsim.NetworkModel(build(name, key=key), dt=DT),
+            arguments.members,
+            key=KEY,
+        )
+        plain = plain_program(ensemble)
+        plain(short), plain(long)  # compiled for each number of batches
+        pairs = []
+        for turn in range(arguments.turns + 1):
+            of_popsim = with_popsim(ensemble, long) - with_popsim(ensemble, short)
+            of_plain = plain(long) - plain(short)
+            if turn:
+                pairs.append((of_popsim / (long - short), of_plain / (long - short)))
+        ratios = sorted(ours / theirs for ours, theirs in pairs)
+        ours, theirs = (1e3 * statistics.median(times) for times in zip(*pairs, strict=True))
+        print(
+            f"{name:14}{ours:11.1f}{theirs:11.1f}{statistics.median(ratios):8.2f}   "
+            f"{ratios[0]:.2f} to {ratios[-1]:.2f}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
