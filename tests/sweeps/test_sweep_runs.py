@@ -105,7 +105,7 @@ def test_the_summary_has_a_row_for_each_member(trained):
     opened = open_sweep(trained)
     summary = opened.summary()
     assert len(summary) == SWEEP.n_members == 24 and set(summary["state"]) == {"finished"}
-    assert summary["result_tau_ms"].notna().all() and (summary["frozen_from"] == -1).all()
+    assert summary["result_tau_ms"].notna().all() and summary["frozen_from"].isna().all()
     assert len(summary.query("result_tau_ms > 0 and rate == 0.01")) == 12
     assert summary.attrs["titles"] == {"result_tau_ms": "tau (ms)"}
     assert all(name.isidentifier() for name in summary.columns)
