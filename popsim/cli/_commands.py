@@ -40,7 +40,8 @@ class Resume:
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
     tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run"""
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run, or of
+    each cell of a sweep"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
@@ -53,9 +54,8 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, print_trained_sweep
 
-            if self.tensorboard:
-                raise ValueError("`tensorboard` must be given for a run, not for a sweep.")
-            engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
+            names = ("devices", "without_lock", "tensorboard", "quiet")
+            engine = Engine(**{name: getattr(self, name) for name in names})
             print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)

@@ -38,6 +38,7 @@ from popsim.sweeps.making import check_sweep
 from popsim.sweeps.overview import read_sweep_overview
 from popsim.sweeps.sweep_config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.tables import plan_table, sweep_table
+from popsim.training.observers import check_tensorboard
 
 SweepPath = Annotated[
     tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP", help="the folder of the sweep")
@@ -63,6 +64,8 @@ class Engine:
     cell that has begun as many as before"""
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
@@ -71,12 +74,14 @@ class Engine:
         for name in ("scheduler", "workers"):
             if self.on is None and (value := getattr(self, name)) is not None:
                 raise ValueError(f"`{name}` must be given with --on dask only, got {value}.")
+        if self.tensorboard:
+            check_tensorboard()
 
     @property
     def cell_options(self) -> dict[str, Any]:
-        """The options of `run_cell` for the devices and the disk."""
+        """The options of `run_cell` for the devices, the disk and TensorBoard."""
         devices = {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
-        return {**devices, "without_lock": self.without_lock}
+        return {**devices, "without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
 
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
         """Train cells of a sweep, by default those that are not finished.
@@ -98,6 +103,7 @@ class Engine:
 
                     options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
                     options |= {"devices": self.devices, "without_lock": self.without_lock}
+                    options |= {"enable_tensorboard": self.tensorboard}
                     options |= {"quiet": self.quiet, "stop": stop, "tell": tell}
                     return run_on_dask(path, cells, **options)
                 options = self.cell_options
