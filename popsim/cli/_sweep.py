@@ -2,7 +2,6 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +10,7 @@ from tqdm import tqdm
 
 from popsim._text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
+from popsim.cli._damage import print_damage, refuse_damaged
 from popsim.cli._train import (
     EXIT_CODE,
     as_experiment,
@@ -22,7 +22,6 @@ from popsim.cli._train import (
 )
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
 from popsim.experiments.experiment import HELP
-from popsim.store import CorruptDataError
 from popsim.sweeps import (
     OpenedSweep,
     Sweep,
@@ -328,7 +327,9 @@ def print_sweep(path: Path, *, verify: bool) -> None:
         glance = read_sweep_overview(folder)
         print(glance)
         problems = glance.verify() if verify else glance.problems
-        _refuse_damaged(path, {_cell_name(folder, number): text for number, text in problems.items()}, verify)
+        damage = {_cell_name(folder, number): text for number, text in problems.items()}
+        print_damage(damage, verified=verify)
+        refuse_damaged(path, damage)
         return
     has_index = folder.index.exists()
     damage = verify_sweep(path) if verify else {}  # before the index is made again
@@ -344,7 +345,8 @@ def print_sweep(path: Path, *, verify: bool) -> None:
             damage[name] = opened.problem_of(number)
     if verify and not has_index and folder.index.exists():
         print(f"\n{folder.index.name} was missing: it is made again from the cells")
-    _refuse_damaged(path, damage, verify)
+    print_damage(damage, verified=verify)
+    refuse_damaged(path, damage)
 
 
 def print_sweep_as_json(path: Path, *, verify: bool) -> None:
@@ -356,19 +358,8 @@ def print_sweep_as_json(path: Path, *, verify: bool) -> None:
     damage = {_cell_name(folder, n): text for n, text in (overview.verify() if verify else {}).items()}
     print_json(info_of_sweep(overview) | ({"damage": damage} if verify else {}))
     damage |= {_cell_name(folder, number): text for number, text in overview.problems.items()}
-    if damage:
-        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")
+    refuse_damaged(path, damage)
 
 
 def _cell_name(folder: SweepFolder, number: int) -> str:
     return folder.cell(number).path.relative_to(folder.path).as_posix()
-
-
-def _refuse_damaged(path: Path, damage: Mapping[str, str], verified: bool) -> None:
-    """Print what is damaged, or that nothing is; raise `CorruptDataError` if anything is."""
-    if verified and not damage:
-        print("\nall files are as they were written")
-    for name, problem in damage.items():
-        print(f"DAMAGED: {name}: {problem}")
-    if damage:
-        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")
