@@ -176,7 +176,7 @@ def run_sweep(
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
     _repair(opened)
-    progress = SweepProgress(opened, numbers)
+    progress = SweepProgress(opened, numbers, 1 if devices is None else len(devices))
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     # No patience: while this process waits for a cell, it could train that cell itself.
     options |= {"without_lock": without_lock, "quiet": True, "patience": 0.0, "observers": [progress]}
