@@ -37,6 +37,16 @@ def warn_caller(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
+@functools.cache
+def warn_caller_once(message: str) -> None:
+    """Warn as `warn_caller`, the first time that a process has this to say.
+
+    Python's own filter does not see to that: it forgets what was shown whenever warnings are
+    caught somewhere, as while a program is compiled.
+    """
+    warn_caller(message)
+
+
 def check_arguments(call: str, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> None:
     """Raise `TypeError`, naming the call, unless a function takes the arguments."""
     signature = inspect.signature(function)

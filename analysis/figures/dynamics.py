@@ -18,14 +18,10 @@ KIND_COLORS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7")
 KIND_MARKERS = ("o", "^", "s", "*", "D")
 
 
-LEGEND = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 2, "handletextpad": 0.2}
-LEGEND |= {"columnspacing": 1, "borderaxespad": 0}
-
-
-def kind_label(kind: int, stable: str = "stable points") -> str:
+def kind_label(kind: int) -> str:
     """Return the legend label of a kind, the number of unstable directions capped at the last colour."""
     if kind == 0:
-        return stable
+        return "stable"
     return f"{kind} or more unstable" if kind == len(KIND_COLORS) - 1 else f"{kind} unstable"
 
 
@@ -36,6 +32,24 @@ def iterate_kinds(
     shown = np.minimum(n_unstable, len(KIND_COLORS) - 1)
     for kind in np.unique(shown).tolist():
         yield kind, shown == kind, KIND_COLORS[kind]
+
+
+def _draw_kind_legend(ax: Axes) -> None:
+    """Draw the legend above the axes, in a single row unless kinds are many, else from left to right."""
+    handles, labels = ax.get_legend_handles_labels()
+    n_columns = len(handles) if len(handles) < len(KIND_COLORS) else 3
+    by_column = [place for column in range(n_columns) for place in range(column, len(handles), n_columns)]
+    ax.legend(
+        [handles[place] for place in by_column],
+        [labels[place] for place in by_column],
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=n_columns,
+        handlelength=1,
+        handletextpad=0.2,
+        columnspacing=0.8,
+        borderaxespad=0,
+    )
 
 
 def draw_fixed_points(
@@ -66,11 +80,10 @@ def draw_fixed_points(
     solid = {"depthshade": False} if n_dimensions == 3 else {}
     for kind, is_kind, color in iterate_kinds(n_unstable):
         look: Any = {"s": 26 if KIND_MARKERS[kind] == "*" else 12, "marker": KIND_MARKERS[kind], **solid}
-        label = kind_label(kind, "stable")
-        ax.scatter(*points[is_kind].T, color=color, linewidths=0, zorder=3, label=label, **look)
+        ax.scatter(*points[is_kind].T, color=color, linewidths=0, zorder=3, label=kind_label(kind), **look)
     for number, letter in enumerate("xyz"[:n_dimensions], start=1):
         ax.set(**{f"{letter}label": f"component {number}"})
-    ax.legend(**LEGEND)
+    _draw_kind_legend(ax)
     return ax
 
 
@@ -98,7 +111,7 @@ def draw_jacobian_eigenvalues(
     extend_limits(ax, x=(-farthest, farthest), y=(-farthest, farthest))
     ax.set(xlabel="real part of eigenvalue", ylabel="imaginary part")
     ax.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
-    ax.legend(**LEGEND)
+    _draw_kind_legend(ax)
     return ax
 
 

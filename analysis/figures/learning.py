@@ -1,5 +1,7 @@
 """Figures of learning."""
 
+from typing import Literal
+
 import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
@@ -21,6 +23,8 @@ __all__ = [
 
 
 MOST_MARKED = 30  # batches with a dot each
+FEWEST_JOINED = 3  # batches that a line joins: between two, it would show a course that nobody measured
+BatchScale = Literal["log", "linear"]
 
 
 def draw_ensemble_band(
@@ -55,9 +59,15 @@ def draw_ensemble_band(
 
 
 def draw_learning_bands(
-    ax: Axes, batch: Batches, curve: LearningCurve, *, label: str = "training", color: str | None = None
+    ax: Axes,
+    batch: Batches,
+    curve: LearningCurve,
+    *,
+    label: str = "training",
+    color: str | None = None,
+    x_scale: BatchScale = "log",
 ) -> Axes:
-    """Draw the mean over members of a loss, with the band of its confidence interval, on logarithmic axes.
+    """Draw the mean over members of a loss, with the band of its confidence interval, on a logarithmic axis.
 
     **Arguments:**
 
@@ -65,22 +75,28 @@ def draw_learning_bands(
     - `curve`: see `popsim.analysis.learning.learning_curve`.
     - `label`: label of this curve.
     - `color`: colour of this curve. The default is the next colour of the axes.
+    - `x_scale`: scale of the axis of batches.
     """
     (line,) = ax.plot(batch + 1, curve.mean, color=color, label=f"{label}, {curve.n_members} members")
     ax.fill_between(batch + 1, curve.low, curve.high, color=line.get_color(), alpha=0.25, linewidth=0)
-    ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    extend_limits(ax, x=(1, float(batch[-1]) + 1))
+    _set_loss_axes(ax, x_scale)
     ax.legend()
     return ax
 
 
 def draw_learning_curves(
-    ax: Axes, batch: Batches, loss: MemberCourses, *, label: str = "training", color: str | None = None
+    ax: Axes,
+    batch: Batches,
+    loss: MemberCourses,
+    *,
+    label: str = "training",
+    color: str | None = None,
+    x_scale: BatchScale = "log",
 ) -> Axes:
-    """Draw loss over training batches: members thin, their geometric mean thick, on logarithmic axes.
+    """Draw loss over training batches: members thin, their geometric mean thick, on a logarithmic axis.
 
     The mean omits members with a loss that is not finite at some batch. It has a dot at each batch if there
-    are at most 30.
+    are at most 30. One or two batches are dots without a line.
 
     **Arguments:**
 
@@ -88,38 +104,60 @@ def draw_learning_curves(
     - `loss`: total loss.
     - `label`: label of this curve.
     - `color`: colour of this curve. The default is the next colour of the axes.
+    - `x_scale`: scale of the axis of batches.
     """
     finite = np.isfinite(loss).all(axis=0)
     mean = np.exp(np.mean(np.log(loss[:, finite]), axis=1))
     name = f"{label}, mean of {finite.sum()} members"
     marker = "." if len(batch) <= MOST_MARKED else ""
     (line,) = ax.plot(batch + 1, mean, color=color, linewidth=1.5, marker=marker, zorder=2.1, label=name)
-    ax.plot(batch + 1, loss, color=line.get_color(), linewidth=0.4, alpha=0.4)
-    ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
-    extend_limits(ax, x=(1, float(batch[-1]) + 1))
+    members = ax.plot(batch + 1, loss, color=line.get_color(), linewidth=0.4, alpha=0.4)
+    if len(batch) < FEWEST_JOINED:
+        line.set(linestyle="")
+        for member in members:
+            member.set(linestyle="", marker=".", markersize=2)
+    _set_loss_axes(ax, x_scale)
     return ax
 
 
-def draw_loss_bands(ax: Axes, batch: Batches, loss: MemberCourses, *, label: str, color: str) -> Axes:
+def draw_loss_bands(
+    ax: Axes,
+    batch: Batches,
+    loss: MemberCourses,
+    *,
+    label: str,
+    color: str,
+    x_scale: BatchScale = "log",
+) -> Axes:
     """Draw loss over training batches: the geometric mean over members, and a band from lowest to highest.
 
     Both omit members with a loss that is not finite at some batch. Call once per ensemble.
 
     **Arguments:**
 
-    - `batch`: numbers of the training batches, from 0.
+    - `batch`: numbers of the training batches, from 0. Of a single one, the band is a line upwards.
     - `loss`: total loss.
     - `label`, `color`: label and colour of this ensemble.
+    - `x_scale`: scale of the axis of batches.
     """
     finite = loss[:, np.isfinite(loss).all(axis=0)].astype(np.float64)
     if finite.size == 0:
         raise ValueError(f"`loss` must be finite for at least one member, got {loss.shape} with none.")
     mean = np.exp(np.mean(np.log(finite), axis=1))
-    marker = "o" if len(batch) == 1 else ""
+    marker, width = ("o", 2) if len(batch) == 1 else ("", 0)
     ax.plot(batch + 1, mean, color=color, marker=marker, markersize=3, label=label)
-    ax.fill_between(batch + 1, finite.min(axis=1), finite.max(axis=1), color=color, alpha=0.2, linewidth=0)
-    ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale="log")
+    low, high = finite.min(axis=1), finite.max(axis=1)
+    ax.fill_between(batch + 1, low, high, color=color, alpha=0.2, linewidth=width)
+    _set_loss_axes(ax, x_scale)
     return ax
+
+
+def _set_loss_axes(ax: Axes, x_scale: BatchScale) -> None:
+    """Label axes of losses, and show the batches from the first, with room for what is drawn at the ends."""
+    ax.set(xlabel="training batch", ylabel="loss", yscale="log", xscale=x_scale)
+    ax.margins(x=0.02)
+    ax.update_datalim([(1.0, 0.0)], updatey=False)
+    ax.autoscale_view()
 
 
 def draw_loss_line(

@@ -102,7 +102,8 @@ def draw_paired_members(
     ax.set_xticks(places, names)
     ax.set(ylabel=label)
     extend_limits(ax, x=(-0.4, n_conditions - 0.6))
-    ax.legend()
+    # Above the axes: with two conditions, every place within them may be that of a line or of an interval.
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
     return ax
 
 
@@ -142,7 +143,7 @@ def draw_member_map(
             )
         ax.legend(handletextpad=0.1)
     if fraction is not None:
-        ax.set_title(f"{100 * fraction:.0f} % of the spread")
+        ax.set_title(f"the map shows {100 * fraction:.0f} % of the spread")
     ax.set_aspect("equal", adjustable="datalim")
     ax.margins(0.15)
     ax.set(xlabel="first dimension of the map", ylabel="second dimension of the map")

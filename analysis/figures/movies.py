@@ -50,17 +50,21 @@ def save_animation(
     if frames_per_second is not None:
         check_positive("frames_per_second", frames_per_second)
     rate = _frame_rate(animation) if frames_per_second is None else frames_per_second
-    suffix = Path(path).suffix
-    if suffix == ".gif" and rate > MOST_GIF_RATE:
-        raise ValueError(
-            f"`frames_per_second` must be at most {MOST_GIF_RATE:g} in a GIF, got {rate:g}: viewers show a "
-            "faster one slowly."
-        )
+    check_frame_rate(Path(path), rate)
     writers = {".gif": _GifWriter, ".mp4": _VideoWriter, ".html": _PageWriter}
     with atomic_file(Path(path)) as partial:
         figure: Any = animation._fig  # pyright: ignore[reportAttributeAccessIssue]
-        animation.save(partial, writer=writers[suffix](rate, Path(path)), dpi=figure.dpi)
+        animation.save(partial, writer=writers[Path(path).suffix](rate, Path(path)), dpi=figure.dpi)
     return Path(path)
+
+
+def check_frame_rate(path: Path, frames_per_second: float) -> None:
+    """Raise `ValueError` if a movie in a file of this format cannot have so many frames per second."""
+    if path.suffix == ".gif" and frames_per_second > MOST_GIF_RATE:
+        raise ValueError(
+            f"`frames_per_second` must be at most {MOST_GIF_RATE:g} in a GIF, got {frames_per_second:g}: "
+            "viewers show a faster one slowly."
+        )
 
 
 def check_movie_path(name: str, path: Path) -> None:

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
-from matplotlib.ticker import NullFormatter
+from matplotlib.ticker import LogFormatter
 
 from popsim.analysis._arrays import AnyArray, Batches, MemberCourses, finite_float64
 from popsim.analysis.figures.style import extend_limits
@@ -99,7 +99,8 @@ def draw_weight_history(
     ax.plot(x, np.nanmedian(y, axis=1), color=color, label=label)
     ax.set(xlabel="training batch", ylabel="distance", xscale="log")
     extend_limits(ax, y=[0])
-    ax.xaxis.set_minor_formatter(NullFormatter())
+    for set_formatter in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
+        set_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
     return ax
 
 

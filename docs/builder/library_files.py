@@ -20,7 +20,8 @@ from public_names import PublicName, first_paragraph, reference_pages
 from reference_files import docstring_text, name_rows, table
 
 import popsim
-from popsim.analysis.figures import draw_task_trials, figure_style, task_trial_rows
+from popsim.analysis.figures import figure_style
+from popsim.cli._tasks import task_figure
 from popsim.experiments import PLANTS
 from popsim.muscles import AbstractActivation, AbstractMuscle, AbstractRigidTendonMuscle
 from popsim.muscles.paths import AbstractMusclePath
@@ -33,7 +34,6 @@ from popsim.task import AbstractTask
 from popsim.task_description import TaskDescription, innermost_task, named_task
 from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, TASKS, task_definition
 from popsim.training import AbstractGradient, AbstractModelUpdate
-from popsim.trial import Trial
 
 N_TRIALS = 3
 """The number of trials that are drawn of each task."""
@@ -138,26 +138,11 @@ def _draw_and_describe(name: str, drawing: Path) -> list[str]:
     task = TASKS[name]()
     description = task.describe()
     drawn = popsim.sample_trials(task, description.n_drawn, batch=LAST_BATCH, key=jax.random.key(0))
-    _draw(jax.tree.map(lambda leaf: leaf[:N_TRIALS], drawn), drawing)
-    return _trial_parts(name, description)
-
-
-def _draw(trials: Trial, path: Path) -> None:
-    n_rows = len(task_trial_rows(trials))
+    figure = task_figure(jax.tree.map(lambda leaf: leaf[:N_TRIALS], drawn))
     with figure_style():
-        figure, axes = plt.subplots(
-            n_rows,
-            N_TRIALS,
-            sharex=True,
-            sharey="row",
-            squeeze=False,
-            figsize=(0.9 + 1.9 * N_TRIALS, 0.9 + 0.85 * n_rows),
-            layout="constrained",
-        )
-        draw_task_trials(axes, trials)
-        figure.align_ylabels(axes[:, 0])
-        figure.savefig(path)
-        plt.close(figure)
+        figure.savefig(drawing)
+    plt.close(figure)
+    return _trial_parts(name, description)
 
 
 def _trial_parts(name: str, description: TaskDescription) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from popsim.analysis.figures import Playback, save_animation
-from popsim.analysis.figures.movies import MOST_GIF_RATE, check_movie_path, is_movie
+from popsim.analysis.figures.movies import check_frame_rate, check_movie_path, is_movie
 from popsim.experiments import open_run
 from popsim.experiments.run_movie import animate_run, find_trials
 from popsim.store import SaveError
@@ -27,11 +27,7 @@ def write_movie(command: Any) -> Path:
     playback = Playback(command.speed, command.frames_per_second, command.trail)
     path = command.path / "figures" / "movie.gif" if command.out is None else command.out
     check_movie_path("out", path)
-    if path.suffix == ".gif" and playback.frames_per_second > MOST_GIF_RATE:
-        raise ValueError(
-            f"`frames_per_second` must be at most {MOST_GIF_RATE:g} in a GIF, "
-            f"got {playback.frames_per_second:g}."
-        )
+    check_frame_rate(path, playback.frames_per_second)
     check_replaceable(path, is_movie, kind="a movie", overwrite=command.overwrite, name="out")
     if (folder := SweepFolder(command.path)).is_sweep:
         raise ValueError(f"`path` must be a cell of a sweep: {folder.command('animate', '/cells/NUMBER')}.")

@@ -40,7 +40,8 @@ class Resume:
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
     tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
-    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run"""
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of the run, or of
+    each cell of a sweep"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
@@ -53,9 +54,8 @@ class Resume:
         if SweepFolder(self.path).is_sweep:
             from popsim.cli._sweep import Engine, print_trained_sweep
 
-            if self.tensorboard:
-                raise ValueError("`tensorboard` must be given for a run, not for a sweep.")
-            engine = Engine(devices=self.devices, quiet=self.quiet, without_lock=self.without_lock)
+            names = ("devices", "without_lock", "tensorboard", "quiet")
+            engine = Engine(**{name: getattr(self, name) for name in names})
             print_trained_sweep(engine.train(self.path, None))
             return
         devices = training_devices(devices_of_run(self.path) if self.devices is None else self.devices)
@@ -75,8 +75,8 @@ class Info:
 
     def run(self) -> None:
         """Print the table and verify the run if requested."""
+        from popsim.cli._damage import print_damage, refuse_damaged
         from popsim.experiments import info_table, read_run_info, verify_run
-        from popsim.store import CorruptDataError
         from popsim.sweeps import SweepFolder
 
         if SweepFolder(self.path).is_sweep:
@@ -90,19 +90,10 @@ class Info:
             from popsim.cli._as_json import info_of_run, print_json
 
             print_json(info_of_run(info) | ({"damage": damage} if self.verify else {}))
-            if damage:
-                raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
-            return
-        print(info_table(info))
-        if not self.verify:
-            return
-        print()
-        if not damage:
-            print("all files are as they were written")
-            return
-        for file, problem in damage.items():
-            print(f"DAMAGED: {file}: {problem}")
-        raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
+        else:
+            print(info_table(info))
+            print_damage(damage, verified=self.verify)
+        refuse_damaged(self.path, damage)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,7 +266,7 @@ class Export:
         if self.states is not None:
             check_states_path(self.states, overwrite=self.overwrite)
         run = open_run(self.path)
-        failed: list[str] = []
+        failed: list[Any] = []
         if self.figures is not None:
             paths, failed = _save_figures(run, self.figures, overwrite=self.overwrite)
             for path in paths:
@@ -291,7 +282,7 @@ class Export:
                 export_states(run, self.states, overwrite=self.overwrite)
             print(self.states)
         if failed:
-            raise SaveError(f"{self.figures} could not be written whole: {'; '.join(failed)}")
+            raise SaveError(f"{self.figures} could not be written whole: {'; '.join(map(str, failed))}")
 
     def _export_sweep(self) -> None:
         """Write the summary and the history of a sweep."""
@@ -321,44 +312,17 @@ class Export:
             print(self.history)
 
 
-def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path], list[str]]:
-    """Write the figures of a run, and return their paths, and a line for each that cannot be drawn."""
-    from popsim._drawing import FailedDrawing, close_figures, try_to_draw
-    from popsim.analysis.figures import save_figure
+def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path], list[Any]]:
+    """Write the figures of a run, and return their paths, and what cannot be drawn."""
     from popsim.analysis.figures.style import is_figure
-    from popsim.store import CorruptDataError, MismatchError, SaveError
+    from popsim.experiments._figures import save_figures
+    from popsim.store import CorruptDataError, MismatchError
     from popsim.store.files import check_replaceable
 
-    def save(name: str, run_figure: Any) -> list[Path]:
-        try:
-            return save_figure(run_figure.figure, folder, name)
-        except OSError as error:
-            raise SaveError(f"{folder} could not be written: {error}") from error
+    def check(path: Path) -> None:
+        check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
 
-    figures = try_to_draw(
-        "the figures",
-        lambda: dict(run.experiment.draw_figures(run)),
-        passes=(CorruptDataError, MismatchError),
-    )
-    if isinstance(figures, FailedDrawing):
-        return [], [str(figures)]
-    paths, failed = [], []
-    try:
-        for path in [folder / f"{name}.{ending}" for name in figures for ending in ("png", "pdf")]:
-            check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
-        for name, run_figure in figures.items():
-            saved = try_to_draw(
-                f"the figure {name!r}",
-                lambda name=name, run_figure=run_figure: save(name, run_figure),
-                passes=SaveError,
-            )
-            if isinstance(saved, FailedDrawing):
-                failed.append(str(saved))
-            else:
-                paths += saved
-    finally:
-        close_figures(figures)
-    return paths, failed
+    return save_figures(run, folder, passes=(CorruptDataError, MismatchError), check=check)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -84,5 +84,5 @@ def print_next_commands(path: Path) -> None:
     """Print how to train and to test a project."""
     package = path.resolve().name
     print(f"cd {as_word(path)}")
-    print(f"popsim --import {package} train {experiment_name(package)} --members 4")
+    print(f"popsim --import {package}.experiment train {experiment_name(package)} --members 4")
     print("python -m pytest")

@@ -2,7 +2,6 @@
 
 import dataclasses
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +10,7 @@ from tqdm import tqdm
 
 from popsim._text_checks import count_text
 from popsim.cli._as_json import info_of_sweep, print_json
+from popsim.cli._damage import print_damage, refuse_damaged
 from popsim.cli._train import (
     EXIT_CODE,
     as_experiment,
@@ -22,7 +22,6 @@ from popsim.cli._train import (
 )
 from popsim.experiments import EXPERIMENTS, AbstractExperiment, Recording, RunStopped
 from popsim.experiments.experiment import HELP
-from popsim.store import CorruptDataError
 from popsim.sweeps import (
     OpenedSweep,
     Sweep,
@@ -38,6 +37,7 @@ from popsim.sweeps.making import check_sweep
 from popsim.sweeps.overview import read_sweep_overview
 from popsim.sweeps.sweep_config import parse_axes, parse_seeds, read_config
 from popsim.sweeps.tables import plan_table, sweep_table
+from popsim.training.observers import check_tensorboard
 
 SweepPath = Annotated[
     tyro.conf.Positional[Path], tyro.conf.arg(metavar="SWEEP", help="the folder of the sweep")
@@ -63,6 +63,8 @@ class Engine:
     cell that has begun as many as before"""
     without_lock: tyro.conf.FlagCreatePairsOff[bool] = False
     """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: tyro.conf.FlagCreatePairsOff[bool] = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each cell"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """show no progress"""
 
@@ -71,12 +73,14 @@ class Engine:
         for name in ("scheduler", "workers"):
             if self.on is None and (value := getattr(self, name)) is not None:
                 raise ValueError(f"`{name}` must be given with --on dask only, got {value}.")
+        if self.tensorboard:
+            check_tensorboard()
 
     @property
     def cell_options(self) -> dict[str, Any]:
-        """The options of `run_cell` for the devices and the disk."""
+        """The options of `run_cell` for the devices, the disk and TensorBoard."""
         devices = {"devices": training_devices(self.devices), "keeps_devices": self.devices is None}
-        return {**devices, "without_lock": self.without_lock}
+        return {**devices, "without_lock": self.without_lock, "enable_tensorboard": self.tensorboard}
 
     def train(self, path: Path, cells: list[int] | None) -> OpenedSweep:
         """Train cells of a sweep, by default those that are not finished.
@@ -98,6 +102,7 @@ class Engine:
 
                     options: dict[str, Any] = {"scheduler": self.scheduler, "n_workers": self.workers}
                     options |= {"devices": self.devices, "without_lock": self.without_lock}
+                    options |= {"enable_tensorboard": self.tensorboard}
                     options |= {"quiet": self.quiet, "stop": stop, "tell": tell}
                     return run_on_dask(path, cells, **options)
                 options = self.cell_options
@@ -322,7 +327,9 @@ def print_sweep(path: Path, *, verify: bool) -> None:
         glance = read_sweep_overview(folder)
         print(glance)
         problems = glance.verify() if verify else glance.problems
-        _refuse_damaged(path, {_cell_name(folder, number): text for number, text in problems.items()}, verify)
+        damage = {_cell_name(folder, number): text for number, text in problems.items()}
+        print_damage(damage, verified=verify)
+        refuse_damaged(path, damage)
         return
     has_index = folder.index.exists()
     damage = verify_sweep(path) if verify else {}  # before the index is made again
@@ -338,7 +345,8 @@ def print_sweep(path: Path, *, verify: bool) -> None:
             damage[name] = opened.problem_of(number)
     if verify and not has_index and folder.index.exists():
         print(f"\n{folder.index.name} was missing: it is made again from the cells")
-    _refuse_damaged(path, damage, verify)
+    print_damage(damage, verified=verify)
+    refuse_damaged(path, damage)
 
 
 def print_sweep_as_json(path: Path, *, verify: bool) -> None:
@@ -350,19 +358,8 @@ def print_sweep_as_json(path: Path, *, verify: bool) -> None:
     damage = {_cell_name(folder, n): text for n, text in (overview.verify() if verify else {}).items()}
     print_json(info_of_sweep(overview) | ({"damage": damage} if verify else {}))
     damage |= {_cell_name(folder, number): text for number, text in overview.problems.items()}
-    if damage:
-        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")
+    refuse_damaged(path, damage)
 
 
 def _cell_name(folder: SweepFolder, number: int) -> str:
     return folder.cell(number).path.relative_to(folder.path).as_posix()
-
-
-def _refuse_damaged(path: Path, damage: Mapping[str, str], verified: bool) -> None:
-    """Print what is damaged, or that nothing is; raise `CorruptDataError` if anything is."""
-    if verified and not damage:
-        print("\nall files are as they were written")
-    for name, problem in damage.items():
-        print(f"DAMAGED: {name}: {problem}")
-    if damage:
-        raise CorruptDataError(f"damaged in {path}: {', '.join(damage)}")

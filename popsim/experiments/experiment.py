@@ -24,6 +24,8 @@ from popsim.task import AbstractTask
 from popsim.training import (
     PopulationBasedTraining,
     TaskTrainer,
+    adam,
+    cosine_decay,
     every_nth_batch,
     log_spaced_batches,
 )
@@ -331,6 +333,21 @@ def build_trainer_of(experiment: "AbstractExperiment", **options: Any) -> TaskTr
             f"got {short_repr(trainer)}."
         )
     return trainer
+
+
+def build_adam_trainer(experiment: Any, *, decays: bool = True, **options: Any) -> TaskTrainer:
+    """Build a trainer with Adam, at the learning rate of an experiment.
+
+    **Arguments:**
+
+    - `experiment`: one with a setting `learning_rate`.
+    - `decays`: whether the rate decays to zero by a cosine.
+    - `options`: further arguments of `TaskTrainer`.
+    """
+    rate = experiment.per_member("learning_rate")
+    if decays:
+        rate = cosine_decay(rate, experiment.n_batches)
+    return TaskTrainer(adam(rate, clip_norm=1.0), **options)
 
 
 def check_experiment(experiment: Any) -> None:

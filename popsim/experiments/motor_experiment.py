@@ -10,7 +10,7 @@ from jaxtyping import Array, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, n_steps_in
 from popsim._compiled import jit_fast_compile
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.reaching import PLANTS, compile_plant
 from popsim.interventions import AbstractIntervention
 from popsim.models.sensorimotor_loop import SensorimotorLoop
@@ -20,7 +20,7 @@ from popsim.networks.registry import check_network_name
 from popsim.noise import GaussianNoise, MotorNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant
 from popsim.senses import SensoryChannel, n_network_inputs, proprioception, vision
-from popsim.training import TaskTrainer, adam, cosine_decay
+from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
 __all__ = ["AbstractMotorExperiment"]
@@ -141,8 +141,7 @@ class AbstractMotorExperiment(AbstractExperiment):
         )
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
-        schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)
-        return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
+        return build_adam_trainer(self, **options)
 
     def where_train(self, model: Any) -> Any:
         return model.network

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
 from popsim._compiled import jit
 from popsim.evaluation import evaluate_ensemble
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.result_table import Column, ResultTable, Row
 from popsim.experiments.run_figure import RunFigure
 from popsim.models.network_model import NetworkModel
@@ -25,7 +25,7 @@ from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.store import as_json_numbers
 from popsim.task import AbstractTask
-from popsim.training import TaskTrainer, adam, cosine_decay
+from popsim.training import TaskTrainer
 from popsim.trial import OutputTarget, Trial, choice_accuracy
 
 __all__ = ["AbstractNetworkExperiment"]
@@ -174,8 +174,7 @@ class AbstractNetworkExperiment(AbstractExperiment):
         return NetworkModel(network, dt=dt)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
-        schedule = cosine_decay(self.per_member("learning_rate"), self.n_batches)
-        return TaskTrainer(adam(schedule, clip_norm=1.0), **options)
+        return build_adam_trainer(self, **options)
 
     def where_train(self, model: Any) -> Any:
         return model.network

@@ -313,7 +313,7 @@ def _finish(run: Run, options: RunOptions) -> Run:
         from popsim.experiments._figures import save_figures  # which loads matplotlib
 
         with options.waiting("drawing the figures"):
-            save_figures(run)
+            save_figures(run, run.folder.figures)
     figures = sorted(name for name, _ in files_below(run.folder.figures) if finished_name(name) is None)
     return Run(described.write(finished=True, figures=figures), run.experiment)
 

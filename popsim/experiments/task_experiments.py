@@ -11,7 +11,7 @@ import equinox as eqx
 from popsim import interventions
 from popsim._checks import kind_of
 from popsim.experiments.cognitive import LEARNED
-from popsim.experiments.experiment import AbstractExperiment
+from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.motor_experiment import MODEL_SETTINGS, AbstractMotorExperiment
 from popsim.experiments.movement_results import movement_table, summarize_movements
 from popsim.experiments.network_experiment import AbstractNetworkExperiment, Criterion
@@ -25,7 +25,7 @@ from popsim.randomness import seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
 from popsim.tasks.library import TASKS, MotorTask, task_definition
-from popsim.training import TaskTrainer, adam, cosine_decay
+from popsim.training import TaskTrainer
 from popsim.trial import Trial
 
 __all__ = ["TaskDefinition", "task_experiment"]
@@ -169,7 +169,7 @@ class AbstractMotorTaskExperiment(AbstractMotorExperiment):
         return self.definition.make(self, workspace=self.build_plant().workspace)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
-        return _trainer(self, options)
+        return build_adam_trainer(self, decays=self.learning_rate_course == "cosine", **options)
 
     def summarize(self, ensemble: Any) -> dict[str, Any]:
         return summarize_movements(self, ensemble)
@@ -230,19 +230,11 @@ class AbstractNetworkTaskExperiment(AbstractNetworkExperiment):
         return self.definition.make(self)
 
     def build_trainer(self, **options: Any) -> TaskTrainer:
-        return _trainer(self, options)
+        return build_adam_trainer(self, decays=self.learning_rate_course == "cosine", **options)
 
 
 def _is_of_library(definition: TaskDefinition) -> bool:
     return definition.build.__module__.startswith("popsim.")
-
-
-def _trainer(experiment: Any, options: Mapping[str, Any]) -> TaskTrainer:
-    """Return the trainer with the learning rate of an experiment."""
-    rate = experiment.per_member("learning_rate")
-    if experiment.learning_rate_course == "cosine":
-        rate = cosine_decay(rate, experiment.n_batches)
-    return TaskTrainer(adam(rate, clip_norm=1.0), **options)
 
 
 def task_experiment(name: str) -> type[AbstractExperiment]:

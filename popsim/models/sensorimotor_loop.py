@@ -21,7 +21,7 @@ from popsim._checks import (
     n_steps_in,
     naming_errors,
     short_repr,
-    warn_caller,
+    warn_caller_once,
 )
 from popsim._compiled import jit_fast_compile
 from popsim._plain_values import plain_number
@@ -107,7 +107,7 @@ class SensorimotorLoop(AbstractModel):
         check_interventions(self.interventions)
         self.network.check_dt(self.dt)
         if isinstance(self.plant, MusculoskeletalPlant) and getattr(self.network, "output_fn", "own") is None:
-            warn_caller(
+            warn_caller_once(
                 "`network` should have outputs from 0 to 1 for a body with muscles, as with "
                 "`output_fn=jax.nn.sigmoid, output_bias=-3.0`, got `output_fn=None`: excitations are clipped "
                 "to that range, and beyond it nothing is learned."

@@ -53,7 +53,8 @@ def table(results: ResultTable, name: str) -> Html:
     begins = [
         results.has_members and label != before for label, before in zip(labels, ["", *labels], strict=False)
     ]
-    rows = [_row(results, row, first) for row, first in zip(results.rows, begins, strict=True)]
+    numeric = [is_numeric(values) for values in zip(*(row.values for row in results.rows), strict=True)]
+    rows = [_row(results, row, numeric, first) for row, first in zip(results.rows, begins, strict=True)]
     content = [*caption, element("thead", *_head(results)), element("tbody", *rows)]
     return scroll_box(name, element("table", *content, attributes={"class": "results"}))
 
@@ -77,14 +78,18 @@ def _heading(title: str, scope: str = "col", **attributes: str) -> Html:
     return element("th", title, attributes={"scope": scope, **attributes})
 
 
-def _row(results: ResultTable, row: Row, first: bool) -> Html:
-    """Return a row, with a line above it if it is the first of an ensemble."""
+def _row(results: ResultTable, row: Row, numeric: Sequence[bool], first: bool) -> Html:
+    """Return a row, with a line above it if it is the first of an ensemble.
+
+    **Arguments:**
+
+    - `numeric`: whether each column holds numbers.
+    """
     cells = [element("th", row.label, attributes={"scope": "row"})]
     if results.has_members:
         cells.append(element("td", "" if row.member is None else str(row.member), attributes=_look(True)))
-    for index, (column, value) in enumerate(zip(results.columns, row.values, strict=True)):
-        numeric = is_numeric([each_row.values[index] for each_row in results.rows])
-        cells.append(element("td", entry_text(value, column), attributes=_look(numeric)))
+    for column, value, is_number in zip(results.columns, row.values, numeric, strict=True):
+        cells.append(element("td", entry_text(value, column), attributes=_look(is_number)))
     return element("tr", *cells, attributes={"class": "first"} if first else {})
 
 

@@ -296,7 +296,7 @@ def _losses(runs: Sequence[ComparedRun], loss: str, total: str, batch: str, kind
     if not ax.lines:
         plt.close(figure)
         return None
-    ax.set(ylabel=f"{kind} loss", xlim=(1, 1.05 * ax.dataLim.x1))
+    ax.set(ylabel=f"{kind} loss")
     ax.legend()
     caption = (
         f"Total {kind} loss: lines are the geometric mean over members ({_members(runs)}), bands go from the "

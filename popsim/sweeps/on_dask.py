@@ -84,6 +84,7 @@ def run_on_dask(
     n_workers: int | None = None,
     devices: int | None = None,
     without_lock: bool = False,
+    enable_tensorboard: bool = False,
     quiet: bool = True,
     stop: Callable[[], bool] | None = None,
     tell: Callable[[str], None] = lambda line: None,
@@ -98,7 +99,7 @@ def run_on_dask(
         machine, with one worker per accelerator, or per core.
     - `n_workers`: the number of workers of this machine; None for the default.
     - `devices`: the number of devices over which the members of a cell are divided; None for one.
-    - `without_lock`: see `run_cell`.
+    - `without_lock`, `enable_tensorboard`: see `run_cell`.
     - `quiet`: whether to hide the progress bar over all cells.
     - `stop`: called about once a second; if it returns True, the cells are saved and stopped.
     - `tell`: called with a line for each cell that ends.
@@ -123,6 +124,7 @@ def run_on_dask(
         python_path = tuple(dict.fromkeys(str(folder) for _, folder in modules_and_folders))
         options = ("--devices", str(1 if devices is None else devices))
         options += ("--without-lock",) if without_lock else ()
+        options += ("--tensorboard",) if enable_tensorboard else ()
         event = f"popsim-stop-{uuid.uuid4().hex}"
         how = (__version__, modules, python_path, options, n_local, event)
         together = tuple(numbers) if opened.sweep.selects_across_cells else ()

@@ -16,6 +16,7 @@ from popsim.experiments import Run
 from popsim.experiments.joined_ensembles import join_ensembles
 from popsim.store import CorruptDataError
 from popsim.store.json_files import read_json
+from popsim.sweeps._index_checks import FIRST_BATCHES, LOSSES
 from popsim.sweeps._index_comparison import compare_layouts, compare_results
 from popsim.sweeps._summary_columns import metric_columns, metric_title
 from popsim.sweeps.cells import DescribedSweep
@@ -143,8 +144,8 @@ class OpenedSweep:
         """Return a `pandas.DataFrame` with a row for each member, whether or not its cell is trained.
 
         Its columns are the axes, the seed, the cell and the place in it; the state of the cell and the number
-        of its batches; the batch from which on the member is frozen or stopped (-1 for never), its last
-        losses in training and validation, and its metrics; NaN for what is not known. All names are
+        of its batches; the batch from which on the member is frozen or stopped, its last losses in training
+        and validation, and its metrics; NaN for what is not known, or did not happen. All names are
         identifiers, for `query`: "error (mm), noise on, mean" of the table of a run is the column
         "result_error_mm_noise_on_mean", and the attribute `attrs["titles"]` has the former by the latter.
         Damaged cells are named in a warning.
@@ -166,9 +167,11 @@ class OpenedSweep:
         cell = self.labels["cell"]
         columns["state"] = np.array(STATES)[self.index.state][cell]
         columns["batches"] = self.index.n_batches[cell]
-        for name in ("frozen_from", "stopped_from", "training_loss", "validation_loss"):
-            unknown = np.full(self.sweep.n_members, np.nan)
+        unknown = np.full(self.sweep.n_members, np.nan)
+        for name in (*FIRST_BATCHES, *LOSSES):
             columns[name] = self.index.members.get(name, unknown)[self._members]
+        for name in FIRST_BATCHES:  # in the index, -1 stands for never
+            columns[name] = np.where(columns[name] >= 0, columns[name], np.nan)
         metrics = metric_columns(sorted(set(self.index.members) - set(columns)))
         for column, stored in metrics.items():
             columns[column] = self.index.members[stored][self._members]

@@ -8,12 +8,20 @@ from collections.abc import Iterable, Iterator
 from tqdm.auto import tqdm
 
 from popsim._text_checks import count_text
-from popsim._waiting import called_regularly, is_interactive, waiting_text
+from popsim._waiting import called_regularly, is_interactive
+from popsim.experiments.compile_times import CompileTimes
 from popsim.store.checkpoints import Checkpoints
 from popsim.sweeps.opened_sweep import OpenedSweep
 from popsim.training import FinishedBatches, Observer, TrainingStart
 from popsim.training.observers import Records
-from popsim.training.progress import SECONDS_BETWEEN_LINES, last_loss
+from popsim.training.progress import (
+    SECONDS_BETWEEN_LINES,
+    BatchClock,
+    Compiling,
+    ExpectedSeconds,
+    last_loss,
+    unknown_seconds,
+)
 
 __all__ = ["SweepProgress"]
 
@@ -32,9 +40,10 @@ class SweepProgress(Observer):
 
     - `opened`: the sweep as it is when the first cell begins.
     - `numbers`: the cells that are trained here or that are waited for; the time left is theirs.
+    - `n_devices`: the number of devices over which a cell is divided, on which its compilation depends.
     """
 
-    def __init__(self, opened: OpenedSweep, numbers: Iterable[int]):
+    def __init__(self, opened: OpenedSweep, numbers: Iterable[int], n_devices: int = 1):
         sweep = opened.sweep
         self._opened, self._numbers = opened, tuple(numbers)
         finished = set(opened.cells_in("finished"))
@@ -51,9 +60,9 @@ class SweepProgress(Observer):
         self._n_own_at_start = self._n_own_done
         self._start = self._last_shown = self._last_read = time.perf_counter()
         self._cell: int | None = None
-        self._batch_seconds, self._n_timed = 0.0, 0
-        self._since: float | None = None  # from when seconds count for batches; None while compiling
-        self._compiling_since: float | None = None
+        self._clock, self._n_devices = BatchClock(), n_devices
+        self._expected_seconds: ExpectedSeconds = unknown_seconds
+        self._compiling: Compiling | None = None
         self._besides_ended, self._has_compiled, self._reads_cells = 0.0, False, False
         self._doing = ""
         self._bar: tqdm | None = None
@@ -81,6 +90,8 @@ class SweepProgress(Observer):
     def begin_cell(self, number: int) -> None:
         """Count what follows for a cell."""
         self._cell, self._has_compiled, self._doing = number, False, "building"
+        experiment = self._opened.sweep.cell(number).experiment
+        self._expected_seconds = CompileTimes(experiment, self._n_devices).expected_seconds
 
     def end_cell(self, number: int, *, is_finished: bool) -> None:
         """Count a cell that has ended; if it is finished, all of its batches."""
@@ -89,7 +100,8 @@ class SweepProgress(Observer):
             self._n_cells_done += 1
         self._n_cells_ended += 1
         self._besides_ended = self._seconds_besides
-        self._cell = self._since = self._compiling_since = None
+        self._cell = self._compiling = None
+        self._clock.pause()
         self._has_compiled, self._doing = False, ""
         self._show()
 
@@ -111,14 +123,14 @@ class SweepProgress(Observer):
             self._done[self._cell] = start.first_batch
 
     def on_compilation(self, program: str) -> None:
-        """Stop counting seconds for batches."""
-        self._count_seconds(0)
-        self._since = None
-        self._compiling_since = time.perf_counter()
+        """Show that a program is compiled, and for how long; its seconds do not count for batches."""
+        self._count(0)
+        self._clock.pause()
+        self._compiling = Compiling.now(program, self._expected_seconds)
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Count the batches."""
-        self._count_seconds(batches.count)
+        self._count(batches.count)
         if self._cell is not None:
             self._done[self._cell] = batches.last + 1
         self._doing, self._has_compiled = last_loss(batches), True
@@ -126,22 +138,20 @@ class SweepProgress(Observer):
 
     def on_pause(self, last: int) -> None:
         """Count the seconds of a log point, unless it was compiled in them."""
-        self._count_seconds(0)
+        self._count(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
         """Leave what the replacement has compiled out of the rate."""
-        self._count_seconds(0)
+        self._count(0)
 
     def on_end(self, error: BaseException | None) -> None:
         """Show that the cell is being finished."""
         self._doing = "measuring"
 
-    def _count_seconds(self, n_batches: int) -> None:
-        now = time.perf_counter()
-        if self._since is not None:
-            self._batch_seconds += now - self._since
-            self._n_timed += n_batches
-        self._since, self._compiling_since = now, None
+    def _count(self, n_batches: int) -> None:
+        """Count batches, after which nothing is compiled."""
+        self._clock.count(n_batches)
+        self._compiling = None
 
     @property
     def seconds_left(self) -> float | None:
@@ -150,12 +160,12 @@ class SweepProgress(Observer):
         if self._reads_cells:
             n_new = self._n_own_done - self._n_own_at_start
             return (time.perf_counter() - self._start) / n_new * n_left if n_new else None
-        if not self._n_timed:
+        if not self._clock.n_batches:
             return None
         n_ended = self._n_cells_ended
         besides = self._besides_ended / n_ended if n_ended else self._seconds_besides
         n_cells_left = len(self._numbers) - n_ended - self._has_compiled
-        return self._batch_seconds / self._n_timed * n_left + besides * n_cells_left
+        return self._clock.seconds / self._clock.n_batches * n_left + besides * n_cells_left
 
     @property
     def _n_own_done(self) -> int:
@@ -165,15 +175,15 @@ class SweepProgress(Observer):
     @property
     def _seconds_besides(self) -> float:
         """The seconds so far in which no batches were made."""
-        return time.perf_counter() - self._start - self._batch_seconds
+        return time.perf_counter() - self._start - self._clock.seconds
 
     def _text(self) -> str:
         """Return the number of cells, the time left, and what is being done."""
         left = self.seconds_left
         parts = [f"{self._n_cells_done}/{count_text(self._n_cells, 'cell')}"]
         parts += [] if left is None else [f"{tqdm.format_interval(left)} left"]
-        if (since := self._compiling_since) is not None:
-            parts.append(waiting_text("compiling", time.perf_counter() - since))
+        if (compiling := self._compiling) is not None:
+            parts.append(str(compiling))
         elif self._doing:
             parts.append(self._doing)
         return ", ".join(parts)

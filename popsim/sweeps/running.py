@@ -49,6 +49,7 @@ def run_cell(
     patience: float = SECONDS_FOR_OTHERS,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
+    enable_tensorboard: bool = False,
     observers: Sequence[Observer] = (),
 ) -> Run:
     """Train a cell of a sweep, or continue it; a finished one is returned as it is.
@@ -60,7 +61,7 @@ def run_cell(
 
     - `path`: the folder of the sweep.
     - `number`: the number of the cell.
-    - `devices`, `quiet`, `without_lock`, `stop`, `observers`: see `run_experiment`.
+    - `devices`, `quiet`, `without_lock`, `stop`, `enable_tensorboard`, `observers`: see `run_experiment`.
     - `keeps_devices`: whether a cell that has begun continues with as many of the devices as before, for the
         same bits.
     - `patience`: for how many seconds to wait before a selection for a cell that no process trains.
@@ -96,6 +97,7 @@ def run_cell(
             part_of=cell.part_of,
             population=cell.shared_population(waiting) if sweep.selects_across_cells else None,
             without_lock=without_lock,
+            enable_tensorboard=enable_tensorboard,
             observers=observers,
         )
         write_entry(cell)
@@ -150,6 +152,7 @@ def run_sweep(
     quiet: bool = True,
     without_lock: bool = False,
     stop: Callable[[], bool] | None = None,
+    enable_tensorboard: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> OpenedSweep:
     """Train the cells of a sweep that are not finished, one after the other, in this process.
@@ -162,7 +165,8 @@ def run_sweep(
 
     - `path`: the folder of the sweep.
     - `cells`: the numbers of the cells to train; by default all.
-    - `devices`, `keeps_devices`, `without_lock`, `stop`: see `run_cell`.
+    - `devices`, `keeps_devices`, `without_lock`, `stop`, `enable_tensorboard`: see `run_cell`. Events for
+        TensorBoard are in `tensorboard/` in the folder of each cell.
     - `quiet`: whether to hide the progress bar over all cells.
     - `tell`: called with a line for each cell.
 
@@ -174,10 +178,11 @@ def run_sweep(
     opened = open_sweep(path).examine(cells)
     numbers = select_unfinished(opened, cells)
     _repair(opened, without_lock=without_lock)
-    progress = SweepProgress(opened, numbers)
+    progress = SweepProgress(opened, numbers, 1 if devices is None else len(devices))
     options: Any = {"devices": devices, "keeps_devices": keeps_devices, "stop": stop}
     # No patience: while this process waits for a cell, it could train that cell itself.
     options |= {"without_lock": without_lock, "quiet": True, "patience": 0.0, "observers": [progress]}
+    options |= {"enable_tensorboard": enable_tensorboard}
     attempts = _Attempts(opened, options, tell, progress)
     announced = set()
     in_turn = cells_in_turn(opened, numbers, attempts.failed, attempts.locked_cells, stop)

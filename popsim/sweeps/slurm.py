@@ -111,13 +111,13 @@ _SCRIPT = (
 #SBATCH --signal=B:USR1@{seconds}
 #SBATCH --requeue
 #SBATCH --open-mode=append
+# --mem: more than --dry-run estimates for a cell; --cpus-per-task: cores that share the networks of a cell
 {setup}
 sweep={sweep}
 out_of_time= ended= child=
 stop() { [ "$child" ] && kill -TERM "$child" 2> /dev/null; }
 trap 'out_of_time=yes; stop' USR1  # {seconds} s before the time limit
 trap 'ended=yes; stop' TERM        # cancelled, or preempted: SLURM requeues by itself what it preempts
-
 failed=0
 train() {
     {popsim} sweep run "$sweep" "$@" --quiet{without_lock} &

@@ -4,6 +4,7 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Array, Float
@@ -13,7 +14,15 @@ from popsim._text_checks import count_text
 from popsim._waiting import called_regularly, is_interactive, waiting_text
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records, TrainingStart
 
-__all__ = ["ExpectedSeconds", "ProgressBar", "ProgressLines", "last_loss", "progress_observer"]
+__all__ = [
+    "BatchClock",
+    "Compiling",
+    "ExpectedSeconds",
+    "ProgressBar",
+    "ProgressLines",
+    "last_loss",
+    "progress_observer",
+]
 
 SMOOTHING = 0.05  # of the rate, over some twenty calls of the compiled loop
 SECONDS_BETWEEN_LINES = 30.0
@@ -25,6 +34,44 @@ ExpectedSeconds = Callable[[], float | None]
 
 def unknown_seconds() -> None:
     """Expect nothing of a compilation."""
+
+
+class BatchClock:
+    """Counts batches and the seconds in which they were made, without those of compilations."""
+
+    def __init__(self) -> None:
+        self.seconds, self.n_batches = 0.0, 0
+        self._since: float | None = None
+
+    def count(self, n_batches: int) -> None:
+        """Count batches, and the seconds since the last event; neither after a pause, which this ends."""
+        now = time.perf_counter()
+        if self._since is not None:
+            self.seconds += now - self._since
+            self.n_batches += n_batches
+        self._since = now
+
+    def pause(self) -> None:
+        """Do not count what follows, up to the next event."""
+        self._since = None
+
+
+class Compiling(NamedTuple):
+    """What is compiled: since when, its name, and how many seconds it took before; None if unknown."""
+
+    begun: float
+    what: str
+    expected_seconds: float | None
+
+    @classmethod
+    def now(cls, program: str, expected_seconds: ExpectedSeconds) -> "Compiling":
+        """Return what begins to be compiled; only that of the training has expected seconds."""
+        is_training = program == "training"
+        what = "compiling" if is_training else f"compiling the {program}"
+        return cls(time.perf_counter(), what, expected_seconds() if is_training else None)
+
+    def __str__(self) -> str:
+        return waiting_text(self.what, time.perf_counter() - self.begun, self.expected_seconds)
 
 
 def progress_observer(expected_seconds: ExpectedSeconds = unknown_seconds) -> Observer:
@@ -53,7 +100,7 @@ class ProgressBar(Observer):
         self._expected_seconds = expected_seconds
         self._table = LossTable()
         self._shown = contextlib.ExitStack()
-        self._compiling: tuple[float, str, float | None] | None = None
+        self._compiling: Compiling | None = None
 
     def on_begin(self, start: TrainingStart) -> None:
         """Write what is trained, and begin the bar."""
@@ -73,19 +120,14 @@ class ProgressBar(Observer):
 
     def on_compilation(self, program: str) -> None:
         """Show that a program is compiled, and for how long."""
-        is_training = program == "training"
-        expected = self._expected_seconds() if is_training else None
-        what = "compiling" if is_training else f"compiling the {program}"
-        self._compiling = (time.perf_counter(), what, expected)
+        self._compiling = Compiling.now(program, self._expected_seconds)
         self._refresh()
 
     def _refresh(self) -> None:
         """Bring the seconds up to date; called from another thread, too."""
         with self._bar.get_lock():  # no text of a compilation that has just ended
             if self._compiling is not None:
-                begun, what, expected = self._compiling
-                text = waiting_text(what, time.perf_counter() - begun, expected)
-                self._bar.set_description_str(text, refresh=False)
+                self._bar.set_description_str(str(self._compiling), refresh=False)
             self._bar.refresh()
 
     def _skip_compilation(self, n_batches: int) -> None:
@@ -94,7 +136,7 @@ class ProgressBar(Observer):
             return
         bar = self._bar
         with bar.get_lock():  # the other thread must not see one without the others
-            seconds, self._compiling = time.perf_counter() - self._compiling[0], None
+            seconds, self._compiling = time.perf_counter() - self._compiling.begun, None
             if bar.bar_format is not None:  # before the first batch, nothing counts
                 bar.bar_format = None
                 bar.start_t = bar.last_print_t = bar._time()  # pyright: ignore[reportAttributeAccessIssue]
@@ -151,41 +193,32 @@ class ProgressLines(Observer):
     def on_begin(self, start: TrainingStart) -> None:
         """Write what is trained."""
         self._start, self._line = start, ""
-        self._seconds, self._n_timed, self._n_done = 0.0, 0, start.first_batch
-        self._begun: float | None = None
+        self._clock, self._n_done = BatchClock(), start.first_batch
         self._write(title(start))
 
     def on_compilation(self, program: str) -> None:
         """Write that a program is compiled."""
-        self._count_seconds(0)
-        self._begun = None
+        self._clock.count(0)
+        self._clock.pause()
         if program == "training":
             expected = self._expected_seconds()
             self._write("compiling" if expected is None else f"compiling (about {expected:.0f} s)")
 
     def on_batches(self, batches: FinishedBatches) -> None:
         """Write the progress from time to time."""
-        self._count_seconds(batches.count)
+        self._clock.count(batches.count)
         self._n_done += batches.count
         self._line = self._progress(last_loss(batches))
         if time.perf_counter() - self._last_written > SECONDS_BETWEEN_LINES:
             self._write(self._line)
             self._line = ""
 
-    def _count_seconds(self, n_batches: int) -> None:
-        """Count the seconds since the last event, unless a program was compiled in them."""
-        now = time.perf_counter()
-        if self._begun is not None:
-            self._seconds += now - self._begun
-            self._n_timed += n_batches
-        self._begun = now
-
     def _progress(self, loss: str) -> str:
         n_batches = self._start.n_batches
         done = f"training: {self._n_done}/{n_batches} batches"
-        if not (self._n_timed and self._seconds):
+        if not (self._clock.n_batches and self._clock.seconds):
             return f"{done}, {loss}"
-        rate = self._n_timed / self._seconds
+        rate = self._clock.n_batches / self._clock.seconds
         left = tqdm.format_interval((n_batches - self._n_done) / rate)
         return f"{done}, {rate:.3g} batch/s, {left} left, {loss}"
 
@@ -196,11 +229,11 @@ class ProgressLines(Observer):
 
     def on_pause(self, last: int) -> None:
         """Leave what the log point has compiled out of the rate."""
-        self._count_seconds(0)
+        self._clock.count(0)
 
     def on_replacement(self, batch: int, records: Records) -> None:
         """Leave what the replacement has compiled out of the rate."""
-        self._count_seconds(0)
+        self._clock.count(0)
 
     def _write(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)

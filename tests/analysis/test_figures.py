@@ -35,6 +35,22 @@ def test_learning_curves_have_thin_members_and_their_geometric_mean(ax):
     assert len({line.get_color() for line in ax.lines}) == 2
 
 
+@pytest.mark.parametrize("n_batches", [1, 2, 3])
+def test_fewer_than_three_log_points_are_dots_that_no_line_joins(ax, n_batches):
+    draw_learning_curves(ax, np.arange(n_batches), np.full((n_batches, 2), 0.5))
+    assert {line.get_linestyle() for line in ax.lines} == {"-" if n_batches > 2 else "None"}
+    assert ax.lines[0].get_marker() == "."
+
+
+def test_losses_begin_at_the_first_batch_and_have_room_at_the_last(ax):
+    draw_loss_bands(ax, np.array([4, 9]), np.ones((2, 3)), label="one", color="C0", x_scale="linear")
+    low, high = ax.get_xlim()
+    assert ax.get_xscale() == "linear" and 0.5 < low < 1 and 10 < high < 10.5
+    draw_learning_curves(ax, np.array([4, 99]), np.ones((2, 3)))
+    low, high = ax.get_xlim()
+    assert ax.get_xscale() == "log" and 0.5 < low < 1 and 100 < high < 120
+
+
 def test_muscle_activations_have_a_named_line_each(ax):
     activation = np.array([[0.0, 0.1], [0.2, 0.3], [0.4, 0.5]])
     assert draw_muscle_activations(ax, activation, dt=0.01, names=["biceps", "triceps"]) is ax

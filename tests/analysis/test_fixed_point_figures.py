@@ -45,7 +45,7 @@ def test_eigenvalues_are_where_they_are_beside_the_unit_circle(plane):
     stable, saddle = (drawn.get_offsets() for drawn in plane.collections)
     np.testing.assert_allclose(stable, [[0.5, 0.1], [0.5, -0.1]])
     np.testing.assert_allclose(saddle, [[1.5, 0], [-0.2, 0]])
-    assert legend_of(plane) == ["stable points", "1 unstable"]
+    assert legend_of(plane) == ["stable", "1 unstable"]
     assert plane.get_xlim()[1] > 1.5 and plane.get_ylim()[1] > 1
 
 
@@ -55,6 +55,15 @@ def test_four_and_more_unstable_directions_look_alike_and_are_called_so(plane):
     plane.clear()
     draw_time_constants(plane, np.full((3, 2), 0.2), np.array([3, 4, 9]))
     assert legend_of(plane) == ["3 unstable", "4 or more unstable"]
+
+
+def test_a_legend_of_many_kinds_reads_from_left_to_right(plane):
+    draw_jacobian_eigenvalues(plane, np.full((5, 2), 0.5 + 0j), np.arange(5))
+    plane.figure.canvas.draw()
+    texts = plane.get_legend().get_texts()
+    places = [(-round(text.get_window_extent().y0), text.get_window_extent().x0) for text in texts]
+    read = [text for _, text in sorted(zip(places, legend_of(plane), strict=True))]
+    assert read == ["stable", "1 unstable", "2 unstable", "3 unstable", "4 or more unstable"]
 
 
 def test_time_constants_are_in_milliseconds_slowest_first_and_growth_is_marked(plane):

@@ -40,7 +40,7 @@ def test_a_map_has_a_colour_and_a_marker_for_each_group(ax):
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), PLACES[[1, 3]])
     first, second = ax.lines
     assert first.get_color() != second.get_color() and first.get_marker() != second.get_marker()
-    assert ax.get_title() == "76 % of the spread" and ax.get_aspect() == 1.0
+    assert ax.get_title() == "the map shows 76 % of the spread" and ax.get_aspect() == 1.0
 
 
 def test_a_map_without_groups_has_the_numbers_of_members(ax):

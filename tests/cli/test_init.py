@@ -34,7 +34,7 @@ def test_what_is_written_is_listed_and_nothing_is_replaced(project, capsys, monk
         *(f"small_project/{name}.py" for name in ("__init__", "task", "experiment")),
     }
     assert all(f"new/small_project/{file}\n" in written for file in files)
-    assert "popsim --import small_project train small-project" in written
+    assert "popsim --import small_project.experiment train small-project" in written
     texts = [(project / file).read_text() for file in files]
     assert not re.search(r"PACKAGE|EXPERIMENT|KIND", "".join(texts))
     for path, named in (
@@ -46,7 +46,7 @@ def test_what_is_written_is_listed_and_nothing_is_replaced(project, capsys, monk
             main(["init", path])
         assert end.value.code == 2 and named in capsys.readouterr().err
     monkeypatch.chdir(project)
-    main(["--import", "small_project", "list"])
+    main(["--import", "small_project.experiment", "list"])
     lines = capsys.readouterr().out.splitlines()
     ours = [line.split()[0] for line in lines if re.search(r"\[from small_project\.\w+\]$", line)]
     assert ours == ["small-project", "cued-response"]
@@ -57,9 +57,11 @@ def test_it_trains_at_once_and_its_test_passes(project, capsys, monkeypatch):
     monkeypatch.chdir(project)
     words = ["train", "small-project", "--members", "2", "--n-batches", "100", "--batch-size", "16"]
     words += ["--n-units", "16", "--log-step", "50", "--learning-rate", "0.03", "--delay", "0.04", "--quiet"]
-    main(["--import", "small_project", *words])
+    main(["--import", "small_project.experiment", *words])
     run = open_run(project / "runs" / "small-project-0")
-    assert run.is_finished and "control: untrained" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert run.is_finished and "control: untrained" in printed
+    assert "Next: popsim --import small_project.experiment show " in printed  # as in the README
     assert "small_project" in (project / "runs/small-project-0/run.yaml").read_text()
     place = importlib.util.spec_from_file_location("its_test", project / "tests" / "test_small_project.py")
     assert place is not None and place.loader is not None

@@ -1,4 +1,5 @@
 import os
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from popsim._checks import (
     check_same_dt,
     memory_of_machine,
     n_steps_in,
+    warn_caller_once,
 )
 
 INF, NAN = float("inf"), float("nan")
@@ -120,3 +122,16 @@ def test_a_system_that_does_not_tell_its_memory(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "sysconf", unknown)
     assert memory_of_machine(tmp_path) is None
+
+
+def test_unbounded_commands_of_muscles_are_warned_of_once():
+    """Not for each model of an ensemble, also if warnings are caught in between, as while compiling."""
+    body = popsim.plants.muscled_point_mass()
+    network = popsim.networks.GRUNetwork(8, 4, body.n_commands, key=KEY)
+    warn_caller_once.cache_clear()
+    with pytest.warns(UserWarning, match="outputs from 0 to 1 for a body with muscles") as warned:
+        for _ in range(2):
+            popsim.SensorimotorLoop(network, body, {}, dt=0.01)
+            with warnings.catch_warnings():
+                pass
+    assert len(warned) == 1 and warned[0].filename == __file__

@@ -78,9 +78,12 @@ def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
 
     thread = threading.Thread(target=kill)
     thread.start()
-    finished = run_on_dask(tmp_path / "sw", scheduler=cluster.scheduler_address, devices=1)
+    finished = run_on_dask(
+        tmp_path / "sw", scheduler=cluster.scheduler_address, devices=1, enable_tensorboard=True
+    )
     thread.join()
     assert killed
+    assert len([*opened.folder.cells.glob("*/tensorboard/events.out.tfevents.*")]) >= SWEEP.n_cells
     same(finished, in_order)
 
 

@@ -8,8 +8,10 @@ from swept_runs import Swept
 
 from popsim.cli import main
 from popsim.experiments import CenterOut, Recording
+from popsim.experiments.compile_times import CompileTimes
 from popsim.sweeps import Sweep, make_sweep, open_sweep
 from popsim.sweeps.cost import cell_cost
+from popsim.sweeps.progress import SweepProgress
 from popsim.sweeps.sweep_config import config_text, parse_axes, parse_seeds, read_config
 
 AXES = {"rate": (1e-3, 1e-2), "n_units": (3, 4), "hidden_noise": (0.0, 0.1, 0.2), "label": ("a", "b")}
@@ -176,3 +178,17 @@ def test_what_a_cell_takes_grows_with_its_members_batches_and_weights():
     assert more.seconds == pytest.approx(4 * small.seconds) and more.disk_bytes > 2 * small.disk_bytes
     assert cell_cost(Swept(n_units=50), Recording()).seconds > 2 * cell_cost(Swept(), Recording()).seconds
     assert more.memory_bytes > small.memory_bytes > 450_000_000
+
+
+def test_progress_says_how_long_a_cell_has_compiled_and_takes_to(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(CompileTimes, "expected_seconds", lambda times: 12.0)
+    opened = make_sweep(Sweep(Swept(), {"n_units": (3, 4)}, range(2)), tmp_path / "sw")
+    progress = SweepProgress(opened, [0, 1])
+    for program, said in (("training", "compiling (about 12 s) … 0 s"), ("loss", "compiling the loss … 0 s")):
+        with progress.shown():
+            progress.begin_cell(0)
+            progress.on_compilation(program)
+        assert capsys.readouterr().err.startswith(f"sweep: 0/16 batches, 0/2 cells, {said}")
+    with progress.shown():
+        progress.on_pause(0)
+    assert "compiling" not in capsys.readouterr().err

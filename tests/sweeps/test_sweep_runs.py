@@ -10,12 +10,13 @@ import pytest
 from small_experiment import stopping_after
 from small_training import assert_same
 from swept_runs import Swept
+from tensorboard_events import read_events
 
 from popsim.cli import main
 from popsim.experiments import RunStopped, open_run, run_experiment
 from popsim.report import report_sweep
 from popsim.store.identity import FolderLockedError
-from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep
+from popsim.sweeps import CellsFailed, Sweep, make_sweep, open_sweep, run_cell, run_sweep, verify_sweep
 from popsim.sweeps.tables import sweep_table
 
 pytestmark = pytest.mark.slow
@@ -105,7 +106,7 @@ def test_the_summary_has_a_row_for_each_member(trained):
     opened = open_sweep(trained)
     summary = opened.summary()
     assert len(summary) == SWEEP.n_members == 24 and set(summary["state"]) == {"finished"}
-    assert summary["result_tau_ms"].notna().all() and (summary["frozen_from"] == -1).all()
+    assert summary["result_tau_ms"].notna().all() and summary["frozen_from"].isna().all()
     assert len(summary.query("result_tau_ms > 0 and rate == 0.01")) == 12
     assert summary.attrs["titles"] == {"result_tau_ms": "tau (ms)"}
     assert all(name.isidentifier() for name in summary.columns)
@@ -145,13 +146,17 @@ def test_the_index_is_made_again_from_the_cells(copied):
 def test_what_is_missing_is_trained_and_nothing_else(copied, trained, capsys):
     shutil.rmtree(copied / "cells" / "000001")
     before = {path: path.stat().st_mtime_ns for path in (copied / "cells").rglob("*") if path.is_file()}
-    main(["--import", "swept_runs", "resume", str(copied), "--quiet"])
+    main(["--import", "swept_runs", "resume", str(copied), "--quiet", "--tensorboard"])
     assert "4 finished" in capsys.readouterr().out
     after = {path: path.stat().st_mtime_ns for path in (copied / "cells").rglob("*") if path.is_file()}
     assert {path: after[path] for path in before} == before
+    events = read_events(copied / "cells/000001/tensorboard")["validation/total"]
+    assert [step for step, _ in events] == [3, 7] and verify_sweep(copied) == {}
     assert_same(open_sweep(copied).run(1).ensemble, open_sweep(trained).run(1).ensemble)
-    main(["--import", "swept_runs", "sweep", "run", str(copied), "--cell", "1"])  # does nothing
-    assert "tau (ms)" in capsys.readouterr().out
+    main(
+        ["--import", "swept_runs", "sweep", "run", str(copied), "--cell", "1", "--tensorboard"]
+    )  # does nothing
+    assert "tau (ms)" in capsys.readouterr().out  # and nothing else was done
     assert after == {p: p.stat().st_mtime_ns for p in (copied / "cells").rglob("*") if p.is_file()}
 
 

@@ -1,5 +1,6 @@
 """The job script for SLURM, run by bash with commands in place of popsim and scontrol."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -89,6 +90,7 @@ def test_the_options_are_those_of_sbatch(sweep, capsys):
     script = sweep.folder.path / "sweep.sbatch"
     assert capsys.readouterr().out.strip() == str(script)
     lines = script.read_text().splitlines()
+    assert re.search(r"(?m)^# --mem: .*--cpus-per-task: ", "\n".join(lines))
     for option in ("array=0-2%2", "partition=gpu", "time=1-12:00", "gpus=1", "mem=8G", "account=lab"):
         assert f"#SBATCH --{option}" in lines
     assert len(lines) < 40 and lines.index("module load x") + 1 == lines.index("cd ~")
