@@ -39,11 +39,13 @@ def unit_activity(ensemble: Any, states: Any) -> Float[Array | np.ndarray, "memb
 
 def defines_activity(ensemble: Any, states: Any) -> bool:
     """Whether `unit_activity` of an ensemble and its recorded states is defined."""
-    network = getattr(ensemble, "network", None)
-    if not isinstance(network, AbstractNetwork):
+    if not isinstance(getattr(ensemble, "network", None), AbstractNetwork):
         return False
-    is_array = isinstance(states.network.hidden, jax.Array | np.ndarray)
-    return is_array or type(network).activity is not AbstractNetwork.activity
+    try:
+        eqx.filter_eval_shape(unit_activity, ensemble, states)
+    except ValueError:  # of a hidden state that is not one array, in a network that does not say more
+        return False
+    return True
 
 
 def selected_units(

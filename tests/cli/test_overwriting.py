@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
+from short_form import every_nth
 from small_experiment import Sum
 from swept_runs import Swept
 
@@ -93,7 +94,7 @@ FOREIGN = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("kind", every_nth(OUTPUTS, 3))
 def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
     file = command.file(kind)
     descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}
@@ -115,7 +116,7 @@ def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("kind", every_nth(OUTPUTS, 3))
 def test_what_popsim_wrote_is_replaced_if_it_is_told_to(kind, command, capsys):
     file = command(kind)
     written = file.stat()
@@ -132,7 +133,7 @@ def test_what_popsim_wrote_is_replaced_if_it_is_told_to(kind, command, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("kind", every_nth(OUTPUTS, 3))
 def test_what_popsim_wrote_as_another_kind_stays(kind, command, places, capsys):
     file = command.file(kind)
     figures, histories = ("png", "pdf", "svg", "figures"), ("history", "history of a sweep")

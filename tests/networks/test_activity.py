@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import DT, reach
+from short_form import every_nth
 
 import popsim
 from popsim import interventions, losses
@@ -40,7 +41,7 @@ def model_for(task, *, key):
     return popsim.NetworkModel(LSTMNetwork(n_inputs, 3, trials.targets.values.shape[-1], key=key), dt=dt)
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", every_nth(TASKS, 3))
 def test_every_default_loss_takes_a_network_with_several_states(name):
     """The gradient of a batch, traced and not compiled."""
     task = TASKS[name]()

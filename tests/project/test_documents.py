@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import small_training
-from short_form import mostly_in_full
+from short_form import every_nth, mostly_in_full
 from tiny_runs import spare_center_out, tiny_runs
 
 import popsim
@@ -167,7 +167,7 @@ def test_the_setting_of_cores_exists():
 
 
 @pytest.mark.parametrize(
-    "page", sorted((ROOT / "docs" / "concepts").glob("*.md")), ids=lambda page: page.stem
+    "page", every_nth(sorted((ROOT / "docs" / "concepts").glob("*.md")), 3, name_of=lambda page: page.stem)
 )
 def test_the_code_of_a_concept_prints_what_its_comments_say(page, capsys):
     (block,) = code_blocks(str(page.relative_to(ROOT)))
@@ -408,7 +408,7 @@ def recipes_begin(tmp_path_factory):
         yield folder, scope
 
 
-@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, {*RECIPES} - LONG_RECIPES))
+@pytest.mark.parametrize("recipe", mostly_in_full(RECIPES, sorted({*RECIPES} - LONG_RECIPES)[::3]))
 @pytest.mark.usefixtures("as_users_run")
 def test_the_recipe_runs(recipe, recipes_begin, monkeypatch):
     """Its code, then its commands; packages that are not installed, and several devices, have stand-ins."""
