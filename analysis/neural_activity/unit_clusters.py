@@ -127,8 +127,8 @@ def _in_order_of_tasks(
 ) -> Int[np.ndarray, " active"]:
     """Renumber clusters by the task in which each varies most, and then by their first unit."""
     clusters, first_unit = np.unique(labels, return_index=True)
-    preferred = [int(np.argmax(normalized[labels == cluster].sum(axis=0))) for cluster in clusters]
-    order = np.lexsort((first_unit, preferred))
+    of_clusters = np.stack([normalized[labels == cluster].sum(axis=0) for cluster in clusters])
+    order = np.lexsort((first_unit, np.argmax(of_clusters, axis=1)))
     rank = np.empty(len(clusters), int)
     rank[order] = np.arange(len(clusters))
     return rank[np.searchsorted(clusters, labels)]

@@ -78,6 +78,10 @@ GIVEN = {
     "draw_muscle_activations": lambda s, n: ((s * np.abs(noise(n, 2)),), {"dt": 0.1}),
     "draw_paired_members": lambda s, n: ((s * noise(3, n),), {"names": LETTERS[:n], "label": "m"}),
     "draw_path_deviation": lambda s, n: ((s * noise(n, 2), np.zeros(2), np.array([0.1, 0.0])), {}),
+    "draw_phase_portrait": lambda s, n: (
+        (s * np.linspace(-1, 1, n), s * np.linspace(0, 1, n + 1), noise(n + 1, n, 2)),
+        {"points": s * noise(n, 2)},
+    ),
     "draw_preferred_directions": lambda s, n: ((noise(2, n), s * np.abs(noise(2, n))), {}),
     "draw_psychometric_curves": lambda s, n: (choices(s / 4), {}),
     "draw_recurrent_eigenvalues": lambda s, n: ((np.arange(n), s * noise(n, 3) + 0j), {}),

@@ -29,7 +29,8 @@ NOT_PURE = {
         path_ratio peak_speed perpendicular_deviation preparatory_activity reaction_time
         analysis.dynamics: find_fixed_points rollout frequencies input_jacobians mixtures_of_states
         lyapunov_spectrum kaplan_yorke_dimension
-        modes assign_basins received_inputs slow_directions state_jacobians states_with_noise time_constants
+        modes assign_basins phase_plane received_inputs slow_directions state_jacobians states_with_noise
+        time_constants
         analysis.learning: finite_members fit_exponential fit_two_states learning_curve savings_in_rate
         savings_in_time moving_average simulate_two_states time_to_criterion
         analysis.neural_activity: alignment_index average_by_factors chance_level cluster_units
