@@ -34,9 +34,15 @@ def two_states(size, n_trials):
     return course.adaptation[:-1], course, field, clamped
 
 
+def areas_of(n_units):
+    return {"first": np.arange(n_units // 2), "second": np.arange(n_units // 2, n_units)}
+
+
 # By function, what is given besides the axes, for a size of the numbers, and a number of points.
 GIVEN = {
     "draw_adaptation_time_course": lambda s, n: ((np.arange(n), s * noise(n, 2)), {"label": "one"}),
+    "draw_area_activity": lambda s, n: ((s * noise(n, n), areas_of(n)), {"dt": 0.1}),
+    "draw_area_weights": lambda s, n: ((s * noise(n, n), areas_of(n)), {}),
     "draw_body": lambda s, n: (
         (BodyMotion(0.1, s * np.abs(noise(n, 3, 2)), target=s * np.abs(noise(n, 2))),),
         {},
