@@ -61,7 +61,7 @@ def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run
 
 
 @pytest.mark.parametrize("kind", [VanillaRNN, GRUNetwork])
-def test_sensitivity_of_other_networks_is_that_of_a_time_step(float64, getkey, kind):
+def test_terms_of_other_networks_are_those_of_a_time_step(float64, getkey, kind):
     states, trial, model = run = simulated(kind(2, N_UNITS, 2, key=getkey()), getkey())
 
     def jacobian(hidden, received):
@@ -69,6 +69,8 @@ def test_sensitivity_of_other_networks_is_that_of_a_time_step(float64, getkey, k
 
     jacobians = jax.vmap(jacobian)(states.network.hidden[:-1], trial.inputs[1:])
     np.testing.assert_allclose(losses.RecurrentSensitivity()(*run), jnp.sum(jacobians**2), rtol=1e-10)
+    found = losses.VanishingGradient(losses.OutputError())(*run)
+    np.testing.assert_allclose(found, omega(jacobians, error_gradients(*run)), rtol=1e-9)
 
 
 def test_random_directions_estimate_the_sensitivity(leaky_run):
