@@ -4,6 +4,7 @@ The first argument, `ax`, is the matplotlib axes to draw into, which are returne
 """
 
 from popsim.analysis.figures import (
+    areas,
     behaviour,
     bodies,
     body_animation,
@@ -18,6 +19,7 @@ from popsim.analysis.figures import (
     tasks,
     weights,
 )
+from popsim.analysis.figures.areas import *
 from popsim.analysis.figures.behaviour import *
 from popsim.analysis.figures.bodies import *
 from popsim.analysis.figures.body_animation import *
@@ -33,6 +35,7 @@ from popsim.analysis.figures.tasks import *
 from popsim.analysis.figures.weights import *
 
 __all__: list[str] = []
+__all__ += areas.__all__
 __all__ += behaviour.__all__
 __all__ += bodies.__all__
 __all__ += body_animation.__all__

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogFormatter
 
 from popsim.analysis.figures.style import extend_limits
 
-__all__ = ["draw_fixed_points", "draw_jacobian_eigenvalues", "draw_time_constants"]
+__all__ = ["draw_fixed_points", "draw_phase_portrait", "draw_jacobian_eigenvalues", "draw_time_constants"]
 
 # Black, red, green and blue as in Maheswaranathan et al. 2019, in the hues of Okabe & Ito.
 KIND_COLORS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7")
@@ -84,6 +84,59 @@ def draw_fixed_points(
     for number, letter in enumerate("xyz"[:n_dimensions], start=1):
         ax.set(**{f"{letter}label": f"component {number}"})
     _draw_kind_legend(ax)
+    return ax
+
+
+def draw_phase_portrait(
+    ax: Axes,
+    x: Float[np.ndarray, " column"],
+    y: Float[np.ndarray, " row"],
+    velocity: Float[np.ndarray, "row column 2"],
+    *,
+    points: Float[np.ndarray, "point 2"] | None = None,
+    n_unstable: Int[np.ndarray, " point"] | None = None,
+    paths: Float[np.ndarray, "path time 2"] | None = None,
+) -> Axes:
+    """Draw the flow in a plane as lines with arrows, coloured by speed, with fixed points and visited states.
+
+    A colour bar is added beside the axes.
+
+    **Arguments:**
+
+    - `x`, `y`: coordinates of the grid, evenly spaced, such as those of a `PhasePlane`.
+    - `velocity`: of one member in the plane, in units of the state per second, `PhasePlane.velocity[member]`.
+    - `points`: fixed points of the member in the plane, such as `plane.project(states)[member]`.
+    - `n_unstable`: number of unstable directions of each, which gives their look in `draw_fixed_points`. The
+        default is a ring for each.
+    - `paths`: paths of visited states in the plane.
+    """
+    if velocity.shape != (y.size, x.size, 2):
+        raise ValueError(f"`velocity` must have shape {(y.size, x.size, 2)}, got {velocity.shape}.")
+    for name, coordinates in (("x", x), ("y", y)):
+        if not np.allclose(np.diff(coordinates), np.ptp(coordinates) / (coordinates.size - 1)):
+            raise ValueError(f"`{name}` must be evenly spaced, got {coordinates}.")
+    if n_unstable is not None and (points is None or len(points) != len(n_unstable)):
+        raise ValueError(f"`n_unstable` must be of each of `points`, got {len(n_unstable)}.")
+    for path in () if paths is None else paths:
+        ax.plot(*path.T, color="0.5", lw=0.6, zorder=1)
+    speed = np.linalg.norm(velocity, axis=-1)
+    stream = ax.streamplot(
+        x,
+        y,
+        *np.moveaxis(velocity, -1, 0),
+        color=speed,
+        cmap="viridis",
+        linewidth=0.7,
+        arrowsize=0.6,
+        zorder=2,
+    )
+    if points is not None and n_unstable is not None:
+        draw_fixed_points(ax, points, n_unstable)
+    elif points is not None:
+        ax.plot(*points.T, "o", color="k", mfc="white", ms=4, mew=0.8, ls="none", zorder=3)
+    ax.set(xlabel="first axis of the plane", ylabel="second axis", aspect="equal")
+    extend_limits(ax, x=(x[0], x[-1]), y=(y[0], y[-1]))
+    ax.figure.colorbar(stream.lines, ax=ax, label="speed (1/s)")
     return ax
 
 

@@ -17,6 +17,8 @@
 | `CrossEntropy` | the mean cross entropy with the right choice, where it counts | nats |
 | `ChoiceError` | the mean probability of a wrong choice, where it counts | 1 |
 | `WeightPenalty` | selected weights | 1 |
+| `RecurrentSensitivity` | the Jacobian of the recurrence along trajectories | 1 |
+| `VanishingGradient` | gradients of an error that grow or shrink from step to step | 1 |
 
 Terms on cursor, hand and muscles need a plant. Sums over time take a `profile`, the weights of the time
 steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpochs(prefix, exponent)`,
@@ -25,14 +27,16 @@ steps: `InWindow(window)`, `PowerProfile(exponent, window=window)`, `LateInEpoch
 empty. `popsim.FunctionTerm(name, function)` makes a term of any function.
 """
 
-from popsim.losses import effort, output, profiles, reach
+from popsim.losses import effort, jacobians, output, profiles, reach
 from popsim.losses.effort import *
+from popsim.losses.jacobians import *
 from popsim.losses.output import *
 from popsim.losses.profiles import *
 from popsim.losses.reach import *
 
 __all__: list[str] = []
 __all__ += effort.__all__
+__all__ += jacobians.__all__
 __all__ += output.__all__
 __all__ += profiles.__all__
 __all__ += reach.__all__

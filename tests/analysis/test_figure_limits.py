@@ -34,9 +34,15 @@ def two_states(size, n_trials):
     return course.adaptation[:-1], course, field, clamped
 
 
+def areas_of(n_units):
+    return {"first": np.arange(n_units // 2), "second": np.arange(n_units // 2, n_units)}
+
+
 # By function, what is given besides the axes, for a size of the numbers, and a number of points.
 GIVEN = {
     "draw_adaptation_time_course": lambda s, n: ((np.arange(n), s * noise(n, 2)), {"label": "one"}),
+    "draw_area_activity": lambda s, n: ((s * noise(n, n), areas_of(n)), {"dt": 0.1}),
+    "draw_area_weights": lambda s, n: ((s * noise(n, n), areas_of(n)), {}),
     "draw_body": lambda s, n: (
         (BodyMotion(0.1, s * np.abs(noise(n, 3, 2)), target=s * np.abs(noise(n, 2))),),
         {},
@@ -78,6 +84,10 @@ GIVEN = {
     "draw_muscle_activations": lambda s, n: ((s * np.abs(noise(n, 2)),), {"dt": 0.1}),
     "draw_paired_members": lambda s, n: ((s * noise(3, n),), {"names": LETTERS[:n], "label": "m"}),
     "draw_path_deviation": lambda s, n: ((s * noise(n, 2), np.zeros(2), np.array([0.1, 0.0])), {}),
+    "draw_phase_portrait": lambda s, n: (
+        (s * np.linspace(-1, 1, n), s * np.linspace(0, 1, n + 1), noise(n + 1, n, 2)),
+        {"points": s * noise(n, 2)},
+    ),
     "draw_preferred_directions": lambda s, n: ((noise(2, n), s * np.abs(noise(2, n))), {}),
     "draw_psychometric_curves": lambda s, n: (choices(s / 4), {}),
     "draw_recurrent_eigenvalues": lambda s, n: ((np.arange(n), s * noise(n, 3) + 0j), {}),

@@ -30,14 +30,17 @@ NOT_PURE = {
         path_ratio peak_speed perpendicular_deviation preparatory_activity reaction_time
         analysis.dynamics: find_fixed_points rollout frequencies input_jacobians mixtures_of_states
         lyapunov_spectrum kaplan_yorke_dimension
-        modes assign_basins received_inputs slow_directions state_jacobians states_with_noise time_constants
+        modes assign_basins phase_plane received_inputs slow_directions state_jacobians states_with_noise
+        time_constants
         analysis.learning: finite_members fit_exponential fit_two_states learning_curve savings_in_rate
         savings_in_time moving_average simulate_two_states time_to_criterion
-        analysis.neural_activity: alignment_index average_by_factors chance_level subtract_condition_mean
-        cosine_tuning decode_condition decode_condition_across_times decode_kinematics
+        analysis.neural_activity: alignment_index average_by_factors chance_level cluster_units
+        communication_subspace subtract_condition_mean cosine_tuning decode_condition
+        decode_condition_across_times decode_kinematics
         decode_shuffled_condition demixed_components marginalize maximum_entropy_activity mean_in_time_bins
         n_components_for participation_ratio preferred_direction_change principal_components random_alignment
-        rayleigh_test rotation_test rotations soft_normalize tangling tuning_curves
+        rayleigh_test reduced_rank_regression rotation_test rotations soft_normalize tangling task_variance
+        tuning_curves
         analysis.similarity: canonical_correlations cca_distance cluster_members compare_dissimilarities
         debiased_linear_cka dynamical_angle eigenvalue_distance group_permutation_test group_separation
         linear_cka matrix_permutation_test member_map pairwise principal_patterns procrustes_angle

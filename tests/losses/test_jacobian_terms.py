@@ -1,0 +1,203 @@
+"""Losses on the Jacobians of networks, against explicit Jacobians."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from loss_references import sum_of_costs
+from relay import relay_loop
+from small_training import OPTIMIZER
+
+import popsim
+from popsim import losses
+from popsim.networks import GRUNetwork, LeakyRNN, LSTMNetwork, TrainableStart, VanillaRNN
+from popsim.training import TaskTrainer
+
+DT, TAU, N_STEPS, N_UNITS = 0.01, 0.04, 6, 4
+LEAK = DT / TAU
+EARLY = losses.InWindow(popsim.windows.Between(0.0, 3 * DT))
+
+
+def make_trial(key):
+    inputs = jax.random.normal(key, (N_STEPS, 2))
+    counts = jnp.ones(N_STEPS).at[0].set(0.0)
+    target = popsim.OutputTarget(jnp.tile(jnp.array([0.5, -0.5]), (N_STEPS, 1)), counts)
+    return popsim.Trial((), inputs, target, popsim.Timeline(DT, N_STEPS))
+
+
+def leaky(key):
+    return LeakyRNN(2, N_UNITS, 2, tau=TAU, dt=DT, noise_std=0.1, key=key)
+
+
+@pytest.fixture(params=[leaky, lambda key: TrainableStart(leaky(key))], ids=["leaky", "wrapped"])
+def leaky_run(request, float64, getkey):
+    return simulated(request.param(getkey()), getkey())
+
+
+def simulated(network, key):
+    model = popsim.NetworkModel(network, dt=DT)
+    trial = make_trial(popsim.key_stream(key, "trial"))
+    return popsim.simulate(model, trial, key=key), trial, model
+
+
+def inner(model):
+    return model.network.network if isinstance(model.network, TrainableStart) else model.network
+
+
+def leaky_recurrences(weights, hidden):
+    """W diag(f'(x)) at all states but the last."""
+    return weights * (1 - jnp.tanh(hidden[:-1]) ** 2)[:, None, :]
+
+
+def test_sensitivity_of_a_leaky_network_is_that_of_its_recurrent_input(leaky_run):
+    states, trial, model = leaky_run
+    jacobians = leaky_recurrences(inner(model).recurrent_weights, states.network.hidden)
+    squares = np.sum(np.asarray(jacobians) ** 2, axis=(1, 2))
+    np.testing.assert_allclose(losses.RecurrentSensitivity()(*leaky_run), squares.sum(), rtol=1e-12)
+    early = losses.RecurrentSensitivity(profile=EARLY)
+    np.testing.assert_allclose(early(*leaky_run), squares[:2].sum(), rtol=1e-12)
+    assert sum_of_costs(early, *leaky_run) is None
+
+
+@pytest.mark.parametrize("kind", [VanillaRNN, GRUNetwork])
+def test_terms_of_other_networks_are_those_of_a_time_step(float64, getkey, kind):
+    states, trial, model = run = simulated(kind(2, N_UNITS, 2, key=getkey()), getkey())
+
+    def jacobian(hidden, received):
+        return jax.jacrev(lambda h: model.network.step(received, h, key=jax.random.key(0)))(hidden)
+
+    jacobians = jax.vmap(jacobian)(states.network.hidden[:-1], trial.inputs[1:])
+    np.testing.assert_allclose(losses.RecurrentSensitivity()(*run), jnp.sum(jacobians**2), rtol=1e-10)
+    found = losses.VanishingGradient(losses.OutputError())(*run)
+    np.testing.assert_allclose(found, omega(jacobians, error_gradients(*run)), rtol=1e-9)
+
+
+def test_random_directions_estimate_the_sensitivity(leaky_run):
+    exact = losses.RecurrentSensitivity()(*leaky_run)
+    estimate = losses.RecurrentSensitivity(n_directions=1000)(*leaky_run)
+    np.testing.assert_allclose(estimate, exact, rtol=0.05)
+    assert losses.RecurrentSensitivity(n_directions=1)(*leaky_run) != exact
+
+
+def test_the_sensitivity_has_the_gradient_of_its_closed_form(leaky_run):
+    states, trial, model = leaky_run
+
+    def closed_form(model):
+        return jnp.sum(leaky_recurrences(inner(model).recurrent_weights, states.network.hidden) ** 2)
+
+    found = eqx.filter_grad(lambda model: losses.RecurrentSensitivity()(states, trial, model))(model)
+    np.testing.assert_allclose(
+        inner(found).recurrent_weights, inner(eqx.filter_grad(closed_form)(model)).recurrent_weights
+    )
+
+
+def error_gradients(states, trial, model):
+    """The gradient of the error by a small change of each hidden state, with the noise of the states kept."""
+    network, hidden = popsim.without_noise(model.network), states.network.hidden
+
+    def run(changes):
+        rows = [hidden[0] + changes[0]]
+        for t in range(1, N_STEPS):
+            given = network.step(trial.inputs[t], hidden[t - 1], key=jax.random.key(0))
+            moved = network.step(trial.inputs[t], rows[-1], key=jax.random.key(0))
+            rows.append(hidden[t] + moved - given + changes[t])
+        outputs = jax.vmap(network.read_out)(jnp.stack(rows))
+        moved = eqx.tree_at(lambda s: s.network.output, states, outputs)
+        return losses.OutputError()(moved, trial, model)
+
+    return jax.grad(run)(jnp.zeros_like(hidden))
+
+
+def omega(jacobians, gradients):
+    pulled = jnp.einsum("ti,tij->tj", gradients[1:], jacobians)
+    return jnp.mean((jnp.sum(pulled**2, axis=1) / jnp.sum(gradients[1:] ** 2, axis=1) - 1) ** 2)
+
+
+def leaky_steps(weights, hidden):
+    return (1 - LEAK) * jnp.eye(N_UNITS) + LEAK * leaky_recurrences(weights, hidden)
+
+
+def test_the_vanishing_gradient_is_that_of_explicit_jacobians(leaky_run):
+    states, trial, model = leaky_run
+    gradients, hidden = error_gradients(*leaky_run), states.network.hidden
+
+    def closed_form(weights):
+        return omega(leaky_steps(weights, hidden), gradients)
+
+    term = losses.VanishingGradient(losses.OutputError())
+    weights = inner(model).recurrent_weights
+    np.testing.assert_allclose(term(*leaky_run), closed_form(weights), rtol=1e-9)
+    assert closed_form(weights) > 1e-3
+    found = eqx.filter_grad(lambda model: term(states, trial, model))(model)
+    np.testing.assert_allclose(inner(found).recurrent_weights, jax.grad(closed_form)(weights), rtol=1e-7)
+    by_states = eqx.filter_grad(lambda states: term(states, trial, model))(states)
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(by_states))
+
+
+def test_an_orthogonal_linear_network_loses_no_gradient(float64, getkey):
+    network = LeakyRNN(2, N_UNITS, 2, tau=DT, dt=DT, nonlinearity=lambda x: x, key=getkey())
+    turned, _ = jnp.linalg.qr(jax.random.normal(getkey(), (N_UNITS, N_UNITS)))
+    term = losses.VanishingGradient(losses.OutputError())
+    for scale, expected in ((1.0, 0.0), (0.5**0.5, 0.25)):
+        scaled = eqx.tree_at(lambda n: n.recurrent_weights, network, scale * turned)
+        np.testing.assert_allclose(term(*simulated(scaled, getkey())), expected, atol=1e-12)
+
+
+def test_steps_without_a_gradient_do_not_count(leaky_run):
+    states, trial, model = leaky_run
+    first = losses.Effort(profile=losses.InWindow(popsim.windows.Between(0.0, 2 * DT)))
+    nothing = losses.Effort(profile=losses.InWindow(popsim.windows.Between(0.0, DT)))
+    for error, is_zero in ((first, False), (nothing, True)):
+        term = losses.VanishingGradient(error)
+        value, gradient = eqx.filter_value_and_grad(lambda m, term=term: term(states, trial, m))(model)
+        assert (value == 0) == is_zero and np.isfinite(value)
+        assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradient))
+
+
+@pytest.mark.parametrize(
+    "term", [losses.RecurrentSensitivity(), losses.VanishingGradient(losses.Effort())], ids=lambda t: t.name
+)
+def test_hidden_states_of_several_arrays_are_refused(term, getkey):
+    run = simulated(LSTMNetwork(2, N_UNITS, 2, key=getkey()), getkey())
+    with pytest.raises(ValueError, match=f"hidden state is one array for the term '{term.name}'"):
+        term(*run)
+
+
+def test_bodies_and_settings_that_mean_nothing_are_refused(as_users_run, leaky_run):
+    states, trial, model = leaky_run
+    loop = eqx.tree_at(lambda m: m.network, relay_loop({}), model.network)
+    term = losses.VanishingGradient(losses.Effort())
+    with pytest.raises(ValueError, match="`model` must have no body for the term 'vanishing gradient'"):
+        term(states, trial, loop)
+    with pytest.raises(ValueError, match="`model` must have a network"):
+        term(states, trial, None)
+    with pytest.raises(ValueError, match="`bound`"):
+        losses.VanishingGradient(losses.Effort(), bound=0.0)
+    with pytest.raises(ValueError, match="`n_directions`"):
+        losses.RecurrentSensitivity(n_directions=0)
+
+
+class Follow(popsim.AbstractTask):
+    """Reach constant outputs."""
+
+    loss: popsim.Loss
+
+    def trial(self, *, batch, key):
+        return make_trial(key)
+
+    def validation_trials(self):
+        return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 2))
+
+
+@pytest.mark.slow
+def test_ensembles_train_with_both():
+    loss = losses.OutputError() + 1e-2 * losses.RecurrentSensitivity(n_directions=2)
+    loss = loss + 0.1 * losses.VanishingGradient(losses.OutputError())
+    ensemble = popsim.make_ensemble(
+        lambda key: popsim.NetworkModel(leaky(key), dt=DT), 2, key=jax.random.key(0)
+    )
+    options = {"ensembled": True, "log_step": 10, "disable_tqdm": True, "key": jax.random.key(1)}
+    _, history = TaskTrainer(OPTIMIZER)(Follow(loss), ensemble, 3, 4, lambda m: m.network, **options)
+    assert len(history.loss.terms) == 3
+    assert all(np.all(np.isfinite(x)) and np.all(x > 0) for x in history.loss.terms.values())
