@@ -132,7 +132,8 @@ def main() -> None:
             key=KEY,
         )
         plain = plain_program(ensemble)
-        plain(short), plain(long)  # compiled for each number of batches
+        for n_batches in (short, long):  # compiled for each number of batches
+            plain(n_batches)
         pairs = []
         for turn in range(arguments.turns + 1):
             of_popsim = with_popsim(ensemble, long) - with_popsim(ensemble, short)

@@ -118,11 +118,13 @@ def test_a_network_without_activity_is_named_with_the_method():
 
 
 def test_figures_of_a_network_without_activity_leave_it_out():
-    model = silent_model()
-    ensemble = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, model)
-    states = popsim.simulate(model, reach(N_STEPS), key=KEY)
-    assert not defines_activity(ensemble, states)
-    assert defines_activity(popsim.NetworkModel(LSTMNetwork(2, N_UNITS, 2, key=KEY), dt=DT), states)
+    def of_one(model):
+        states = popsim.simulate(model, reach(N_STEPS), key=KEY)
+        ensemble = jax.tree.map(lambda leaf: leaf[None] if eqx.is_array(leaf) else leaf, model)
+        return ensemble, jax.tree.map(lambda leaf: leaf[None, None], states)
+
+    assert not defines_activity(*of_one(silent_model()))
+    assert defines_activity(*of_one(popsim.NetworkModel(LSTMNetwork(2, N_UNITS, 2, key=KEY), dt=DT)))
 
 
 class Quieter(interventions.AbstractIntervention):
