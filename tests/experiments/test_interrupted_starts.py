@@ -99,7 +99,7 @@ REPORTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("report", mostly_in_full(REPORTS, ("compare_runs",)))
-@pytest.mark.parametrize("end", [_kill, _fill_disk], ids=["killed", "full disk"])
+@pytest.mark.parametrize("end", mostly_in_full([_kill, _fill_disk], [_kill]))
 def test_a_report_can_be_written_where_another_one_ended(report, end, finished, tmp_path, monkeypatch):
     out = tmp_path / "out"
     for module in ("run_report", "sweep_report", "comparison"):

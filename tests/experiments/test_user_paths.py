@@ -124,8 +124,8 @@ def test_a_run_lives_at_any_path(form, place, monkeypatch, capsys, tmp_path):
     assert {str(file) for file in Path("exported").iterdir()} == {*files.values()}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("form", mostly_in_full(ACCEPTED, IN_SHORT))
+@pytest.mark.full
+@pytest.mark.parametrize("form", ACCEPTED)
 def test_a_sweep_lives_at_any_path(form, place, capsys):
     path = place(ACCEPTED[form])
     sweep = popsim.sweeps.Sweep(SMALL, {"n_units": (3, 4)}, range(1))

@@ -95,8 +95,8 @@ SMALLER = {
 }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", mostly_in_full(EXPERIMENTS_FROM_TRAINING, ("fixed_points",)))
+@pytest.mark.full
+@pytest.mark.parametrize("name", EXPERIMENTS_FROM_TRAINING)
 def test_an_experiment_runs_from_its_training_to_its_figure(name):
     """With few members, batches, trials and units."""
     code = "\n".join(code_blocks(f"docs/experiments/{name}.md"))
@@ -266,6 +266,7 @@ def saved_run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full
 def test_the_code_about_a_saved_run_runs(saved_run, monkeypatch):
     monkeypatch.chdir(saved_run)
     (block,) = (block for block in code_blocks("docs/start/ten_minutes.md") if "open_run" in block)
@@ -307,6 +308,7 @@ def test_the_code_about_selection_runs(tmp_path, monkeypatch):
     assert scope["stage"].shape == scope["noise"].shape == (2, 8)
 
 
+@pytest.mark.full
 def test_an_experiment_of_your_own_is_trained_and_shown(tmp_path, monkeypatch, capsys):
     """The module is found in the current folder, and by nothing but its name on the command line."""
     (block,) = code_blocks("docs/how_to/own_experiment.md")

@@ -282,7 +282,10 @@ def refused(arguments, capsys):
     return message
 
 
-@pytest.mark.parametrize("name", mostly_in_full(HOSTILE, {*HOSTILE} - {"many axes", "many values"}))
+HOSTILE_IN_SHORT = sorted({*HOSTILE} - {"many axes", "many values"})[::3]
+
+
+@pytest.mark.parametrize("name", mostly_in_full(HOSTILE, HOSTILE_IN_SHORT))
 def test_what_is_hostile_is_refused_before_it_is_expanded(name, tmp_path, capsys):
     content, said = HOSTILE[name]
     (tmp_path / "c.yaml").write_text(f"experiment: texts\n{content}\n")

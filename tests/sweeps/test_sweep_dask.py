@@ -87,6 +87,7 @@ def test_a_killed_worker_costs_nothing(tmp_path, in_order, cluster):
     same(finished, in_order)
 
 
+@pytest.mark.full
 def test_blocks_of_a_history_are_read_by_workers(in_order, cluster):
     loss, weights = (in_order.history[name] for name in ("loss", "trainables.network.recurrent_weights"))
     activity = np.random.default_rng(0).normal(size=(40, 10, 3))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from repository import TESTS
+from short_form import every_nth
 from small_sweep import DIVIDED, copy, make_trained
 from swept_runs import Swept
 
@@ -84,7 +85,7 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("what", OTHER)
+@pytest.mark.parametrize("what", every_nth(OTHER, 3))
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_cell_that_is_not_what_the_plan_says_is_damaged_by_name(what, number, copied, capsys):
     """Of a finished cell and of one that has stopped; also where there is an index already."""

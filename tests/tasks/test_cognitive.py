@@ -49,7 +49,7 @@ def test_settings_of_the_network_are_followed():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_run_is_saved_with_scores_and_figures_and_reopened(tmp_path):
     run_experiment(SMALL, tmp_path / "run", quiet=True)
     run = open_run(tmp_path / "run")
