@@ -28,6 +28,9 @@ plt.style.use(STYLE_SHEET)
 
 # %%
 task = tasks.FlipFlop(n_bits=2)
+task
+
+# %%
 trials = task.validation_trials()
 n_inputs, n_outputs = popsim.n_network_inputs(trials), trials.targets.values.shape[-1]
 names = ["vanilla", "tanh", "low-rank", "two-areas", "gru", "lstm"]
@@ -69,6 +72,13 @@ for name in names:
     is_right = np.sign(states[name].network.output) == np.sign(fresh.targets.values)
     right[name] = is_right[:, counts].mean(axis=(1, 2))
     print(f"{name:10} correct bits of each member: {right[name].round(3)}")
+
+# %% alt="Wrong bits of three networks of each kind"
+figure, ax = plt.subplots(figsize=(4.6, 2.4), layout="constrained")
+for row, name in enumerate(names):
+    ax.plot(100 * (1 - right[name]), [row] * 3, "o", alpha=0.6)
+ax.set(yticks=range(len(names)), yticklabels=names, xlabel="wrong bits (%)")
+plt.show()
 
 # %% [markdown]
 # ## Do they rest in the same places?
