@@ -29,6 +29,7 @@ SCRIPTS = (
     "chaos",
     "low_rank_dynamics",
     "balanced_spectrum",
+    "fast_weights",
 )
 
 

@@ -1,0 +1,49 @@
+"""The task of recall, what can be answered without keys, and the gates of errors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+
+fast_weights = pytest.importorskip("fast_weights", reason="examples/ is not beside the tests")
+
+
+def test_the_best_answer_without_keys_is_the_most_frequent_value():
+    # Of 10^4 quadruples 5040 have four values, 4320 one pair, 270 two pairs, 360 a triple and 10 a quadruple.
+    most = (5040 * 1 + 4320 * 2 + 270 * 2 + 360 * 3 + 10 * 4) / 10**4
+    assert fast_weights.error_without_keys() == pytest.approx(1 - most / 4)
+
+
+def test_a_trial_shows_pairs_and_asks_for_the_value_of_one():
+    keys, values = jnp.array([3, 0, 7, 5]), jnp.array([2, 9, 2, 4])
+    trial = fast_weights.Recall().trial_of(keys, values, jnp.array(1))
+    shown = [np.flatnonzero(symbols).tolist() for symbols in trial.inputs["symbols"]]
+    assert shown == [[3, 12], [0, 19], [7, 12], [5, 14], [0], [], [], []]
+    assert int(popsim.trial.correct_choice(trial.targets)) == 9
+    assert trial.targets.counts.tolist() == [0] * 7 + [1]
+
+
+def test_keys_of_a_trial_differ_and_one_of_them_is_asked_for():
+    shown = np.asarray(fast_weights.Recall().validation_trials().inputs["symbols"]) > 0
+    keys = shown[:, :4, : fast_weights.N_KEYS]
+    assert np.all(keys.sum(axis=2) == 1) and np.all(keys.sum(axis=1) <= 1)
+    np.testing.assert_array_equal((keys & shown[:, 4:5, : fast_weights.N_KEYS]).sum(axis=(1, 2)), 1)
+
+
+@pytest.mark.parametrize(("n_wrong", "passes"), [(2, True), (4, False)])
+def test_an_error_has_to_be_half_of_the_other(n_wrong, passes):
+    is_wrong = np.tile(np.arange(10) < n_wrong, (2, 1))
+    recalls = fast_weights.Recalls(np.zeros(10, int), is_wrong)
+    rows = fast_weights.error_rows("fast weights", recalls, reference=0.6)
+    assert [row.passed for row in rows] == [passes, passes]
+
+
+def test_both_kinds_of_networks_start_from_the_same_parameters():
+    key = jax.random.key(0)
+    plasticity = popsim.networks.FastWeights(20.0, 0.05)
+    fast, plain = (fast_weights.build_ensemble(kind, 2, key).network for kind in (plasticity, None))
+    for name in ("recurrent_weights", "input_weights", "bias"):
+        np.testing.assert_array_equal(getattr(fast, name), getattr(plain, name))
+    np.testing.assert_array_equal(fast.readout.weight, plain.readout.weight)
