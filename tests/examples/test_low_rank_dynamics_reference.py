@@ -33,6 +33,7 @@ def test_kappa_without_a_random_part_is_exact(overlap):
     assert low_rank.exact_kappa(m, n) == pytest.approx(m @ x / 300, abs=1e-9)
 
 
+@pytest.mark.full
 def test_a_simulated_network_with_a_random_part_rests_where_the_theory_says():
     n_units, overlap, gain = 1500, 2.0, 0.8
     m, n = vectors(n_units, overlap)
