@@ -30,6 +30,7 @@ SCRIPTS = (
     "low_rank_dynamics",
     "balanced_spectrum",
     "fast_weights",
+    "short_term_plasticity",
 )
 
 

@@ -1,0 +1,65 @@
+"""What is exchanged between trials, and the gates of memories in activity and in synapses."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import popsim
+
+script = pytest.importorskip("short_term_plasticity", reason="examples/ is not beside the tests")
+
+
+def hidden_states(n_trials=3):
+    numbers = jnp.arange(float(n_trials))[:, None] * jnp.ones(2)
+    synapses = {"available": 10 + numbers, "released": 20 + numbers}
+    return popsim.networks.LeakyState(numbers, synapses)
+
+
+def test_one_part_is_exchanged_and_the_other_kept():
+    hidden, order = hidden_states(), np.array([2, 0, 1])
+    by_activity, by_synapses = (script.exchange(hidden, order, part) for part in ("activity", "synapses"))
+    assert by_activity.activation[:, 0].tolist() == [2, 0, 1]
+    assert by_activity.synapses["released"][:, 0].tolist() == [20, 21, 22]
+    assert by_synapses.activation[:, 0].tolist() == [0, 1, 2]
+    assert by_synapses.synapses["available"][:, 0].tolist() == [12, 10, 11]
+    plain = hidden.activation
+    assert script.exchange(plain, order, "activity")[:, 0].tolist() == [2, 0, 1]
+    assert script.exchange(plain, order, "synapses") is plain
+
+
+def test_efficacies_are_what_is_available_and_released():
+    hidden = hidden_states()
+    np.testing.assert_array_equal(script.efficacies(hidden)[:, 0], [200, 231, 264])
+    np.testing.assert_array_equal(script.efficacies(hidden.activation), np.ones((3, 2)))
+
+
+def test_a_trial_that_goes_on_from_a_state_ends_as_it_did():
+    task, model = script.build_task("plastic"), script.build_ensemble("plastic", 1, jax.random.key(0))
+    network = popsim.without_noise(popsim.member(model, 0)).network
+    trials = task.validation_trials()
+    quiet = popsim.NetworkModel(network, dt=script.DT)
+    states = popsim.evaluate(quiet, task, trials=trials, key=jax.random.key(0)).states.network
+    before = jax.tree.map(lambda leaf: leaf[:, 27], states.hidden)
+    outputs = script.run_from(network, before, trials, 28, jax.random.key(0))
+    np.testing.assert_allclose(outputs, states.output[:, 28:], rtol=1e-4, atol=1e-5)
+
+
+def memories(activity, synapses, without_activity, without_synapses):
+    accuracies = {"nothing": [1.0], "activity": [without_activity], "synapses": [without_synapses]}
+    return script.Memories(
+        times=np.array([0.1]),
+        decoded={"activity": np.array([[activity]]), "synapses": np.array([[synapses]])},
+        end=0,
+        accuracies={part: np.array(values) for part, values in accuracies.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "passes"),
+    [((0.5, 0.9, 0.95, 0.5), True), ((0.9, 0.95, 0.8, 0.7), False), ((1.0, 0.25, 0.5, 1.0), False)],
+)
+def test_synapses_have_to_exceed_activity(numbers, passes):
+    for rows in (script.decoding_rows, script.exchange_rows):
+        gated = [row for row in rows("plastic", memories(*numbers)) if row.gate is not None]
+        assert [row.passed for row in gated] == [passes]
