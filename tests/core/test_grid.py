@@ -102,6 +102,7 @@ def test_settings_make_a_difference_and_seeds_see_the_same_trials():
     assert not np.array_equal(inputs[0, 0], inputs[0, 1])
 
 
+@pytest.mark.full
 def test_one_member_alone_draws_what_it_drew_in_the_ensemble():
     """A single model, told that it is member 2."""
     ensemble = popsim.make_ensemble(build, 3, key=jax.random.key(0))

@@ -366,6 +366,7 @@ def test_a_mistake_in_a_task_is_named_when_it_is_evaluated(mistake, as_users_run
         popsim.evaluate_ensemble(popsim.make_ensemble(small_training.build, 2, key=KEY), task, key=KEY)
 
 
+@pytest.mark.full
 def test_a_healthy_training_is_none_for_debug_nans():
     usual = train(2, n_members=0, save_model_trainables=True)
     with jax.debug_nans(True):

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import DT, reach
+from short_form import every_nth
 
 import popsim
 from popsim.networks import (
@@ -142,7 +143,7 @@ def test_what_cannot_be_built_is_refused(build, message, as_users_run):
         build()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", every_nth(NETWORKS, 2))
 def test_a_start_is_learned_and_all_else_is_that_of_the_network(name):
     inner = build_network(name, 2, 5, 2, dt=DT, key=KEY)
     started = jax.tree.map(lambda leaf: 0.7 * leaf + 0.2, inner.init(key=KEY))

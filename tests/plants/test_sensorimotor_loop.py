@@ -9,6 +9,7 @@ from relay import DT, Relay, reach, relay_loop, stacked
 
 import popsim
 from popsim import GaussianNoise, MotorNoise, Scaling, SensoryChannel
+from popsim._checks import warn_caller_once
 
 
 def at_start_of_steps(states, model, trial, n_delayed=0):
@@ -228,6 +229,7 @@ def test_a_network_that_drives_muscles_beyond_their_excitations_is_warned_of(get
         return popsim.SensorimotorLoop(network, plant, {}, dt=DT)
 
     for kind in (popsim.networks.GRUNetwork, popsim.networks.LeakyRNN):
+        warn_caller_once.cache_clear()
         with pytest.warns(UserWarning, match="`network` should.*from 0 to 1.*got `output_fn=None`") as warned:
             loop(kind, muscled)
         assert warned[0].filename == __file__

@@ -40,6 +40,7 @@ def copied(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "sw")
 
 
+@pytest.mark.full
 def test_the_cells_are_one_population(trained, tmp_path):
     """The same as all members of a size in one ensemble, also where blocks are of another width."""
     opened = open_sweep(trained)
