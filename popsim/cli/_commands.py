@@ -315,7 +315,7 @@ class Export:
 def _save_figures(run: Any, folder: Path, *, overwrite: bool) -> tuple[list[Path], list[Any]]:
     """Write the figures of a run, and return their paths, and what cannot be drawn."""
     from popsim.analysis.figures.style import is_figure
-    from popsim.experiments._figures import save_figures
+    from popsim.experiments.saved_figures import save_figures
     from popsim.store import CorruptDataError, MismatchError
     from popsim.store.files import check_replaceable
 

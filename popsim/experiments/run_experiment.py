@@ -310,7 +310,7 @@ def _finish(run: Run, options: RunOptions) -> Run:
     """
     described = run.described
     if described.content.get("draws_figures", True):
-        from popsim.experiments._figures import save_figures  # which loads matplotlib
+        from popsim.experiments.saved_figures import save_figures  # which loads matplotlib
 
         with options.waiting("drawing the figures"):
             save_figures(run, run.folder.figures)

@@ -16,7 +16,7 @@ from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
 from popsim.networks.base import Projection, linear_readout, prepare_readout
 from popsim.networks.cell import noise_of_units
-from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity
+from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
@@ -191,12 +191,7 @@ class AreaRNN(AbstractLeakyNetwork):
         projections = super().projections()
         if self.signs is not None:
             return projections
-        recurrent = Projection(
-            where=lambda network: network.strengths,
-            pre=lambda network, step: network.rates(step.before),
-            post=lambda network, step: network.rates(step.after),
-            where_bias=lambda network: network.bias,
-        )
+        recurrent = recurrent_projection(lambda network: network.strengths)
         return {"recurrent": recurrent, **projections}
 
     def with_dt(self, dt: float) -> "AreaRNN":

@@ -197,6 +197,21 @@ class AbstractLeakyNetwork(AbstractNetwork):
         return replace_fields(self, tau=dt / moved, noise=noise, dt=plain_number(dt))
 
 
+def recurrent_projection(where: Callable[[Any], Array]) -> Projection:
+    """Return the projection from the rates of all units to themselves, one step later.
+
+    **Arguments:**
+
+    - `where`: selects the recurrent weights in the network.
+    """
+    return Projection(
+        where=where,
+        pre=lambda network, step: network.rates(step.before),
+        post=lambda network, step: network.rates(step.after),
+        where_bias=lambda network: network.bias,
+    )
+
+
 def check_leaky(n_units: int, tau: OneOrEach, dt: float, nonlinearity: Any) -> None:
     """Check the arguments that leaky networks share."""
     check_one_or_each("tau", tau, n_units, "units")

@@ -14,7 +14,7 @@ from popsim._plain_values import plain_number
 from popsim.networks.base import Projection, as_sizes, linear_readout, prepare_readout
 from popsim.networks.cell import noise_of_units
 from popsim.networks.initial_weights import dale_weights
-from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity
+from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
@@ -116,12 +116,7 @@ class LeakyRNN(AbstractLeakyNetwork):
 
     def projections(self) -> dict[str, Projection]:
         """Return the recurrent and input weights and the readout. The activity of a unit is its rate f(x)."""
-        recurrent = Projection(
-            where=lambda network: network.recurrent_weights,
-            pre=lambda network, step: network.rates(step.before),
-            post=lambda network, step: network.rates(step.after),
-            where_bias=lambda network: network.bias,
-        )
+        recurrent = recurrent_projection(lambda network: network.recurrent_weights)
         return {"recurrent": recurrent, **super().projections()}
 
 

@@ -10,6 +10,8 @@ from popsim.experiments.run import Run
 from popsim.store import SaveError
 from popsim.store.files import saving
 
+__all__ = ["save_figures"]
+
 
 def save_figures(
     run: Run,
