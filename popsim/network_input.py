@@ -1,6 +1,7 @@
 """The input vector of a network at a time step: its order and its scaling."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 import equinox as eqx
@@ -43,19 +44,27 @@ class Scaling(eqx.Module):
 
 def inputs_by_name(inputs: PyTree[Array]) -> dict[str, PyTree[Array]]:
     """Return the inputs of a trial by name; inputs without names are called "inputs"."""
-    return dict(inputs) if isinstance(inputs, Mapping) else {"inputs": inputs}
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    return {"inputs": inputs} if jax.tree.leaves(inputs) else {}
 
 
 def network_input(
-    inputs: PyTree[Array], feedback: Mapping[str, Float[Array, " features"]], scaling: Mapping[str, Scaling]
+    inputs: PyTree[Array],
+    feedback: Mapping[str, Float[Array, " features"]],
+    scaling: Mapping[str, Scaling],
+    shown: Mapping[str, Float[Array, " features"]] = MappingProxyType({}),
 ) -> Float[Array, " inputs"]:
-    """Return the input vector of a network at one step: the inputs, then the feedback, both sorted by name.
+    """Return the input vector of a network at one step.
+
+    It consists of the inputs, what the environment shows, and the feedback, each sorted by name.
 
     **Arguments:**
 
     - `inputs`: the trial's inputs at this step.
     - `feedback`: the features that arrive at this step, by channel.
-    - `scaling`: the scaling of inputs and channels, by name.
+    - `scaling`: the scaling of inputs, observations and channels, by name.
+    - `shown`: the observation of the environment that no channel senses, by name.
     """
 
     def flat(name: str, tree: PyTree[Array]) -> Array:
@@ -64,5 +73,6 @@ def network_input(
 
     named = inputs_by_name(inputs)
     parts = [flat(name, named[name]) for name in sorted(named)]
-    parts += [flat(name, feedback[name]) for name in sorted(feedback)]
+    for others in (shown, feedback):
+        parts += [flat(name, others[name]) for name in sorted(others)]
     return jnp.concatenate(parts)

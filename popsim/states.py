@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from popsim.hand import HandState
+from popsim.interaction import Interaction
 from popsim.model import DelayBuffer
 from popsim.networks import NetworkState
 
@@ -29,6 +30,8 @@ class LoopState(eqx.Module):
     - `external_torque`: the external generalised force on the coordinates of the body (for an arm the
         torques, in N m) at the start of this step, in addition to `external_force`.
     - `start`: the position of the hand at the start of the trial, in m.
+
+    `interaction` is the exchange with the environment; None in trials without one.
     """
 
     feedback: dict[str, Float[Array, "*axes features"]]
@@ -42,6 +45,7 @@ class LoopState(eqx.Module):
     unit_input: Float[Array, "*axes hidden"] | None = None
     external_torque: Float[Array, "*axes coordinates"] | None = None
     start: Float[Array, "*axes space"] | None = None
+    interaction: Interaction | None = None
 
     @classmethod
     def at_rest(cls, body: PyTree[Array], hand: HandState, network: NetworkState) -> "LoopState":
@@ -72,8 +76,10 @@ class NetworkModelState(eqx.Module):
     - `received`: the input of the network at this step; None unless a trial schedules an intervention after
         "sense".
     - `unit_input`: the current added to the input of its units; None unless a trial schedules one.
+    - `interaction`: the exchange with the environment; None in trials without one.
     """
 
     network: NetworkState
     received: Float[Array, "*axes inputs"] | None = None
     unit_input: Float[Array, "*axes hidden"] | None = None
+    interaction: Interaction | None = None

@@ -14,6 +14,7 @@ from popsim.model import AbstractModel
 from popsim.networks.activity import UnitSelector, selected_units
 from popsim.parameters import picked_parameters
 from popsim.plants import MusculoskeletalPlant
+from popsim.policies import AbstractPolicy
 from popsim.trial import Trial
 
 __all__ = [
@@ -39,7 +40,13 @@ class Effort(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="effort", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return states.network.output
+        return _commands(states, model)
+
+
+def _commands(states: Any, model: AbstractModel) -> Float[Array, "time features"]:
+    """Return the commands before noise; with a policy, the most probable ones."""
+    policy, output = getattr(model, "policy", None), states.network.output
+    return jax.vmap(policy.best)(output) if isinstance(policy, AbstractPolicy) else output
 
 
 class EffortChange(AbstractSumOfSquares):
@@ -54,7 +61,7 @@ class EffortChange(AbstractSumOfSquares):
     name: str = eqx.field(static=True, default="effort change", kw_only=True)
 
     def signal(self, states: Any, trial: Trial, model: AbstractModel) -> Float[Array, "time features"]:
-        return rate_of_change(states.network.output, trial.timeline.dt)
+        return rate_of_change(_commands(states, model), trial.timeline.dt)
 
 
 class HiddenActivity(AbstractSumOfSquares):
