@@ -31,7 +31,6 @@ if TYPE_CHECKING:
         windows,
     )
     from popsim.ensemble import build_members, make_ensemble, member, member_grid, n_members
-    from popsim.environment import AbstractEnvironment
     from popsim.evaluation import evaluate, evaluate_ensemble
     from popsim.experiments import open_run
     from popsim.hand import HandState, Workspace
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
     from popsim.windows import NEVER, Timeline
 
 __all__ = [
-    "AbstractEnvironment",
     "AbstractLossTerm",
     "AbstractModel",
     "AbstractTask",
@@ -134,7 +132,6 @@ if os.path.isfile(os.path.join(os.path.dirname(__file__), "tasks")):  # git on W
 
 _HOMES = {
     "popsim.ensemble": ("build_members", "make_ensemble", "member", "member_grid", "n_members"),
-    "popsim.environment": ("AbstractEnvironment",),
     "popsim.evaluation": ("evaluate", "evaluate_ensemble"),
     "popsim.experiments": ("open_run",),
     "popsim.hand": ("HandState", "Workspace"),

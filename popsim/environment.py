@@ -96,9 +96,9 @@ class AbstractEnvironment(eqx.Module):
     !!! example
 
         ```python
-        >>> import jax, jax.numpy as jnp, popsim
-        >>> from popsim.environment import Discrete, Outcome
-        >>> class Bandit(popsim.AbstractEnvironment):
+        >>> import jax, jax.numpy as jnp
+        >>> from popsim.environment import AbstractEnvironment, Discrete, Outcome
+        >>> class Bandit(AbstractEnvironment):
         ...     probabilities: jax.Array
         ...     actions = Discrete(2)
         ...     def init(self, *, key):

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, Key
 from popsim._argument_shapes import check_kinds, check_one_or_each
 from popsim._checks import as_float_array, check_positive, check_positive_int, kind_of
 from popsim._plain_values import plain_number
-from popsim.environment import ActionSpace, Box, Discrete
+from popsim.environment import ActionSpace, Box, Discrete, HandMovement
 from popsim.parameters import Constants
 
 __all__ = ["AbstractPolicy", "Action", "Bernoulli", "Categorical", "Deterministic", "Gaussian", "greedy"]
@@ -69,7 +69,7 @@ class AbstractPolicy(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def actions(self) -> ActionSpace:
+    def actions(self) -> Discrete | Box:
         """The actions that the policy takes."""
 
     @abc.abstractmethod
@@ -318,8 +318,8 @@ def greedy(model: ModelType) -> ModelType:
 def check_policy(policy: AbstractPolicy, actions: ActionSpace, owner: str) -> None:
     """Raise `ValueError` unless a policy takes actions of a given kind, the `owner` of the error message."""
     taken = policy.actions
-    same_kind = isinstance(taken, Box | Discrete) and type(taken) is type(actions)
-    if not same_kind or taken.n != getattr(actions, "n", None):  # the bounds of a Box clip
+    # Not `taken != actions`: the bounds of a Box clip what a policy draws.
+    if isinstance(actions, HandMovement) or type(taken) is not type(actions) or taken.n != actions.n:
         raise ValueError(
             f"`policy` must take the {owner}, {actions}, got {kind_of(policy)}, which takes {taken}."
         )

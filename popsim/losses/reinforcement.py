@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from popsim._argument_shapes import check_fields
 from popsim._checks import as_float_array, check_fraction, kind_of
+from popsim.environment import Discrete
 from popsim.interaction import Interaction
 from popsim.loss import AbstractLossTerm
 from popsim.losses.output import output_target
@@ -166,7 +167,8 @@ class ChoiceLikelihood(AbstractLossTerm):
         interaction, targets = _interaction(self.name, states), trial.targets
         size = policy.actions.n
         output_target(targets, jnp.zeros((trial.timeline.n_steps, size)))
-        given = jnp.argmax(targets.values, axis=-1) if jnp.ndim(interaction.action) == 1 else targets.values
+        is_choice = isinstance(policy.actions, Discrete)
+        given = jnp.argmax(targets.values, axis=-1) if is_choice else targets.values
         log_probability = jax.vmap(policy.log_probability)(states.network.output, given)
         counts = jnp.where(interaction.active, targets.counts, 0.0)
         total = jnp.sum(counts)
