@@ -45,7 +45,7 @@ class Interaction(eqx.Module):
     - `upcoming`: what the environment holds for the next step; not recorded.
     """
 
-    received: dict[str, Float[Array, "*axes features"]]
+    received: dict[str, Float[Array, "*axes _"]]
     action: Int[Array, "*axes"] | Float[Array, "*axes numbers"] | HandState
     log_probability: Float[Array, "*axes"]
     entropy: Float[Array, "*axes"]
@@ -75,9 +75,14 @@ def start_interaction(
     with naming_errors(f"`init` of {name}", "(*, key)"):
         state, observation = environment.init(key=key)
     _check_observation(f"`init` of {name}", observation)
-    with naming_errors(f"`step` of {name}", "(state, action, *, key)"):
-        after, outcome = jax.eval_shape(lambda: environment.step(state, action, key=key))
-    _check_step(name, state, observation, after, outcome)
+
+    def first_step() -> tuple[PyTree[Array], Outcome]:
+        with naming_errors(f"`step` of {name}", "(state, action, *, key)"):
+            after, outcome = environment.step(state, action, key=key)
+        _check_step(name, state, observation, after, outcome)
+        return after, outcome
+
+    after, outcome = jax.eval_shape(first_step)
     # In the types of later steps: a count may begin as the integer 0 and become a number.
     state, observation = _with_types(state, after), _with_types(observation, outcome.observation)
     zero, false = jnp.zeros(()), jnp.zeros((), bool)
@@ -94,7 +99,7 @@ def start_interaction(
     )
 
 
-def _with_types(tree: PyTree[Array], like: PyTree[Array]) -> PyTree[Array]:
+def _with_types(tree: PyTree[Array], like: PyTree) -> PyTree[Array]:
     return jax.tree.map(lambda leaf, other: jnp.asarray(leaf, other.dtype), tree, like)
 
 
@@ -182,20 +187,44 @@ def respond(
     )
 
 
+def resume_interaction(
+    environment: AbstractEnvironment, fresh: Interaction, ended: Interaction, *, key: Key[Array, ""]
+) -> Interaction:
+    """Return the interaction before the first step of a trial of a session, which continues the one before.
+
+    **Arguments:**
+
+    - `environment`: that of the trial that begins.
+    - `fresh`: the interaction with which it would begin by itself.
+    - `ended`: the interaction at the end of the trial before.
+    - `key`: the key of the initial state of the trial.
+    """
+    assert fresh.upcoming is not None and ended.upcoming is not None
+    name = f"`resume` of {type(environment).__name__}"
+    with naming_errors(name, "(state, *, key)"):
+        state, observation = environment.resume(ended.upcoming.state, key=key_stream(key, "environment"))
+    check_like(name, "the state of `init`", fresh.upcoming.state, state)
+    check_like(name, "the observation of `init`", fresh.upcoming.observation, observation)
+    state = _with_types(state, fresh.upcoming.state)
+    observation = _with_types(observation, fresh.upcoming.observation)
+    return dataclasses.replace(fresh, upcoming=Upcoming(state, observation, fresh.upcoming.is_over))
+
+
 def showing(observation: Observation) -> Interaction:
     """Return an interaction with an observation to come, and nothing else."""
     zero, false = jnp.zeros(()), jnp.zeros((), bool)
     upcoming = Upcoming((), observation, false)
-    return Interaction({}, zero, zero, zero, None, zero, false, None, upcoming)
+    return Interaction({}, jnp.zeros(1), zero, zero, None, zero, false, None, upcoming)
 
 
-def first_observation(model: AbstractModel, trials: Trial) -> Observation:
+def first_observation(model: AbstractModel, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
     """Return the shapes of what the environment of stacked trials shows a model at the first time step."""
 
-    def first_state(trials: Trial) -> Any:
-        return model.init(jax.tree.map(lambda leaf: leaf[0], trials), key=seed_key(0))
+    def first(trials: Trial) -> Observation:
+        state: Any = model.init(jax.tree.map(lambda leaf: leaf[0], trials), key=seed_key(0))
+        return observation_to_come(state.interaction)
 
-    return observation_to_come(eqx.filter_eval_shape(first_state, trials).interaction)
+    return eqx.filter_eval_shape(first, trials)
 
 
 def observation_to_come(interaction: Interaction | None) -> Observation:

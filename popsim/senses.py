@@ -29,6 +29,7 @@ from popsim.parameters import Constants
 from popsim.plants import AbstractPlant, MuscleReadings, MusculoskeletalPlant
 from popsim.plants.base import evaluate_rest
 from popsim.randomness import seed_key
+from popsim.session import separate_trials
 from popsim.states import LoopState
 from popsim.trial import Trial, check_trials
 
@@ -192,6 +193,7 @@ def network_input_names(
     - `channels`: the senses of the body, by name.
     """
     check_trials("trials", trials)
+    trials = separate_trials(trials)
     if (plant is None) != (channels is None):
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     if plant is not None and not isinstance(trials.init, HandState):

@@ -1,13 +1,18 @@
 """The states of models."""
 
+import dataclasses
+from collections.abc import Collection
+from typing import TypeVar
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
 from popsim.hand import HandState
-from popsim.interaction import Interaction
+from popsim.interaction import Interaction, resume_interaction
 from popsim.model import DelayBuffer
 from popsim.networks import NetworkState
+from popsim.trial import Trial
 
 __all__ = ["LoopState", "NetworkModelState"]
 
@@ -67,6 +72,31 @@ class LoopState(eqx.Module):
             cursor=hand,
             delays={},
         )
+
+
+StateType = TypeVar("StateType", bound="LoopState | NetworkModelState")
+
+
+def continue_state(
+    fresh: StateType, ended: StateType, trial: Trial, carry: Collection[str], *, key: Key[Array, ""]
+) -> StateType:
+    """Return the state before the first step of a trial of a session.
+
+    **Arguments:**
+
+    - `fresh`: the state from which the trial would begin by itself.
+    - `ended`: the state after the last step of the trial before.
+    - `trial`: the trial that begins.
+    - `carry`: what continues: some of "environment" and "hidden".
+    - `key`: the key of the initial state of the trial.
+    """
+    if "hidden" in carry:
+        fresh = dataclasses.replace(fresh, network=ended.network)
+    if "environment" in carry and trial.environment is not None:
+        assert fresh.interaction is not None and ended.interaction is not None
+        resumed = resume_interaction(trial.environment, fresh.interaction, ended.interaction, key=key)
+        fresh = dataclasses.replace(fresh, interaction=resumed)
+    return fresh
 
 
 class NetworkModelState(eqx.Module):

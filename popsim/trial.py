@@ -132,6 +132,19 @@ class StepInput(eqx.Module):
     environment: AbstractEnvironment | None = None
 
 
+class SessionTrials(eqx.Module):
+    """The trials of which a session consists; see `popsim.session.join_trials`.
+
+    - `trials`: the trials, stacked; without inputs and targets, which are those of the session.
+    - `carry`: what continues from one trial to the next: some of "environment" and "hidden".
+    - `cut_gradient`: whether the gradient ends where a trial begins.
+    """
+
+    trials: "Trial"
+    carry: tuple[str, ...] = eqx.field(static=True)
+    cut_gradient: bool = eqx.field(static=True)
+
+
 class Trial(eqx.Module):
     """One trial of a task. A batch of trials is the same object with a leading axis on each array.
 
@@ -148,6 +161,7 @@ class Trial(eqx.Module):
     - `conditions`: labels of the trial for analysis, such as the direction of its target.
     - `environment`: what answers to the network within the trial; None for most tasks. A trial with an
         environment may have no inputs and no targets, `()`; it then needs an epoch or an event.
+    - `session`: the trials of which a session consists, see `popsim.session.join_trials`; None for one trial.
     """
 
     init: PyTree[Array]
@@ -157,6 +171,7 @@ class Trial(eqx.Module):
     interventions: dict[str, InterventionSchedule] = eqx.field(default_factory=dict)
     conditions: dict[str, Array] = eqx.field(default_factory=dict)
     environment: AbstractEnvironment | None = None
+    session: SessionTrials | None = None
 
     def __check_init__(self):
         if self.environment is not None:

@@ -12,6 +12,7 @@ from popsim.tasks import (
     multi_task,
     reach_sequences,
     reaching,
+    session,
     timing,
     tracking,
     trial_parts,
@@ -25,6 +26,7 @@ from popsim.tasks.memory import *
 from popsim.tasks.multi_task import *
 from popsim.tasks.reach_sequences import *
 from popsim.tasks.reaching import *
+from popsim.tasks.session import *
 from popsim.tasks.timing import *
 from popsim.tasks.tracking import *
 from popsim.tasks.trial_parts import *
@@ -39,6 +41,7 @@ __all__ += memory.__all__
 __all__ += multi_task.__all__
 __all__ += reach_sequences.__all__
 __all__ += reaching.__all__
+__all__ += session.__all__
 __all__ += timing.__all__
 __all__ += tracking.__all__
 __all__ += trial_parts.__all__

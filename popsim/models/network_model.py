@@ -1,7 +1,7 @@
 """A model of a network without a body."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import equinox as eqx
 import jax
@@ -27,7 +27,7 @@ from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import advice_for_dt, check_methods, check_network
 from popsim.policies import AbstractPolicy, Deterministic, check_policy
-from popsim.states import NetworkModelState
+from popsim.states import NetworkModelState, continue_state
 from popsim.trial import StepInput, Trial, is_bare
 
 __all__ = ["NetworkModel"]
@@ -95,6 +95,11 @@ class NetworkModel(AbstractModel):
             state = dataclasses.replace(state, received=jnp.zeros_like(received))
         return prepare(self.interventions, trial.interventions, state, model=self)
 
+    def resume(
+        self, trial: Trial, state: NetworkModelState, carry: Collection[str], *, key: Key[Array, ""]
+    ) -> NetworkModelState:
+        return continue_state(self.init(trial, key=key), state, trial, carry, key=key)
+
     @property
     def _policy(self) -> AbstractPolicy:
         return Deterministic(self.network.n_outputs) if self.policy is None else self.policy
@@ -118,7 +123,7 @@ class NetworkModel(AbstractModel):
         return self._respond(step_input, state, key)
 
     def _received(
-        self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, " features"]]
+        self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, "_"]]
     ) -> Float[Array, " inputs"]:
         return network_input(inputs, {}, {}, shown)
 
@@ -169,7 +174,7 @@ class NetworkModel(AbstractModel):
                 f"{self.network.n_outputs}, got ({axes}). To be compared otherwise, put them into a dict."
             )
 
-    def _check_environment(self, trials: Trial) -> Observation:
+    def _check_environment(self, trials: Trial) -> dict[str, jax.ShapeDtypeStruct]:
         """Return the shapes of what the environment shows; raise `ValueError` if it does not fit."""
         if trials.environment is None:
             if self.policy is not None:

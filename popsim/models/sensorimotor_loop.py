@@ -1,7 +1,7 @@
 """A model of a network that controls a body through delayed, noisy senses."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -51,7 +51,7 @@ from popsim.plants.base import evaluate_rest
 from popsim.policies import AbstractPolicy, Deterministic, check_policy
 from popsim.randomness import key_stream, seed_key
 from popsim.senses import SensoryChannel, channels_by_name, network_input_names
-from popsim.states import LoopState
+from popsim.states import LoopState, continue_state
 from popsim.trial import StepInput, Trial
 
 __all__ = ["SensorimotorLoop"]
@@ -157,6 +157,11 @@ class SensorimotorLoop(AbstractModel):
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state, model=self)
 
+    def resume(
+        self, trial: Trial, state: LoopState, carry: Collection[str], *, key: Key[Array, ""]
+    ) -> LoopState:
+        return continue_state(self.init(trial, key=key), state, trial, carry, key=key)
+
     @property
     def _policy(self) -> AbstractPolicy:
         return Deterministic(self.plant.n_commands) if self.policy is None else self.policy
@@ -241,7 +246,7 @@ class SensorimotorLoop(AbstractModel):
         self,
         inputs: PyTree[Array],
         feedback: Mapping[str, Float[Array, " features"]],
-        shown: Mapping[str, Float[Array, " features"]],
+        shown: Mapping[str, Float[Array, "_"]],
     ) -> Float[Array, " inputs"]:
         direct = {name: values for name, values in shown.items() if name not in self.channels}
         return network_input(inputs, feedback, self.scaling, direct)
