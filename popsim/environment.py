@@ -12,7 +12,7 @@ from popsim.parameters import Constants
 
 __all__ = ["AbstractEnvironment", "ActionSpace", "Box", "Discrete", "HandMovement", "Outcome"]
 
-Observation = dict[str, Float[Array, "_"]]
+Observation = dict[str, Float[Array, " _"]]
 
 
 class Discrete(eqx.Module):

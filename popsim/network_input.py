@@ -53,7 +53,7 @@ def network_input(
     inputs: PyTree[Array],
     feedback: Mapping[str, Float[Array, " features"]],
     scaling: Mapping[str, Scaling],
-    shown: Mapping[str, Float[Array, "_"]] = MappingProxyType({}),
+    shown: Mapping[str, Float[Array, " _"]] = MappingProxyType({}),
 ) -> Float[Array, " inputs"]:
     """Return the input vector of a network at one step.
 

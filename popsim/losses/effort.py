@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from popsim.environment import Box
 from popsim.loss import AbstractLossTerm
 from popsim.losses.profiles import AbstractDistance, AbstractSumOfSquares, SquaredDistance
 from popsim.model import AbstractModel
@@ -44,9 +45,11 @@ class Effort(AbstractSumOfSquares):
 
 
 def _commands(states: Any, model: AbstractModel) -> Float[Array, "time features"]:
-    """Return the commands before noise; with a policy, the most probable ones."""
+    """Return the commands before noise; with a policy of vectors, their means, without the critic."""
     policy, output = getattr(model, "policy", None), states.network.output
-    return jax.vmap(policy.best)(output) if isinstance(policy, AbstractPolicy) else output
+    if isinstance(policy, AbstractPolicy) and isinstance(policy.actions, Box):
+        return jax.vmap(policy.best)(output)
+    return output
 
 
 class EffortChange(AbstractSumOfSquares):

@@ -123,7 +123,7 @@ class NetworkModel(AbstractModel):
         return self._respond(step_input, state, key)
 
     def _received(
-        self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, "_"]]
+        self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, " _"]]
     ) -> Float[Array, " inputs"]:
         return network_input(inputs, {}, {}, shown)
 

@@ -246,7 +246,7 @@ class SensorimotorLoop(AbstractModel):
         self,
         inputs: PyTree[Array],
         feedback: Mapping[str, Float[Array, " features"]],
-        shown: Mapping[str, Float[Array, "_"]],
+        shown: Mapping[str, Float[Array, " _"]],
     ) -> Float[Array, " inputs"]:
         direct = {name: values for name, values in shown.items() if name not in self.channels}
         return network_input(inputs, feedback, self.scaling, direct)

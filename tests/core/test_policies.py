@@ -5,9 +5,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from small_environments import CounterTask
 
 import popsim
 from popsim.policies import Bernoulli, Categorical, Deterministic, Gaussian, greedy
+from popsim.training import TaskTrainer, sgd
 
 KEY = jax.random.key(0)
 OUTPUT = jnp.array([0.4, -1.2, 2.0])
@@ -77,3 +79,21 @@ def test_a_model_and_an_ensemble_become_greedy():
     )
     for model in (build(KEY), popsim.make_ensemble(build, 2, key=KEY)):
         assert not model.policy.is_greedy and greedy(model).policy.is_greedy
+
+
+def test_validation_is_greedy_if_asked():
+    """The loss of validation is minus the number of steps at which the better action was taken."""
+    bias = jnp.array([0.0, 1.0])
+    network = popsim.networks.LeakyRNN(1, 2, 2, tau=0.05, key=KEY)
+    places = lambda n: (n.readout.weight, n.readout.bias)  # noqa: E731
+    network = eqx.tree_at(places, network, (jnp.zeros((2, 2)), bias))
+    model = popsim.NetworkModel(network, policy=Categorical(2), dt=0.01)
+    task = CounterTask(1.0 * popsim.losses.PolicyGradient())
+
+    def rewards(is_greedy):
+        trainer = TaskTrainer(sgd(1e-12), greedy_validation=is_greedy)
+        _, history = trainer(task, model, 1, 2, lambda m: m, log_step=1, disable_tqdm=True, key=KEY)
+        return float(history.validation_loss.total[-1])
+
+    assert rewards(True) == -4.5  # four and five steps, all with action 1
+    assert rewards(False) > -4.5
