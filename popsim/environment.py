@@ -86,8 +86,9 @@ class AbstractEnvironment(eqx.Module):
 
     A trial carries its environment in `Trial.environment`. The fields of an environment are arrays of that
     trial, such as the probability of reward of each arm, so that tasks draw them and members may differ in
-    them; a static field is the same in all trials. Subclasses define `actions` and implement `init` and
-    `step`. Both are pure, and run in the compiled simulation, so that conditions on arrays are `jnp.where`.
+    them; a static field is the same in all trials. Subclasses define `actions`, which is a property where it
+    depends on the shapes of fields, and implement `init` and `step`. Both are pure, and run in the compiled
+    simulation, so that conditions on arrays are `jnp.where`.
 
     At each time step the network receives the observation, after the inputs of the trial, and acts; then the
     environment steps. The next observation enters the network at the next time step. What the network should
@@ -115,7 +116,7 @@ class AbstractEnvironment(eqx.Module):
     """
 
     constants: ClassVar[Constants] = "all"
-    actions: eqx.AbstractClassVar[ActionSpace]
+    actions: eqx.AbstractVar[ActionSpace]
 
     @abc.abstractmethod
     def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], Observation]:
