@@ -90,7 +90,7 @@ class AbstractEnvironment(eqx.Module):
     depends on the shapes of fields, and implement `init` and `step`. Both are pure, and run in the compiled
     simulation, so that conditions on arrays are `jnp.where`.
 
-    At each time step the network receives the observation, after the inputs of the trial, and acts; then the
+    At each time step the network receives the observation with the inputs of the trial, and acts; then the
     environment steps. The next observation enters the network at the next time step. What the network should
     know of its last action and reward is a part of the observation.
 

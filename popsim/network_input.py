@@ -1,7 +1,6 @@
 """The input vector of a network at a time step: its order and its scaling."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import ClassVar
 
 import equinox as eqx
@@ -50,21 +49,15 @@ def inputs_by_name(inputs: PyTree[Array]) -> dict[str, PyTree[Array]]:
 
 
 def network_input(
-    inputs: PyTree[Array],
-    feedback: Mapping[str, Float[Array, " features"]],
-    scaling: Mapping[str, Scaling],
-    shown: Mapping[str, Float[Array, " _"]] = MappingProxyType({}),
+    inputs: PyTree[Array], feedback: Mapping[str, Float[Array, " features"]], scaling: Mapping[str, Scaling]
 ) -> Float[Array, " inputs"]:
-    """Return the input vector of a network at one step.
-
-    It consists of the inputs, what the environment shows, and the feedback, each sorted by name.
+    """Return the input vector of a network at one step: the inputs, then the feedback, both sorted by name.
 
     **Arguments:**
 
-    - `inputs`: the trial's inputs at this step.
+    - `inputs`: the trial's inputs at this step, and what its environment shows.
     - `feedback`: the features that arrive at this step, by channel.
-    - `scaling`: the scaling of inputs, observations and channels, by name.
-    - `shown`: the observation of the environment that no channel senses, by name.
+    - `scaling`: the scaling of inputs and channels, by name.
     """
 
     def flat(name: str, tree: PyTree[Array]) -> Array:
@@ -73,6 +66,5 @@ def network_input(
 
     named = inputs_by_name(inputs)
     parts = [flat(name, named[name]) for name in sorted(named)]
-    for others in (shown, feedback):
-        parts += [flat(name, others[name]) for name in sorted(others)]
+    parts += [flat(name, feedback[name]) for name in sorted(feedback)]
     return jnp.concatenate(parts)

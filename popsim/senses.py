@@ -182,9 +182,9 @@ def network_input_names(
 ) -> dict[str, int]:
     """Return how many numbers each named input of a network has, in the order in which the network gets them.
 
-    These are the trial's inputs, what its environment shows, and the senses, each sorted by name: those of a
-    `SensorimotorLoop` or, without a body, of a `NetworkModel`. Inputs of a trial without names are called
-    "inputs". What a channel of the same name senses is not received directly.
+    These are the trial's inputs with what its environment shows, and then the senses, both sorted by name:
+    those of a `SensorimotorLoop` or, without a body, of a `NetworkModel`. Inputs of a trial without names are
+    called "inputs". What a channel of the same name senses is not received directly.
 
     **Arguments:**
 
@@ -227,7 +227,7 @@ def network_input_names(
         )
     return {
         name: sum(leaf.size for leaf in jax.tree.leaves(part[name]))
-        for part in parts
+        for part in (parts[0] | parts[1], parts[2])
         for name in sorted(part)
     }
 

@@ -46,8 +46,8 @@ class NetworkModel(AbstractModel):
 
     **Arguments:**
 
-    - `network`: its inputs are the trial's inputs, and then what the environment shows, both sorted by name,
-        in one vector.
+    - `network`: its inputs are the trial's inputs and what the environment shows, sorted by name, in one
+        vector.
     - `interventions`: the interventions that trials of this model may schedule.
     - `policy`: how actions are drawn, in trials with an environment. None for the output itself, if the
         environment takes vectors.
@@ -125,7 +125,7 @@ class NetworkModel(AbstractModel):
     def _received(
         self, inputs: PyTree[Array], shown: Mapping[str, Float[Array, " _"]]
     ) -> Float[Array, " inputs"]:
-        return network_input(inputs, {}, {}, shown)
+        return network_input({**inputs_by_name(inputs), **shown}, {}, {})
 
     def _respond(
         self, step_input: StepInput, state: NetworkModelState, key: Key[Array, ""]

@@ -61,8 +61,8 @@ class SensorimotorLoop(AbstractModel):
     """A network in a closed loop with a body. A time step has four stages:
 
     - *sense*: each channel delivers the features of `delay` seconds ago, with noise;
-    - *think*: the network receives the trial's inputs, what the environment shows, and the feedback, all
-      scaled and sorted by name, and its units are updated;
+    - *think*: the network receives the trial's inputs with what the environment shows, and then the feedback,
+      both scaled and sorted by name, and its units are updated;
     - *act*: the units are read out, and motor noise is added to the command;
     - *move*: the body is integrated over dt, and the hand and the cursor are updated.
 
@@ -249,7 +249,7 @@ class SensorimotorLoop(AbstractModel):
         shown: Mapping[str, Float[Array, " _"]],
     ) -> Float[Array, " inputs"]:
         direct = {name: values for name, values in shown.items() if name not in self.channels}
-        return network_input(inputs, feedback, self.scaling, direct)
+        return network_input({**inputs_by_name(inputs), **direct}, feedback, self.scaling)
 
     def network_inputs(self, states: LoopState, trial: Trial) -> Float[Array, "time inputs"]:
         """Return the network's inputs at each step of a simulated trial; arguments as for a loss term."""
