@@ -92,21 +92,19 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     - `run`: a `Run` of a cognitive task.
     """
     trials = run.task.validation_trials()
-    interaction = run.evaluate().states.interaction
+    states = run.evaluate().states
     with figure_style():
-        if interaction is None:
-            figure, below = (
-                _draw_outputs(run, trials),
-                "puts out (thin) and should put out (dashed, where it counts)",
-            )
+        if trials.environment is None:
+            figure = _draw_outputs(trials, np.asarray(states.network.output)[0])
+            below = "puts out (thin) and should put out (dashed, where it counts)"
         else:
-            figure, below = _draw_actions(trials, interaction), "does, until its environment ends the trial"
+            figure = _draw_actions(trials, states.interaction)
+            below = "does, until its environment ends the trial"
     caption = _caption(trials, below)
     return {**draw_learning_figures(run), "trials": RunFigure(figure, "Trials", caption)}
 
 
-def _draw_outputs(run: Any, trials: Trial) -> Figure:
-    outputs = np.asarray(run.evaluate().states.network.output)[0]
+def _draw_outputs(trials: Trial, outputs: np.ndarray) -> Figure:
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
     targets = np.where(counts[..., None] > 0, values, np.nan)
     return draw_trials(trials, outputs, targets, label="outputs")

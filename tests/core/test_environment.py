@@ -97,7 +97,7 @@ def test_a_loop_hands_over_its_movement_and_its_losses_use_the_target_that_is_re
     channels = {"vision": popsim.SensoryChannel(popsim.vision)}
     n_inputs = popsim.n_network_inputs(stacked(trial), relay_loop(channels).plant, channels)
     names = popsim.senses.network_input_names(stacked(trial), relay_loop(channels).plant, channels)
-    assert list(names)[-2:] == ["goal", "vision"] and sum(names.values()) == n_inputs
+    assert list(names) == ["goal", "target", "vision"] and sum(names.values()) == n_inputs
     network = popsim.networks.GRUNetwork(n_inputs, 3, 2, key=KEY)
     model = popsim.SensorimotorLoop(network, relay_loop(channels).plant, channels, dt=0.01)
     trial = dataclasses.replace(trial, timeline=trial.timeline)
