@@ -10,6 +10,8 @@ from popsim.tasks import (
     decisions,
     flip_flop,
     ideal_decisions,
+    interactive_reaches,
+    interception,
     library,
     memory,
     multi_task,
@@ -30,6 +32,8 @@ from popsim.tasks.choice_parts import *
 from popsim.tasks.decisions import *
 from popsim.tasks.flip_flop import *
 from popsim.tasks.ideal_decisions import *
+from popsim.tasks.interactive_reaches import *
+from popsim.tasks.interception import *
 from popsim.tasks.library import *
 from popsim.tasks.memory import *
 from popsim.tasks.multi_task import *
@@ -51,6 +55,8 @@ __all__ += choice_parts.__all__
 __all__ += decisions.__all__
 __all__ += flip_flop.__all__
 __all__ += ideal_decisions.__all__
+__all__ += interactive_reaches.__all__
+__all__ += interception.__all__
 __all__ += library.__all__
 __all__ += memory.__all__
 __all__ += multi_task.__all__

@@ -90,7 +90,7 @@ def pick(values: Float[Array, " action"], action: Int[Array, ""]) -> Float[Array
 def last_choice(
     n_actions: int, action: Int[Array, ""] | None = None, reward: Float[Array, ""] | None = None
 ) -> Observation:
-    """Return what a network sees of its last choice: the action, one-hot, and the reward; zeros before one."""
+    """Return what a network sees of its last choice: the action (one-hot) and the reward; zeros at first."""
     if action is None or reward is None:
         return {"last action": jnp.zeros(n_actions), "last reward": jnp.zeros(1)}
     return {"last action": jax.nn.one_hot(action, n_actions), "last reward": reward[None]}
