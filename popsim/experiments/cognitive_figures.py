@@ -76,11 +76,15 @@ def draw_trials(trials: Trial, outputs: np.ndarray, targets: np.ndarray, *, labe
 def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
     """Draw learning curves, and inputs, outputs and targets of member 0 in a few validation trials.
 
+    In tasks with an environment these are the learning curves alone.
+
     **Arguments:**
 
     - `run`: a `Run` of a cognitive task.
     """
     trials = run.task.validation_trials()
+    if trials.environment is not None:
+        return draw_learning_figures(run)  # what it received and did is in its states, not in its trials
     outputs = np.asarray(run.evaluate().states.network.output)[0]
     values, counts = np.asarray(trials.targets.values), np.asarray(trials.targets.counts)
     targets = np.where(counts[..., None] > 0, values, np.nan)
