@@ -306,15 +306,6 @@ def _mean(
     return outputs if mean_fn is None else mean_fn(outputs)
 
 
-def default_policy(actions: ActionSpace) -> AbstractPolicy:
-    """Return the policy for some actions: choices are drawn, with a critic; vectors are the outputs."""
-    if isinstance(actions, Discrete):
-        return Categorical(actions.n, critic=True)
-    if isinstance(actions, Box):
-        return Deterministic(actions.n)
-    raise ValueError(f"`actions` without a body must be Discrete(n) or Box(n), got {actions}.")
-
-
 def greedy(model: ModelType) -> ModelType:
     """Return a model, or an ensemble, whose policies always take the best action."""
     return jax.tree.map(

@@ -221,9 +221,14 @@ class Trial(eqx.Module):
                 self.timeline,
                 {name: schedule.active for name, schedule in self.interventions.items()},
                 self.conditions,
+                _environment_text(self.environment),
             ),
             self,
         )
+
+
+def _environment_text(environment: AbstractEnvironment | None) -> str:
+    return "" if environment is None else f"{type(environment).__name__}, {environment.actions}"
 
 
 class TrialAtStep(eqx.Module):

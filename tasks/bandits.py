@@ -167,7 +167,7 @@ class BernoulliBandit(AbstractChoices):
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 1.0)
     )
     n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
         check_positive_int("n_arms", self.n_arms)
@@ -214,7 +214,7 @@ class DriftingBandit(AbstractChoices):
     drift_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.028)
     noise_std: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.04)
     n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
         check_positive_int("n_arms", self.n_arms)
@@ -267,7 +267,7 @@ class ReversalLearning(AbstractChoices):
     reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.8)
     hazard_rate: AbstractDistribution = eqx.field(kw_only=True, converter=as_distribution, default=0.05)
     n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
         check_fraction("reward_probability", self.reward_probability)

@@ -191,8 +191,8 @@ class HeldReach(AbstractFixedTimes):
     whose target the reach losses follow.
 
     - Input: "target" (space), the position of the target in m, throughout. The environment shows "go cue".
-    - Targets: the hand at rest at the start, and at the target from the earliest go cue on; losses use those of
-        the environment, which wait for the hand.
+    - Targets: the hand at rest at the start, and at the target from the earliest go cue on; losses use those
+        of the environment, which wait for the hand.
     - Epoch "trial"; event "earliest go cue", after a hold from the start of the trial.
     - Conditions: "direction" of the target (rad); "hold" (s).
 

@@ -108,8 +108,8 @@ class GoBeforeYouKnow(AbstractFixedTimes):
     """Go before you know: reach while two targets are possible, and learn on the way which one is right.
 
     Which target is right is shown when the cursor has left the start, as in Chapman et al. 2010, Cognition
-    116:168 (compared with a summary only). Until then the best movement is between the two. The environment is
-    a `RevealEnvironment`.
+    116:168 (compared with the abstract). Until then the best movement is between the two. The environment
+    is a `RevealEnvironment`.
 
     - Inputs: "target 1", "target 2" (space), their positions in m, throughout. The environment shows "right
         target" (2), one-hot once it is revealed.

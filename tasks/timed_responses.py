@@ -222,10 +222,8 @@ class GoNoGo(AbstractCuedResponse):
 class AntiResponse(AbstractCuedResponse):
     """Respond fast toward a stimulus, or away from it, as a rule says: pro and anti.
 
-    The rule is shown from the start of the trial, as in the antisaccade task of Hallett 1978, Vision Res
-    18:1279, with pro trials mixed in (Munoz & Everling 2004, Nat Rev Neurosci 5:218; neither was compared). A
-    response ends the trial, so that its time is the reaction time. The environment is a
-    `ResponseEnvironment`.
+    The rule is shown from the start of the trial, as in studies of pro- and antisaccades. A response ends
+    the trial, so that its time is the reaction time. The environment is a `ResponseEnvironment`.
 
     - Inputs: "rule" (2), one-hot throughout, pro and anti; "stimulus" (2), one-hot from "stimulus on" on,
         left and right.

@@ -90,8 +90,9 @@ class TwoStepTask(AbstractChoices):
     The task of Daw, Gershman, Seymour, Dayan & Dolan 2011, Neuron 69:1204, in the form of Wang et al. 2018,
     Nat Neurosci 21:860, without actions at the second stage: transitions are common with probability .8, the
     better stage pays with .9 and the other with .1, and they are exchanged with .025 (compared with
-    NeuroGym's `DawTwoStep`). After a reward that followed a rare transition, an agent with a model of the transitions
-    takes the other action, and one without repeats it. The environment is a `TwoStepEnvironment`.
+    NeuroGym's `DawTwoStep`). After a reward that followed a rare transition, an agent with a model of the
+    transitions takes the other action, and one without repeats it. The environment is a
+    `TwoStepEnvironment`.
 
     - Inputs and targets: none. The environment shows "stage" (3), one-hot, "last action" (2), one-hot, and
         "last reward".
@@ -116,7 +117,7 @@ class TwoStepTask(AbstractChoices):
     reward_probability: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.9)
     hazard_rate: Float[Array, ""] = eqx.field(kw_only=True, converter=as_float_array, default=0.025)
     n_validation_trials: int = eqx.field(static=True, converter=plain_number, kw_only=True, default=100)
-    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=1.0)
+    dt: float = eqx.field(static=True, converter=plain_number, kw_only=True, default=0.1)
 
     def __check_init__(self):
         for name in ("common_probability", "reward_probability", "hazard_rate"):

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, Key
 
 from popsim._checks import check_non_negative, check_positive, check_positive_int, kind_of
 from popsim._compiled import jit
+from popsim.environment import Box, Discrete
 from popsim.evaluation import evaluate_ensemble
 from popsim.experiments.experiment import AbstractExperiment, build_adam_trainer
 from popsim.experiments.result_table import Column, ResultTable, Row
@@ -20,7 +21,7 @@ from popsim.models.network_model import NetworkModel
 from popsim.networks import build_network
 from popsim.networks.registry import check_network_name, options_of_network
 from popsim.per_member import PerMember
-from popsim.policies import default_policy
+from popsim.policies import AbstractPolicy, Categorical, Gaussian
 from popsim.randomness import as_key, seed_key
 from popsim.schedules import LAST_BATCH
 from popsim.senses import n_network_inputs
@@ -42,7 +43,7 @@ class Criterion:
     """A criterion for solving a task.
 
     - `score`: "accuracy", the fraction of correct choices; "output error", the mean squared error of the
-        outputs where they count; "loss", the total loss; or "reward", the sum of the rewards of a trial.
+        outputs where they count; "loss", the total loss; or "reward", that of a trial.
     - `limit`: the minimum accuracy or reward, or the maximum error or loss.
     """
 
@@ -77,7 +78,7 @@ def scores(
     if score == "accuracy":
         return np.asarray(choice_accuracy(evaluation.states.network.output, trials.targets))
     if score == "reward":
-        return np.asarray(jnp.mean(jnp.sum(evaluation.states.interaction.reward, axis=2), axis=1))
+        return np.asarray(jnp.mean(jnp.sum(evaluation.states.interaction.reward, axis=-1), axis=1))
     if score == "loss":
         return np.asarray(jnp.mean(evaluation.losses.total, axis=1))
     weight: Any = task.loss.at_batch(LAST_BATCH).weights["output error"]
@@ -99,7 +100,7 @@ def _drawn_trials(task: AbstractTask, keys: Key[Array, " trial"]) -> Trial:
 
 
 def score_of(task: AbstractTask) -> Score:
-    """Return the score of a task: reward, or the accuracy of choices, or the error of outputs, or loss."""
+    """Return the score of a task: the reward, the accuracy of choices, or the error of outputs; else the loss."""
     trial = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0)))
     if trial.environment is not None:
         return "reward"
@@ -108,8 +109,23 @@ def score_of(task: AbstractTask) -> Score:
     return "output error" if "output error" in task.loss.weights else "loss"
 
 
+def _policy_for(trials: Trial) -> AbstractPolicy | None:
+    """Return a policy with a critic for the environment of trials; None for trials without one."""
+    if trials.environment is None:
+        return None
+    match trials.environment.actions:
+        case Discrete(n=n):
+            return Categorical(n, critic=True)
+        case Box(n=n):
+            return Gaussian(n, critic=True)
+    raise ValueError(
+        "`environment` of the trials must take discrete actions or vectors, as there is no body, "
+        f"got {trials.environment.actions}."
+    )
+
+
 class AbstractNetworkExperiment(AbstractExperiment):
-    """A network without a body, on a task whose targets are an `OutputTarget` or that has an environment.
+    """A network without a body on a task whose targets are an `OutputTarget`, or which has an environment.
 
     A subclass is a dataclass with these settings, and supplies what is abstract.
     """
@@ -166,21 +182,24 @@ class AbstractNetworkExperiment(AbstractExperiment):
 
     def build_model(self, *, key: Key[Array, ""]) -> NetworkModel:
         task = self.build_task()
-        trial = eqx.filter_eval_shape(lambda: task.trial(batch=0, key=seed_key(0)))
-        environment = trial.environment
-        policy = None if environment is None else default_policy(environment.actions)
-        if policy is None and not isinstance(trial.targets, OutputTarget):
+        trials = eqx.filter_eval_shape(task.validation_trials)
+        policy = _policy_for(trials)
+        if policy is None and not isinstance(trials.targets, OutputTarget):
             raise ValueError(
                 f"`targets` of the trials of {self.task_name} must be an OutputTarget, as there is no body, "
-                f"got {kind_of(trial.targets)}: a motor task has `workspace` as its first argument."
+                f"got {kind_of(trials.targets)}: a motor task has `workspace` as its first argument."
             )
-        n_inputs = n_network_inputs(task.validation_trials())
-        n_outputs = trial.targets.values.shape[-1] if policy is None else policy.n_outputs
-        sizes = (n_inputs, self.n_units, n_outputs)
-        options = {} if self.effective_value("tau") is None else {"tau": self.effective_value("tau")}
-        dt = trial.timeline.dt
+        n_outputs = trials.targets.values.shape[-1] if policy is None else policy.n_outputs
+        tau, dt = self.effective_value("tau"), trials.timeline.dt
         network = build_network(
-            self.chosen_network, *sizes, dt=dt, noise_std=self.hidden_noise, key=key, **options
+            self.chosen_network,
+            n_network_inputs(trials),
+            self.n_units,
+            n_outputs,
+            dt=dt,
+            noise_std=self.hidden_noise,
+            key=key,
+            **({} if tau is None else {"tau": tau}),
         )
         return NetworkModel(network, policy=policy, dt=dt)
 
