@@ -41,6 +41,11 @@ class AgentTask(eqx.Module):
     rewards: StepRewards | None
     stepwise_terms: tuple[str, ...] = eqx.field(static=True)
 
+    @property
+    def pays_at_end(self) -> bool:
+        """Whether some loss terms are paid at the last step, from all states of the trial."""
+        return self.rewards is not None and len(self.stepwise_terms) < len(self.rewards.loss.terms)
+
     def draw(self, key: Key[Array, ""]) -> Trial:
         """Return the random trial of a key."""
         return self.task.trial(batch=self.batch, key=key_stream(key, "specification"))
@@ -57,6 +62,8 @@ def agent_task(
     check_of_one_member("task", task)
     model = agent_network_model(task) if model is None else with_agent(model)
     validation_trials = task.validation_trials()
+    if validation_trials.session is not None:
+        raise ValueError("`task` must have single trials: an episode is a trial, got one with sessions.")
     model.check(validation_trials)
     environment = validation_trials.environment
     actions = _action_space(model, environment, limits)

@@ -138,7 +138,7 @@ class TaskEnv(gymnasium.Env[np.ndarray, Any]):
         self._n_done, self._is_over = 0, False
         return np.array(observed, np.float32), self._info()
 
-    def step(self, action: Float[np.ndarray, " action"] | int | np.integer) -> Step:
+    def step(self, action: Any) -> Step:
         """Run one time step and return observation, reward, terminated, truncated (always False) and `info`.
 
         **Raises:** `ValueError` if `action` is not of the action space, apart from its bounds;

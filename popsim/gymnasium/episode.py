@@ -14,7 +14,7 @@ from popsim.interaction import observation_to_come
 from popsim.loss import AbstractLossTerm, Loss
 from popsim.model import initial_state
 from popsim.models.sensorimotor_loop import SensorimotorLoop
-from popsim.network_input import network_input
+from popsim.network_input import inputs_by_name, network_input
 from popsim.per_member import check_of_one_member
 from popsim.randomness import as_key, key_stream
 from popsim.schedules import LAST_BATCH
@@ -230,8 +230,8 @@ def observation(
 ) -> Float[Array, " observation"]:
     """Return the input that the replaced network would receive at the next time step.
 
-    These are the inputs of the trial, what its environment shows, and the feedback, delayed and with noise;
-    each is sorted by name and scaled. After the last time step, the inputs remain those of the last one.
+    These are the inputs of the trial with what its environment shows, and then the feedback, delayed and with
+    noise; both are sorted by name and scaled. After the last time step, the inputs remain those of the last one.
 
     **Arguments:**
 
@@ -240,13 +240,14 @@ def observation(
     - `step`: the number of completed steps.
     - `key`: that of the next step, from `step_key`.
     """
-    inputs, shown = _step_input(trial, step).inputs, observation_to_come(state.interaction)
+    inputs = inputs_by_name(_step_input(trial, step).inputs)
+    shown = observation_to_come(state.interaction)
     if not isinstance(model, SensorimotorLoop):
-        return network_input(inputs, {}, {}, shown)
+        return network_input({**inputs, **shown}, {}, {})
     direct = {name: values for name, values in shown.items() if name not in model.channels}
     # The feedback of a step does not depend on its action, and XLA removes the rest of the step.
     feedback = run_step(model, trial, state, step=step, key=key).feedback
-    return network_input(inputs, feedback, model.scaling, direct)
+    return network_input({**inputs, **direct}, feedback, model.scaling)
 
 
 def step_key(key: Key[Array, ""], step: Int[Array, ""]) -> Key[Array, ""]:

@@ -54,11 +54,11 @@ def test_actions_are_those_of_the_environment():
 def test_observations_are_what_a_network_would_receive():
     env = TaskEnv(AnsweringTask(Lottery))
     names = network_input_names(AnsweringTask(Lottery).validation_trials())
-    assert [*env.layout] == [*names] == ["clock", "chosen", "won"]
+    assert [*env.layout] == [*names] == ["chosen", "clock", "won"]
     first, _ = env.reset(seed=0)
     np.testing.assert_array_equal(first, np.zeros(5))
     observed, reward, over, *_ = env.step(1)
-    np.testing.assert_allclose(observed, [1 / 11, 0.0, 1.0, 0.0, reward], rtol=1e-6)
+    np.testing.assert_allclose(observed, [0.0, 1.0, 0.0, 1 / 11, reward], rtol=1e-6)
     observed, reward, over, truncated, _ = env.step(2)
     assert (reward, over, truncated) == (5.0, True, False)
     np.testing.assert_allclose(observed[env.layout["won"]], [5.0])
