@@ -4,22 +4,34 @@ For each loop over time, and for what is outside of them: `operations` that run 
 turn (fusions, products, copies, loops), and the operations `fused` into them, counted as often as they are
 computed. XLA on a CPU copies producers into every consumer: far more fused operations than the mathematics
 has is time lost at every turn.
+
+    python benchmarks/compiled_operations.py [--body arm26] [--members 16] [--plain-jax]
+    python benchmarks/compiled_operations.py --networks gru lstm
+
+The second form counts networks without a body, as in `network_cost.py`, beside a plain JAX scan of the same
+steps. With `--h100` each program is compiled for a GPU, of which none is needed, see `h100.py`. There an
+operation is a kernel, which takes some microseconds however small it is.
 """
 
 import argparse
 import contextlib
 import re
+import warnings
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import network_cost
 from contestants.with_popsim import reference_work
+from h100 import compile_for_h100
 
 from popsim.engine import plain_jax
 from popsim.training import TaskTrainer, adam
-from popsim.training.loop.batch_loop import CallPlan, _compiled_run
+from popsim.training.loop.batch_loop import BatchLoop, CallPlan, _compiled_run
 from popsim.training.loop.training_plan import plan_training
 from popsim.training.options import Training
+from popsim.training.steps.train_state import TrainState
 
 NOT_WORK = {"parameter", "get-tuple-element", "tuple", "constant", "bitcast"}
 COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .*\{$")
@@ -41,10 +53,10 @@ class Counts(NamedTuple):
     outside: Count
 
 
-def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
-    """The optimized program of the training loop of a work."""
+def reference_training(work: argparse.Namespace) -> Training:
+    """The training of a work."""
     task, model = reference_work(work)
-    call = Training(
+    return Training(
         task,
         model,
         2,
@@ -54,12 +66,48 @@ def compiled_training(work: argparse.Namespace) -> jax.stages.Compiled:
         disable_tqdm=True,
         key=jax.random.key(1),
     )
-    plan = plan_training(TaskTrainer(adam(1e-2)), call)
+
+
+def network_training(name: str, n_members: int) -> Training:
+    """The training of a network without a body, as in network_cost.py."""
+    return Training(
+        network_cost.Noise(),
+        network_cost.build_ensemble(name, n_members),
+        2,
+        network_cost.N_TRIALS,
+        lambda model: model.network,
+        ensembled=True,
+        disable_tqdm=True,
+        key=network_cost.KEY,
+    )
+
+
+def loop_of(training: Training) -> tuple[BatchLoop, tuple[TrainState, CallPlan]]:
+    """The arguments of the compiled training loop."""
+    plan = plan_training(TaskTrainer(adam(1e-2)), training)
     loop = plan.loops(None)[0]
     rows = jnp.full(loop.capacity, loop.n_kept)
-    donated = (plan.state, CallPlan(jnp.asarray(2), rows, None))
-    lowered = _compiled_run.lower(loop, donated)  # pyright: ignore[reportFunctionMemberAccess]
-    return lowered.lowered.compile()
+    return loop, (plan.state, CallPlan(jnp.asarray(2), rows, None))
+
+
+def compiled_training(training: Training, *, for_h100: bool = False) -> jax.stages.Compiled:
+    """The optimized program of the training loop, for this machine or for an H100."""
+    arguments = loop_of(training)
+    if for_h100:
+        run = _compiled_run.__wrapped__  # pyright: ignore[reportFunctionMemberAccess]
+        return compile_for_h100(run, *arguments)
+    with warnings.catch_warnings():  # as in a training
+        warnings.filterwarnings("ignore", message="Some donated buffers were not usable*")
+        lowered = _compiled_run.lower(*arguments)  # pyright: ignore[reportFunctionMemberAccess]
+        return lowered.lowered.compile()
+
+
+def compiled_plain(name: str, n_members: int, *, for_h100: bool = False) -> jax.stages.Compiled:
+    """The optimized program that trains a network with plain JAX."""
+    train, arguments = network_cost.plain_training(network_cost.build_ensemble(name, n_members), 2)
+    if for_h100:
+        return compile_for_h100(train, *arguments)
+    return eqx.filter_jit(train).lower(*arguments).lowered.compile()
 
 
 def bytes_held(compiled: jax.stages.Compiled, work: argparse.Namespace) -> float:
@@ -124,19 +172,40 @@ def _count(lines: list[str], computations: dict[str, list[str]]) -> Count:
     return Count(len(work), sum(len(_work(computations.get(_callee(line), []))) for line in work))
 
 
-def main() -> None:
+def print_reference(arguments: argparse.Namespace) -> None:
     """Print the counts of the reference work, or of one on arm26."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--body", choices=("point-mass", "arm26"), default="point-mass")
-    parser.add_argument("--members", type=int, default=1)
-    parser.add_argument("--plain-jax", action="store_true", help="without the engine of popsim")
-    arguments = parser.parse_args()
     work = argparse.Namespace(**vars(arguments), trials=64, steps=100, units=50)
     with plain_jax() if arguments.plain_jax else contextlib.nullcontext():
-        compiled = compiled_training(work)
+        compiled = compiled_training(reference_training(work), for_h100=arguments.h100)
     for name, count in counts(compiled)._asdict().items():
         print(f"{name:10}{count.operations:6} operations {count.fused:6} fused")
     print(f"{bytes_held(compiled, work):,.0f} bytes held per member, trial and time step")
+
+
+def print_networks(arguments: argparse.Namespace) -> None:
+    """Print the operations of a time step of each network, forward and backward, beside plain JAX."""
+    print(f"{'operations':14}{'popsim':>12}{'plain JAX':>12}")
+    for name in arguments.networks:
+        training = network_training(name, arguments.members)
+        programs = (
+            compiled_training(training, for_h100=arguments.h100),
+            compiled_plain(name, arguments.members, for_h100=arguments.h100),
+        )
+        steps = [counts(program)[:2] for program in programs]
+        texts = [f"{forward.operations} + {backward.operations}" for forward, backward in steps]
+        print(f"{name:14}{texts[0]:>12}{texts[1]:>12}", flush=True)
+
+
+def main() -> None:
+    """Print the counts of the reference work, or of networks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--body", choices=("point-mass", "arm26"), default="point-mass")
+    parser.add_argument("--members", type=int, default=1)
+    parser.add_argument("--plain-jax", action="store_true", help="without the engine of popsim")
+    parser.add_argument("--networks", nargs="+", choices=network_cost.ALL_NETWORKS, help="without a body")
+    parser.add_argument("--h100", action="store_true", help="compile for an H100")
+    arguments = parser.parse_args()
+    (print_networks if arguments.networks else print_reference)(arguments)
 
 
 if __name__ == "__main__":

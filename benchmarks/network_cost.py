@@ -13,13 +13,16 @@ import os
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+if __name__ == "__main__":  # before JAX starts
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax import Array
 
 import popsim
 from popsim import networks, training
@@ -27,6 +30,7 @@ from popsim.networks import NETWORKS, build_network
 
 N_INPUTS, N_UNITS, N_OUTPUTS, N_TRIALS, N_STEPS, DT = 10, 64, 2, 64, 100, 0.01
 KEY = jax.random.key(0)
+ALL_NETWORKS = (*NETWORKS, "fast weights")
 
 
 def squared_output(states, trial, model):
@@ -61,6 +65,13 @@ def build(name: str, *, key: jax.Array) -> networks.AbstractNetwork:
     return build_network(name, N_INPUTS, N_UNITS, N_OUTPUTS, dt=DT, key=key)
 
 
+def build_ensemble(name: str, n_members: int) -> popsim.NetworkModel:
+    """Members of one of the networks, as models without a body."""
+    return popsim.make_ensemble(
+        lambda key: popsim.NetworkModel(build(name, key=key), dt=DT), n_members, key=KEY
+    )
+
+
 def with_popsim(ensemble: popsim.NetworkModel, n_batches: int) -> float:
     """CPU seconds of a training after it has been compiled."""
     began = {}
@@ -79,8 +90,10 @@ def with_popsim(ensemble: popsim.NetworkModel, n_batches: int) -> float:
     return time.process_time() - began["at"]
 
 
-def plain_program(ensemble: popsim.NetworkModel) -> Callable[[int], float]:
-    """A function that trains for some batches with plain JAX and returns the CPU seconds."""
+def plain_training(
+    ensemble: popsim.NetworkModel, n_batches: int
+) -> tuple[Callable[[Any, Array], Any], tuple[Any, Array]]:
+    """A training with plain JAX: a function, and its arguments for this number of batches."""
     network = ensemble.network
     learned, rest = eqx.partition(network, popsim.is_parameter(network))
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
@@ -105,12 +118,21 @@ def plain_program(ensemble: popsim.NetworkModel) -> Callable[[int], float]:
         updates, slots = eqx.filter_vmap(optimizer.update)(gradients, slots, learned)
         return (eqx.apply_updates(learned, updates), slots), None
 
+    def train(carry, keys):
+        return jax.lax.scan(batch, carry, keys)[0][0]
+
     slots = eqx.filter_vmap(optimizer.init)(learned)
-    loop = jax.jit(lambda keys: jax.lax.scan(batch, (learned, slots), keys)[0][0])
+    return train, ((learned, slots), jax.random.split(KEY, n_batches))
+
+
+def plain_program(ensemble: popsim.NetworkModel) -> Callable[[int], float]:
+    """A function that trains for some batches with plain JAX and returns the CPU seconds."""
+    loop = eqx.filter_jit(plain_training(ensemble, 1)[0])
 
     def train(n_batches: int) -> float:
+        _, arguments = plain_training(ensemble, n_batches)
         began = time.process_time()
-        jax.block_until_ready(loop(jax.random.split(KEY, n_batches)))
+        jax.block_until_ready(eqx.filter(loop(*arguments), eqx.is_array))
         return time.process_time() - began
 
     return train
@@ -121,16 +143,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--members", type=int, default=4)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--networks", nargs="+", default=[*NETWORKS, "fast weights"])
+    parser.add_argument("--networks", nargs="+", default=ALL_NETWORKS)
     arguments = parser.parse_args()
     short, long = 2, 22
     print(f"{'network':14}{'popsim ms':>11}{'plain ms':>11}{'ratio':>8}   least to most")
     for name in arguments.networks:
-        ensemble = popsim.make_ensemble(
-            lambda key, name=name: popsim.NetworkModel(build(name, key=key), dt=DT),
-            arguments.members,
-            key=KEY,
-        )
+        ensemble = build_ensemble(name, arguments.members)
         plain = plain_program(ensemble)
         for n_batches in (short, long):  # compiled for each number of batches
             plain(n_batches)

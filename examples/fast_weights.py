@@ -19,7 +19,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, Int, Key
 
 import popsim
@@ -27,7 +26,7 @@ from command_line import parse_options
 from figures.fast_weights import Recalls, draw_figure
 from gates import Row, exit_code, negative_controls, print_table, upper_bound_row
 from popsim.losses import CrossEntropy
-from popsim.training import TaskTrainer, adam
+from popsim.training import TaskTrainer, adam, cosine_decay
 
 N_PAIRS, N_KEYS, N_VALUES = 4, 10, 10
 N_SYMBOLS = N_KEYS + N_VALUES
@@ -116,9 +115,7 @@ def train(
     untrained: popsim.NetworkModel, n_batches: int, key: Key[Array, ""]
 ) -> tuple[popsim.NetworkModel, Float[np.ndarray, "batch member"]]:
     """The trained ensemble, and its cross entropy in each batch."""
-    trained, history = TaskTrainer(
-        adam(optax.cosine_decay_schedule(LEARNING_RATE, n_batches), clip_norm=CLIP_NORM)
-    )(
+    trained, history = TaskTrainer(adam(cosine_decay(LEARNING_RATE, n_batches), clip_norm=CLIP_NORM))(
         Recall(),
         untrained,
         n_batches,

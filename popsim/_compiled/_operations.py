@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -174,6 +175,27 @@ def _append(
             outputs = _append(operations, equation.params[inner], received, inlined)
         places.update(zip(equation.outvars, outputs, strict=True))
     return tuple(map(place, closed.jaxpr.outvars))
+
+
+def n_products(equation: JaxprEqn) -> int:
+    """Return how many numbers a product of arrays multiplies with one another."""
+    (_, right_summed), (_, right_batch) = equation.params["dimension_numbers"]
+    left_shape, right_shape = (variable.aval.shape for variable in equation.invars)
+    return math.prod(left_shape) * math.prod(
+        size for axis, size in enumerate(right_shape) if axis not in (*right_summed, *right_batch)
+    )
+
+
+def products_of(body: Operations, inputs: Iterable[Variable]) -> list[JaxprEqn]:
+    """Return the products of arrays in a body of which both factors depend on some of its inputs."""
+    depends: set[Variable | TracedConstant] = set(inputs)
+    products = []
+    for operation in body.operations:
+        if not depends.isdisjoint(operation.inputs):
+            depends.update(operation.outputs)
+        if operation.equation.primitive.name == "dot_general" and depends.issuperset(operation.inputs):
+            products.append(operation.equation)
+    return products
 
 
 def split_draws(body: Operations, state: Iterable[Variable]) -> tuple[Operations, Operations]:

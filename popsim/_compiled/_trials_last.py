@@ -33,7 +33,9 @@ from popsim._compiled._operations import (
     Variable,
     bind,
     can_repeat,
+    n_products,
     operations_of,
+    products_of,
     sizes_of_scan,
     split_draws,
 )
@@ -44,6 +46,7 @@ _ALONG_AXES_NAMES = """
 """
 ALONG_AXES = frozenset(_ALONG_AXES_NAMES.split())
 FEW_PRODUCTS = 64
+MANY_PRODUCTS = 256
 
 
 class Value(eqx.Module):
@@ -217,13 +220,8 @@ def _start_indices(starts: Sequence[Value]) -> list[Any] | None:
 def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[Value] | None:
     """A weight matrix times the vectors of all trials is one product of matrices; a few numbers need none."""
     lhs, rhs = inputs
-    (left_summed, right_summed), (left_batch, right_batch) = equation.params["dimension_numbers"]
-    left_shape, right_shape = (var.aval.shape for var in equation.invars)
-    n_products = math.prod(left_shape) * math.prod(
-        size for axis, size in enumerate(right_shape) if axis not in (*right_summed, *right_batch)
-    )
-    is_few = n_products <= FEW_PRODUCTS
-    if is_few and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact):
+    (left_summed, right_summed), (left_batch, _) = equation.params["dimension_numbers"]
+    if n_products(equation) <= FEW_PRODUCTS and jnp.issubdtype(equation.outvars[0].aval.dtype, jnp.inexact):
         return [Value(_few_products(equation, inputs, n_trials))]
     # Each trial has a matrix of its own: a batched product, for which `jax.vmap` has the rule.
     if left_batch or (lhs.has_trials and rhs.has_trials):
@@ -234,7 +232,7 @@ def _dot_general(equation: Any, inputs: Sequence[Value], n_trials: int) -> list[
     if isinstance(how["precision"], tuple):
         how["precision"] = how["precision"][::-1]
     product = lax.dot_general(rhs.array, lhs.array, ((right_summed, left_summed), ((), ())), **how)
-    n_right = len(right_shape) - len(right_summed)
+    n_right = equation.invars[1].aval.ndim - len(right_summed)
     return [Value(jnp.moveaxis(product, range(n_right), range(-1 - n_right, -1)))]
 
 
@@ -287,7 +285,9 @@ def _run_checkpoint(equation: Any, inputs: Sequence[Value], n_trials: int) -> li
     return jax.checkpoint(lambda inputs: run(body, inputs, n_trials), **options)(list(inputs))
 
 
-def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]) -> list[Value]:
+def _scan(
+    equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequence[bool]
+) -> list[Value] | None:
     """A loop over time; the draws that do not depend on its state run for all time steps before it."""
     params = equation.params
     n_constants, n_state = sizes_of_scan(params)
@@ -301,6 +301,12 @@ def _scan(equation: Any, inputs: Sequence[Value], n_trials: int, needed: Sequenc
     if is_recomputed:
         # A body under `remat` is a single operation. It is opened, to find its draws, and closed again below.
         body = operations_of(params["jaxpr"], inlined=INLINED | RECOMPUTED)
+    by_trial = {place for place, value in zip(body.inputs, inputs, strict=True) if value.has_trials}
+    by_trial.update(body.inputs[n_constants : n_constants + n_state])
+    if any(n_products(product) > MANY_PRODUCTS for product in products_of(body, by_trial)):
+        # Each trial has a matrix of its own, as with fast weights. To multiply it, it would be transposed
+        # twice in each step, which takes longer than all that the trials on the last axis save.
+        return None
     record_places = itertools.compress(body.outputs[n_state:], needed[n_state:])
     # What nobody reads is not computed in each step, nor stacked over time.
     body = body.restrict_to((*body.outputs[:n_state], *record_places))

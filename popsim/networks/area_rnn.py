@@ -15,7 +15,7 @@ from popsim._time_steps import is_on_grid, nearest_times, step_at
 from popsim.model import DelayBuffer
 from popsim.networks.areas import Areas
 from popsim.networks.base import Projection, linear_readout, prepare_readout
-from popsim.networks.cell import noise_of_units
+from popsim.networks.cell import noise_of_inputs, noise_of_units
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
@@ -47,8 +47,8 @@ class AreaRNN(AbstractLeakyNetwork):
     - `n_outputs`: the number of outputs.
     - `gain`: of the recurrent weights: without signs, the standard deviation of those onto a unit times the
         square root of their number; with signs, the spectral radius.
-    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `plasticity`, `output_fn`, `output_bias`: as of a
-        `LeakyRNN`. Delays and plasticity exclude each other.
+    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`, `output_fn`,
+        `output_bias`: as of a `LeakyRNN`. Delays and plasticity exclude each other.
     - `key`: for the connections and the initial weights.
     """
 
@@ -58,6 +58,7 @@ class AreaRNN(AbstractLeakyNetwork):
     readout: eqx.nn.Linear
     tau: Float[Array, "*axes"]  # s
     noise: AbstractNoise
+    input_noise: AbstractNoise
     plasticity: AbstractPlasticity | None
     present: Bool[Array, "*members units units"]
     receives: Bool[Array, "*members units inputs"]
@@ -83,6 +84,7 @@ class AreaRNN(AbstractLeakyNetwork):
         dt: float = 0.01,
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
         noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
         train_tau: bool = False,
         plasticity: AbstractPlasticity | None = None,
@@ -104,6 +106,7 @@ class AreaRNN(AbstractLeakyNetwork):
             raise ValueError("`plasticity` must be None for areas with delays.")
         check_delays(self.delays, dt)
         self.noise = noise_of_units(noise_std, n_units)
+        self.input_noise = noise_of_inputs(input_noise_std, self.n_inputs)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, self.n_outputs)
         self.present = areas.draw_present(key=key_stream(key, "connections"))
         weights = areas.draw_weights(self.present, gain, key=key_stream(key, "recurrent"))

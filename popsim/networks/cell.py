@@ -62,9 +62,18 @@ def readout_projection() -> Projection:
 
 def noise_of_units(noise_std: OneOrEach, n_units: int) -> AbstractNoise:
     """Check the standard deviation of noise on units, and return the noise; none for 0."""
-    check_one_or_each("noise_std", noise_std, n_units, "units")
-    check_non_negative("noise_std", noise_std)
-    return GaussianNoise(noise_std) if is_traced(noise_std) or np.any(noise_std) else NoNoise()
+    return _gaussian_noise("noise_std", noise_std, n_units, "units")
+
+
+def noise_of_inputs(input_noise_std: OneOrEach, n_inputs: int) -> AbstractNoise:
+    """Check the standard deviation of noise on inputs, and return the noise; none for 0."""
+    return _gaussian_noise("input_noise_std", input_noise_std, n_inputs, "inputs")
+
+
+def _gaussian_noise(name: str, std: OneOrEach, size: int, plural: str) -> AbstractNoise:
+    check_one_or_each(name, std, size, plural)
+    check_non_negative(name, std)
+    return GaussianNoise(std) if is_traced(std) or np.any(std) else NoNoise()
 
 
 @jit_fast_compile

@@ -18,6 +18,7 @@ from popsim.model import Unrecorded
 from popsim.networks.base import AbstractNetwork, Projection, check_function
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise, GaussianNoise, NoNoise
+from popsim.randomness import key_stream
 
 __all__ = ["AbstractLeakyNetwork", "LeakyState"]
 
@@ -59,6 +60,7 @@ class AbstractLeakyNetwork(AbstractNetwork):
     readout: eqx.AbstractVar[eqx.nn.Linear]
     tau: eqx.AbstractVar[Float[Array, "*axes"]]  # s
     noise: eqx.AbstractVar[AbstractNoise]
+    input_noise: eqx.AbstractVar[AbstractNoise]
     plasticity: eqx.AbstractVar[AbstractPlasticity | None]
     nonlinearity: eqx.AbstractVar[Callable[[Array], Array]]
     output_fn: eqx.AbstractVar[Callable[[Array], Array] | None]
@@ -92,6 +94,10 @@ class AbstractLeakyNetwork(AbstractNetwork):
         leak = self.dt / self.tau
         noise = self.noise(jnp.zeros_like(activation), key=key)
         after = activation + leak * (drive - activation) + jnp.sqrt(2 * leak) * noise
+        if not isinstance(self.input_noise, NoNoise):
+            noise = self.input_noise(jnp.zeros_like(inputs), key=key_stream(key, "input noise"))
+            # A step keeps (1 - leak)^2 of the variance; this adds what is missing.
+            after += jnp.sqrt(leak * (2 - leak)) * self.received_input(noise)
         return after if synapses is None else LeakyState(after, synapses)
 
     def init_synapses(self, rates: Float[Array, " unit"]) -> PyTree[Array]:
@@ -176,7 +182,8 @@ class AbstractLeakyNetwork(AbstractNetwork):
         for a time t, and fluctuates with variance s^2 / (1 - a / 2) for `noise_std` s (the stationary
         variance of a first-order autoregression; Box & Jenkins, Time Series Analysis, section 3.2). Both are
         kept exactly: a' = 1 - (1 - a)^(dt' / dt), tau' = dt' / a', s'^2 = s^2 (1 - a' / 2) / (1 - a / 2). So
-        are the fixed points of the coupled network; how it moves between them differs in the order of dt.
+        are its fluctuations by the noise of inputs, whose standard deviation does not depend on dt, and
+        the fixed points of the coupled network; how it moves between them differs in the order of dt.
         """
         check_number("dt", dt)
         check_positive("dt", dt)

@@ -12,7 +12,7 @@ from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative
 from popsim._plain_values import plain_number
 from popsim.networks.base import Projection, as_sizes, linear_readout, prepare_readout
-from popsim.networks.cell import noise_of_units
+from popsim.networks.cell import noise_of_inputs, noise_of_units
 from popsim.networks.initial_weights import dale_weights
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity, recurrent_projection
 from popsim.networks.plasticity import AbstractPlasticity
@@ -41,6 +41,9 @@ class LeakyRNN(AbstractLeakyNetwork):
     - `dt`: the time step in seconds, that of the trials.
     - `nonlinearity`: f, from activation to rate.
     - `noise_std`: see above, one for all units or one per unit; 0 draws no random numbers.
+    - `input_noise_std`: of noise on the inputs, one for all inputs or one per input; 0 draws no random
+        numbers. Units receive it through W_in, and share it where they share inputs. It is scaled so that an
+        uncoupled unit with weights w fluctuates by exactly sqrt(sum_k w_k^2 input_noise_std_k^2) at any dt.
     - `gain`: the standard deviation of W_rec times sqrt(n_units); above 1 the network is chaotic before
         training (Sompolinsky, Crisanti & Sommers 1988). With `signs`, the spectral radius of W_rec.
     - `signs`: +1 for each excitatory and -1 for each inhibitory unit, for balanced W_rec that obeys Dale's
@@ -58,6 +61,7 @@ class LeakyRNN(AbstractLeakyNetwork):
     readout: eqx.nn.Linear
     tau: Float[Array, "*axes"]  # s
     noise: AbstractNoise
+    input_noise: AbstractNoise
     plasticity: AbstractPlasticity | None
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
     output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
@@ -76,6 +80,7 @@ class LeakyRNN(AbstractLeakyNetwork):
         dt: float = 0.01,
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
         noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
         gain: ScalarLike = 0.9,
         signs: OneOrEach | None = None,
         density: float = 1.0,
@@ -90,6 +95,7 @@ class LeakyRNN(AbstractLeakyNetwork):
         check_one_or_each("gain", gain)
         check_non_negative("gain", gain)
         self.noise = noise_of_units(noise_std, n_units)
+        self.input_noise = noise_of_inputs(input_noise_std, n_inputs)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
         normal = jax.random.normal
         self.recurrent_weights = _recurrent_weights(

@@ -11,7 +11,7 @@ from popsim._argument_shapes import OneOrEach, check_one_or_each
 from popsim._checks import WholeNumber, check_non_negative, check_positive_int, is_traced
 from popsim._plain_values import plain_number
 from popsim.networks.base import as_sizes, linear_readout, prepare_readout
-from popsim.networks.cell import noise_of_units
+from popsim.networks.cell import noise_of_inputs, noise_of_units
 from popsim.networks.leaky import AbstractLeakyNetwork, check_leaky, check_plasticity
 from popsim.networks.plasticity import AbstractPlasticity
 from popsim.noise import AbstractNoise
@@ -32,8 +32,8 @@ class LowRankRNN(AbstractLeakyNetwork):
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
     - `rank`: the number of modes, at most the number of units.
     - `random_gain`: g; 0 for no random part.
-    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `plasticity`, `output_fn`, `output_bias`: as of a
-        `LeakyRNN`.
+    - `tau`, `train_tau`, `dt`, `nonlinearity`, `noise_std`, `input_noise_std`, `plasticity`, `output_fn`,
+        `output_bias`: as of a `LeakyRNN`.
     - `key`: for the initial weights. Entries of m and n are drawn from a standard normal distribution.
     """
 
@@ -45,6 +45,7 @@ class LowRankRNN(AbstractLeakyNetwork):
     readout: eqx.nn.Linear
     tau: Float[Array, "*axes"]  # s
     noise: AbstractNoise
+    input_noise: AbstractNoise
     plasticity: AbstractPlasticity | None
     nonlinearity: Callable[[Array], Array] = eqx.field(static=True)
     output_fn: Callable[[Array], Array] | None = eqx.field(static=True)
@@ -65,6 +66,7 @@ class LowRankRNN(AbstractLeakyNetwork):
         dt: float = 0.01,
         nonlinearity: Callable[[Array], Array] = jnp.tanh,
         noise_std: OneOrEach = 0.0,
+        input_noise_std: OneOrEach = 0.0,
         train_tau: bool = False,
         plasticity: AbstractPlasticity | None = None,
         output_fn: Callable[[Array], Array] | None = None,
@@ -79,6 +81,7 @@ class LowRankRNN(AbstractLeakyNetwork):
         check_non_negative("random_gain", random_gain)
         check_leaky(n_units, tau, dt, nonlinearity)
         self.noise = noise_of_units(noise_std, n_units)
+        self.input_noise = noise_of_inputs(input_noise_std, n_inputs)
         self.output_fn, output_bias = prepare_readout(output_fn, output_bias, n_outputs)
         normal, modes = jax.random.normal, (n_units, int(rank))
         self.left, self.right = (normal(key_stream(key, name), modes) for name in ("left", "right"))

@@ -42,7 +42,20 @@ def walk(x, m, key):
     return last + path.sum(0), noise
 
 
+def fast_weights(x, m, key):
+    """A loop in which each trial has a matrix of its own, which multiplies a vector of 18 numbers."""
+
+    def step(state, row):
+        weights, rates = state
+        rates = jnp.tanh(weights @ rates + jnp.tile(row, 6))
+        weights = 0.9 * weights + 0.1 * jnp.outer(rates, rates)
+        return (weights, rates), rates
+
+    return jax.lax.scan(step, (jnp.zeros((18, 18)), jnp.tile(x, 6)), m)
+
+
 FUNCTIONS = {
+    "fast weights": fast_weights,
     "elementwise": lambda x, m, key: jnp.where(x > 0, jnp.sin(x) * 2.0, jnp.clip(x, -0.5, 0.5)) + x[0] ** 3,
     "constants": lambda x, m, key: (jnp.ones(4), m + CONSTANT[0], jnp.maximum(CONSTANT[1], 0.0)),
     "shapes": lambda x, m, key: jnp.concatenate([m.T.reshape(-1), x[None, ::-1][0], m[1, 1:], CONSTANT[0]]),
@@ -233,6 +246,15 @@ def test_noise_is_drawn_before_the_loop_and_only_what_is_read_is_recorded(remat)
     assert not {"random_bits", "random_fold_in", "threefry2x32", "erf_inv"} & set(inside)
     (loop,) = [each for each in program.jaxpr.eqns if each.primitive.name == "scan"]
     assert [variable.aval.shape for variable in loop.outvars][sizes_of_scan(loop.params)[1] :] == [(6, 2, 4)]
+
+
+def test_a_loop_with_a_matrix_for_each_trial_transposes_none():
+    x, m, keys = arguments()
+    program = jax.make_jaxpr(functools.partial(map_trials, fast_weights))(x, m, keys)
+    (loop,) = [each for each in program.jaxpr.eqns if each.primitive.name == "scan"]
+    inside = [each for each in loop.params["jaxpr"].eqns if each.primitive.name == "transpose"]
+    assert not [each for each in inside if each.invars[0].aval.size > 18 * N_TRIALS]
+    assert (N_TRIALS, 18, 18) in [variable.aval.shape for variable in loop.invars]
 
 
 @pytest.mark.parametrize("name", every_intervention.MODELS)

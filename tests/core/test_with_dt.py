@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim.networks import GRUNetwork, LeakyRNN
+from popsim.networks import GRUNetwork, LeakyRNN, LowRankRNN
 
 KEY = jax.random.key(0)
 
@@ -26,7 +26,7 @@ def after(network, seconds, start, n_draws=1):
 
     def one(key):
         def step(hidden, key):
-            return network.step(jnp.zeros(1), hidden, key=key), None
+            return network.step(jnp.zeros(network.n_inputs), hidden, key=key), None
 
         return jax.lax.scan(step, start, jax.random.split(key, round(seconds / network.dt)))[0]
 
@@ -50,6 +50,34 @@ def test_an_uncoupled_unit_fluctuates_as_before():
     ]
     stationary = np.array([0.1, 0.2, 0.3, 0.4]) / (1 - 0.01 / 0.03 / 2) ** 0.5
     np.testing.assert_allclose(spread, [stationary] * 2, rtol=0.025)  # 5 standard errors
+
+
+@pytest.mark.parametrize("tau", [0.03, [0.02, 0.03, 0.06, 0.3]])
+def test_a_unit_fluctuates_by_the_noise_of_its_inputs_at_any_dt(tau):
+    noise = jnp.array([0.3, 0.1])
+    network = LeakyRNN(2, 4, 1, dt=0.01, tau=jnp.array(tau), gain=0.0, input_noise_std=noise, key=KEY)
+    stationary = np.sqrt(np.asarray(network.input_weights) ** 2 @ np.asarray(noise) ** 2)
+    for each in (network, network.with_dt(0.02), network.with_dt(0.005)):
+        found = after(each, 1.2, jnp.zeros(4), 20_000)
+        np.testing.assert_allclose(found.std(axis=0), stationary, rtol=0.025)  # 5 standard errors
+    covariance = np.asarray(network.input_weights * noise**2 @ network.input_weights.T)
+    if np.ndim(tau) == 0:  # units share the noise
+        np.testing.assert_allclose(np.cov(found.T), covariance, atol=0.03 * np.abs(covariance).max())
+
+
+@pytest.mark.parametrize("kind", [LeakyRNN, LowRankRNN])
+def test_noise_of_inputs_is_apart_from_that_of_units(kind):
+    quiet = kind(2, 4, 1, key=KEY)
+    noisy = kind(2, 4, 1, input_noise_std=0.5, key=KEY)
+    both = kind(2, 4, 1, noise_std=0.2, input_noise_std=0.5, key=KEY)
+    units = kind(2, 4, 1, noise_std=0.2, key=KEY)
+    steps = [each.step(jnp.ones(2), jnp.zeros(4), key=KEY) for each in (quiet, noisy, units, both)]
+    assert all(np.all(np.abs(after - steps[0]) > 1e-3) for after in steps[1:])
+    np.testing.assert_allclose(steps[3] - steps[0], (steps[1] - steps[0]) + (steps[2] - steps[0]), atol=1e-6)
+    silent = popsim.without_noise(both).step(jnp.ones(2), jnp.zeros(4), key=KEY)
+    np.testing.assert_array_equal(silent, steps[0])
+    with pytest.raises(ValueError, match="`input_noise_std` must .*2 inputs"):
+        kind(2, 4, 1, input_noise_std=jnp.ones(3), key=KEY)
 
 
 def test_fixed_points_stay_where_they_are(float64):
